@@ -22,10 +22,11 @@ _LIKELY = ir.Op.get("tir.likely")
 class Analyzer:
     """Bounds, divisibility, simplification and proofs, given domains and conditions."""
 
-    def __init__(self) -> None:
+    def __init__(self, domains: Mapping[ir.Var, ir.Range] | None = None) -> None:
         self._facts = Facts()
         self._rewriter = RewriteSimplifier(self._facts, self.constraint_scope)
         self._canonical = CanonicalSimplifier(self._facts, self._rewriter)
+        self.bind_all(domains or {})
 
     # --- what the analyzer is told ---
 

@@ -24,7 +24,8 @@ class PrimitiveError(ScheduleError):
     """A precondition of a primitive that does not hold.
 
     Subclasses set `reason` and `remedy`, templates over the keyword arguments given at the raise;
-    `places` are the blocks and loops to point at. The schedule adds what it knows (`attach`).
+    `places` are the blocks and loops to point at. A reference among the keyword arguments is a
+    place, too, and its name in the templates. The schedule adds what it knows (`attach`).
     """
 
     reason: ClassVar[str] = "the precondition does not hold"
@@ -32,10 +33,14 @@ class PrimitiveError(ScheduleError):
 
     def __init__(self, *places: StmtSRef | Node, **details: object) -> None:
         super().__init__()
+        self.details = details
+        for key, value in details.items():
+            if isinstance(value, StmtSRef):
+                places = (*places, value)
+                details[key] = value.name
         self.places = tuple(
             place.stmt if isinstance(place, StmtSRef) else place for place in places
         )
-        self.details = details
         self.primitive = ""
         self.mod: IRModule | None = None
         self.render_level = "detail"

@@ -15,6 +15,7 @@ from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
 
 if TYPE_CHECKING:
@@ -46,10 +47,8 @@ class _BodyMatcher(DescriptionMatcher):
         self.buffer_map: dict[ir.Buffer, ir.Buffer] = {}
         self.mine: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # both by the buffer of the workload
         self.theirs: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # by the buffer of the description
-        self._single = Analyzer()  # knows iterators with a single value, too
-        for iter_var in iters:
-            if iter_var.dom is not None:
-                self._single.bind(iter_var.var, iter_var.dom)
+        # Knows iterators with a single value, too.
+        self._single = Analyzer({iter_var.var: domain_of(iter_var) for iter_var in iters})
 
     def access(
         self, mine: ir.BufferLoad | ir.BufferStore, theirs: ir.BufferLoad | ir.BufferStore
@@ -146,17 +145,14 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> Ind
         return None
     analyzer = Analyzer()
     for iter_var, fresh in zip(workload.iter_vars, inputs, strict=True):
-        if iter_var.dom is not None and not ir.is_one(iter_var.dom.extent):
-            analyzer.bind(fresh, iter_var.dom)
+        if not ir.is_one(domain_of(iter_var).extent):
+            analyzer.bind(fresh, domain_of(iter_var))
     outputs = [analyzer.simplify(fused[other]) for other in target.iter_vars]
     return IndexMap(tuple(inputs), (*kept, *outputs))
 
 
 def _append(known: ir.PrimExpr | None, iter_var: ir.IterVar, fresh: ir.Var) -> ir.PrimExpr:
-    if known is None:
-        return fresh
-    assert iter_var.dom is not None
-    return ir.multiply(known, iter_var.dom.extent) + fresh
+    return fresh if known is None else ir.multiply(known, domain_of(iter_var).extent) + fresh
 
 
 def _uses(accesses: Sequence[Sequence[ir.PrimExpr]]) -> dict[ir.Var, frozenset[int]]:

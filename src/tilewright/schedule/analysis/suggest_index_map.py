@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
 from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr
+from tilewright.schedule.state.scope import domains_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def _digits(
     predicate: ir.PrimExpr,
 ) -> list[_Digit] | None:
     """The digits that the flat index consists of, most significant first."""
-    domains = {loop.loop_var: loop.domain for loop in loops}
+    domains = domains_of(loops)
     flat = buffer.offset_of(indices)
     found = detect_iter_map([flat], domains, predicate, IterMapLevel.SURJECTIVE)
     if len(found.indices) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir.tensor_intrin import description_nest
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -120,14 +121,9 @@ class _LoopMapper:
 
 def _loops_in_chain(block: StmtSRef) -> list[StmtSRef]:
     """The loops around a block that hold nothing else, outermost first."""
-    loops: list[StmtSRef] = []
-    parent = block.parent
-    while parent is not None and isinstance(parent.stmt, ir.For):
-        if isinstance(parent.stmt.body, ir.SeqStmt):
-            break
-        loops.append(parent)
-        parent = parent.parent
-    return loops[::-1]
+    around = upwards(block.parent)
+    alone = itertools.takewhile(lambda n: n.is_loop and type(n.body) is not ir.SeqStmt, around)
+    return [*alone][::-1]
 
 
 def _last_of_kind(iters: Sequence[ir.IterVar], upto: int, kind: ir.IterType) -> int | None:

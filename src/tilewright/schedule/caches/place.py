@@ -20,8 +20,17 @@ from tilewright.arith import (
 )
 from tilewright.arith.interval import EVERYTHING
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
-from tilewright.schedule.state.scope import DEFINITIONS, leaf_realizes, realize_of
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.regions.relaxed import points_at
+from tilewright.schedule.state.scope import (
+    DEFINITIONS,
+    domain_of,
+    domains_of,
+    iterator_domains,
+    leaf_realizes,
+    loops_between,
+    realize_of,
+)
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -37,8 +46,7 @@ class CachePlace:
     @property
     def surroundings(self) -> ir.Stmt:
         """The statement that runs whenever a statement at this place does."""
-        assert self.location.stmt is not None
-        return self.location.stmt.body if self.siblings is None else self.siblings
+        return self.location.body if self.siblings is None else self.siblings
 
 
 def place_first(scope: StmtSRef, buffer: ir.Buffer) -> CachePlace:
@@ -60,10 +68,7 @@ def place_first(scope: StmtSRef, buffer: ir.Buffer) -> CachePlace:
 
 def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> CachePlace:
     """Between two blocks below `location`, their lowest common ancestor, right before `later`."""
-    assert location.stmt is not None
-    assert earlier.stmt is not None
-    assert later.stmt is not None
-    body = location.stmt.body
+    body = location.body
     while True:
         if isinstance(body, ir.SeqStmt):
             siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
@@ -77,7 +82,7 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Cach
             )
 
 
-def _holds(stmt: ir.Stmt, block: ir.Stmt) -> bool:
+def _holds(stmt: ir.Stmt, block: ir.Stmt | None) -> bool:
     return any(realize.block is block for realize in leaf_realizes(stmt))
 
 
@@ -102,10 +107,7 @@ def relaxed_region(
     """
     realize, location = realize_of(block), place.location
     always = is_reached_freely(place.surroundings, realize)
-    domains = {
-        **{loop.loop_var: loop.domain for loop in threads},
-        **domains_between(block, location),
-    }
+    domains = {**domains_of(threads), **domains_between(block, location)}
     if location.is_block and has_affine_binding(state, block):
         whole = _iterator_domains(realize.block, region)
         if whole is not None and takes_all_values(realize, domains):
@@ -156,12 +158,7 @@ def is_fixed_box(place: CachePlace, ranges: Sequence[ir.Range]) -> bool:
 
 def domains_between(block: StmtSRef, location: StmtSRef) -> dict[ir.Var, ir.Range]:
     """The loops around a block that lie below `location`, outermost first."""
-    loops: list[ir.For] = []
-    parent = block.parent
-    while parent is not None and parent is not location:
-        loops.append(parent.loop)
-        parent = parent.parent
-    return {loop.loop_var: loop.domain for loop in reversed(loops)}
+    return domains_of(loops_between(block, location))
 
 
 def _iterator_domains(block: ir.Block, region: ir.BufferRegion) -> tuple[ir.Range, ...] | None:
@@ -189,10 +186,10 @@ def takes_all_values(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) ->
     if not ir.is_true(realize.predicate):
         return _takes_all_allowed(realize, loops)
     for iter_var, value in realize.bindings:
-        assert iter_var.dom is not None
-        if isinstance(value, ir.Var) and _is_domain(loops.get(value), iter_var.dom):
+        domain = domain_of(iter_var)
+        if isinstance(value, ir.Var) and _is_domain(loops.get(value), domain):
             continue
-        wanted, span = _bounds(iter_var.dom), _span(value, loops)
+        wanted, span = _bounds(domain), _span(value, loops)
         if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
             return False
     return True
@@ -200,10 +197,8 @@ def takes_all_values(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) ->
 
 def _takes_all_allowed(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) -> bool:
     """The same under a predicate, which may leave out values."""
-    points = [ir.Range(value, ir.const(1, value.dtype)) for value in realize.iter_values]
-    domains = [iter_var.dom for iter_var in realize.block.iter_vars if iter_var.dom is not None]
-    spans = estimate_region_strict_bound(points, loops, realize.predicate)
-    return spans is not None and covers(spans, domains)
+    spans = estimate_region_strict_bound(points_at(realize.iter_values), loops, realize.predicate)
+    return spans is not None and covers(spans, list(iterator_domains(realize.block).values()))
 
 
 def _is_domain(loop: ir.Range | None, domain: ir.Range) -> bool:
@@ -258,16 +253,9 @@ def is_reached_freely(stmt: ir.Stmt, realize: ir.BlockRealize) -> bool:
 def _analyzer_above(location: StmtSRef) -> Analyzer:
     """An analyzer that knows the loops and block iterators that hold at a location."""
     analyzer = Analyzer()
-    node: StmtSRef | None = location
-    while node is not None:
-        stmt = node.stmt
-        if isinstance(stmt, ir.For):
-            analyzer.bind(stmt.loop_var, stmt.domain)
-        elif isinstance(stmt, ir.Block):
-            for iter_var in stmt.iter_vars:
-                if iter_var.dom is not None:
-                    analyzer.bind(iter_var.var, iter_var.dom)
-        node = node.parent
+    for node in upwards(location):
+        is_block = node.is_block
+        analyzer.bind_all(iterator_domains(node.block) if is_block else domains_of([node.loop]))
     return analyzer
 
 

@@ -79,9 +79,7 @@ def accessed_region(block: StmtSRef, side: str, index: object) -> ir.BufferRegio
     stmt = block.block
     regions = stmt.reads if side == "reads" else stmt.writes
     if not isinstance(index, int) or not 0 <= index < len(regions):
-        raise BufferIndexOutOfRange(
-            block, block=block.name, side=side, count=len(regions), index=index
-        )
+        raise BufferIndexOutOfRange(block=block, side=side, count=len(regions), index=index)
     return regions[index]
 
 
@@ -282,7 +280,7 @@ class ScopeEdit:
         old = self.scope.block
         body = self._completed(self._rebuild(old.body))
         new = ir.replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *self.buffers))
-        state.replace(self.scope, new, {**self.reuse, old: new})
+        state.replace(self.scope, new, self.reuse)
 
     def _completed(self, body: ir.Stmt) -> ir.Stmt:
         """The body with what comes first and last, inside of definitions that hold all of it."""

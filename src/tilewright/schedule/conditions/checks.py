@@ -9,10 +9,11 @@ from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.regions.relaxed import RelaxedView
+from tilewright.schedule.regions.relaxed import RelaxedView, points_at
 from tilewright.schedule.state.scope import (
     BlockScope,
     child_blocks,
+    domains_of,
     leaf_realizes,
     loops_of,
     realize_of,
@@ -20,7 +21,7 @@ from tilewright.schedule.state.scope import (
     scope_over,
     scope_root as scope_root_of,
 )
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 READS_ITS_RESULT = "it reads what it writes"
@@ -57,25 +58,19 @@ def check_names_no_loops(
     stmt = made or block.block
     for loop in all_loops_above(place or block):
         if ir.uses_var(stmt, loop.same_as):
-            raise NamesLoopsAround(block, block=block.name, loop=loop.name)
+            raise NamesLoopsAround(block=block, loop=loop.name)
 
 
 def all_loops_above(sref: StmtSRef) -> dict[ir.Var, ir.Range]:
     """The domains of all loops around a block or loop, also around the blocks that hold it."""
-    found: dict[ir.Var, ir.Range] = {}
-    node = sref.parent
-    while node is not None:
-        if isinstance(node.stmt, ir.For):
-            found[node.stmt.loop_var] = node.stmt.domain
-        node = node.parent
-    return found
+    return domains_of(node.stmt for node in upwards(sref.parent) if isinstance(node.stmt, ir.For))
 
 
 def check_plain_loop(loop: StmtSRef) -> None:
     """A loop that starts at 0, without annotations and thread binding."""
     stmt = loop.loop
     if stmt.annotations or stmt.thread_binding is not None:
-        raise LoopHasAnnotations(loop, loop=loop.name)
+        raise LoopHasAnnotations(loop=loop)
     check_starts_at_zero(loop)
 
 
@@ -83,7 +78,7 @@ def check_starts_at_zero(loop: StmtSRef) -> None:
     """A loop that starts at 0."""
     begin = loop.loop.min
     if not ir.is_zero(begin):
-        raise LoopDoesNotStartAtZero(loop, loop=loop.name, begin=begin)
+        raise LoopDoesNotStartAtZero(loop=loop, begin=begin)
 
 
 def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
@@ -104,7 +99,7 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     realize = realize_of(block)
     if not loops:
         return True
-    domains = {loop.loop.loop_var: loop.loop.domain for loop in loops}
+    domains = domains_of(loop.loop for loop in loops)
     if any(_depends(domain, domains) for domain in domains.values()):
         return False  # such loops do not make all combinations
     values = realize.iter_values
@@ -112,8 +107,8 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     plain = all(type(value) is ir.Var and value in domains for value in values)
     if distinct and plain and ir.is_true(realize.predicate):
         return True
-    points = [ir.Range(value, ir.const(1, value.dtype)) for value in values]
-    if RelaxedView(realize, [loop.loop for loop in loops]).is_one_to_one(points):
+    view = RelaxedView(realize, [loop.loop for loop in loops])
+    if view.is_one_to_one(points_at(values)):
         return True
     found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
     if len(found.indices) != len(values):
@@ -135,7 +130,7 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     ]
     used = {var for value in results for var in ir.free_vars(value)}
     outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
-    domains = {loop.loop_var: loop.domain for loop in outer}
+    domains = domains_of(outer)
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
@@ -166,7 +161,7 @@ def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
     """The block under a loop, which holds no other."""
     blocks = child_blocks(state, loop)
     if len(blocks) != 1:
-        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
+        raise NotOneBlock(loop=loop, count=len(blocks))
     return blocks[0]
 
 
@@ -174,14 +169,14 @@ def check_reduction_block(state: ScheduleState, block: StmtSRef) -> None:
     """A block that reduces."""
     why = why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
     if why:
-        raise NotReductionBlock(block, block=block.name, why=why)
+        raise NotReductionBlock(block=block, why=why)
 
 
 def loops_divided_at(block: StmtSRef, loop: StmtSRef) -> tuple[list[StmtSRef], list[StmtSRef]]:
     """The loops around a block outside of one of them, and those from it on."""
     loops = loops_of(block)
     if loop not in loops:
-        raise LoopNotAboveBlock(loop, block, loop=loop.name, block=block.name)
+        raise LoopNotAboveBlock(loop=loop, block=block)
     position = loops.index(loop)
     return loops[:position], loops[position:]
 
@@ -266,7 +261,7 @@ def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
     for block in local.blocks:
         why = _why_not_compact(state, local, block)
         if why:
-            raise NotCompactDataflow(block, loop, block=block.name, loop=loop.name, why=why)
+            raise NotCompactDataflow(block=block, loop=loop, why=why)
 
 
 def why_not_compact(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> str:
@@ -281,8 +276,7 @@ def _why_not_compact(state: ScheduleState, scope: BlockScope, block: StmtSRef) -
 
 def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
     """The blocks under a loop with their writers counted there only."""
-    assert loop.stmt is not None
-    return scope_over(state, [realize.block for realize in leaf_realizes(loop.stmt.body)])
+    return scope_over(state, [realize.block for realize in leaf_realizes(loop.body)])
 
 
 def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> ir.IterType:

@@ -27,7 +27,7 @@ def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[F
     """No parallel loop runs a block with these bindings several times for the same iterators."""
     for loop in loops:
         if repeats(loop, values):
-            raise WrittenByAll(block, loop, block=block.name, loop=loop.loop_var.name)
+            raise WrittenByAll(loop, block=block, loop=loop.loop_var.name)
 
 
 def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence[StmtSRef]) -> None:
@@ -40,9 +40,7 @@ def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence
                 continue
             for place in places:
                 if not is_ancestor(loop, place):
-                    raise ReadOutsideParallelLoop(
-                        block, loop, loop=loop.name, block=block.name, producer=producer.name
-                    )
+                    raise ReadOutsideParallelLoop(loop=loop, block=block, producer=producer.name)
 
 
 def repeats(loop: For, values: Sequence[PrimExpr]) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from tilewright import ir
 from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
 from tilewright.schedule.conditions.checks import has_affine_binding
-from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of
+from tilewright.schedule.state.scope import domains_of, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
@@ -92,9 +92,8 @@ def _decided_by(variable: ir.Var, block: StmtSRef) -> list[ir.PrimExpr]:
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when a block without iterators writes other elements in each iteration of a loop."""
     inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
-    domains = {each.loop_var: each.domain for each in inside}
-    analyzer = Analyzer()
-    analyzer.bind_all(domains)
+    domains = domains_of(inside)
+    analyzer = Analyzer(domains)
     return not block.block.iter_vars and all(
         _tells_apart(loop.loop.loop_var, _tile_numbers(region, analyzer), domains)
         for region in block.block.writes

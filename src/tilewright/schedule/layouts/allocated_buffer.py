@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir import Block, Buffer, BufferRewriter, MatchBufferRegion, Var
 from tilewright.ir.node import map_children, replace
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -18,11 +18,9 @@ class NotAllocated(PrimitiveError):
 
 def allocating_block(block: StmtSRef, buffer: Buffer) -> StmtSRef:
     """The block around `block`, or itself, that allocates a buffer."""
-    node: StmtSRef | None = block
-    while node is not None:
+    for node in upwards(block):
         if node.is_block and any(known is buffer for known in node.block.alloc_buffers):
             return node
-        node = node.parent
     raise NotAllocated(block, buffer=buffer.name)
 
 

@@ -16,7 +16,7 @@ from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 _MOST_ELEMENTS_TRIED = 1 << 20
@@ -47,22 +47,18 @@ class BufferSite:
 
 def buffer_site(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> BufferSite:
     """Find the definition of a buffer that a block uses."""
-    node: StmtSRef = block
-    while True:
+    for node in upwards(block):
         stmt = node.stmt
         if isinstance(stmt, ir.Block):
             if any(match.buffer is buffer for match in stmt.match_buffers):
                 raise BufferIsView(block, buffer=buffer.name)
             if any(known is buffer for known in stmt.alloc_buffers):
                 return BufferSite(buffer, node)
-        if node.parent is None:
-            break
-        node = node.parent
     func = state.mod.functions[state.function_of(node)]
     for param, known in func.buffer_map.items():
         if known is buffer:
             return BufferSite(buffer, node, param)
-    raise BufferUnknown(block, buffer=buffer.name, block=block.name)
+    raise BufferUnknown(buffer=buffer.name, block=block)
 
 
 class LayoutRewriter(ir.BufferRewriter):
@@ -164,8 +160,7 @@ def change_buffer(
 ) -> None:
     """Put the rewritten owner of a buffer in place, and the new buffer into the signature."""
     owner = site.owner
-    before = owner.block
-    state.replace(owner, changed, {**reuse, before: changed})
+    state.replace(owner, changed, reuse)
     if site.parameter is None:
         return
     name = state.function_of(owner)

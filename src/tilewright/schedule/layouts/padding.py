@@ -18,7 +18,7 @@ from tilewright.schedule.caches.copy_block import spatial_iterator
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
-from tilewright.schedule.state.scope import leaf_realizes
+from tilewright.schedule.state.scope import domain_of, leaf_realizes
 from tilewright.schedule.state.splice import loop_nest
 
 
@@ -186,8 +186,7 @@ def _index_iters(block: ir.Block, buffer: ir.Buffer) -> list[ir.Var] | None:
         iter_var = domains.get(index) if isinstance(index, ir.Var) else None
         if iter_var is None or iter_var.iter_type is not ir.IterType.DATA_PAR:
             return None
-        assert iter_var.dom is not None
-        if not ir.expr_deep_equal(iter_var.dom.extent, extent):
+        if not ir.expr_deep_equal(domain_of(iter_var).extent, extent):
             return None
         result.append(iter_var.var)
     return result if len(set(result)) == len(result) else None

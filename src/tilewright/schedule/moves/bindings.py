@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from tilewright import ir
 from tilewright.arith import IterMapLevel, iter_map_simplify
 from tilewright.ir.visit import Substituter
+from tilewright.schedule.state.scope import domains_of, loops_from
 from tilewright.schedule.state.sref import StmtSRef
 
 Domains = dict[ir.Var, ir.Range]
@@ -19,12 +20,7 @@ Domains = dict[ir.Var, ir.Range]
 
 def domains_above(loop: StmtSRef) -> Domains:
     """The domains of the loops around a loop, up to the nearest block, outermost first."""
-    domains: list[tuple[ir.Var, ir.Range]] = []
-    parent = loop.parent
-    while parent is not None and type(parent.stmt) is ir.For:
-        domains.append((parent.stmt.loop_var, parent.stmt.domain))
-        parent = parent.parent
-    return dict(reversed(domains))
+    return domains_of(loops_from(loop.parent))
 
 
 class BindingRewriter(Substituter):

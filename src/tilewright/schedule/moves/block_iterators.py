@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.arith import Analyzer, estimate_region_upper_bound, to_range
 from tilewright.ir.node import map_nodes_in, nodes_in
+from tilewright.schedule.state.scope import domain_of
 
 Relax = Callable[[ir.BufferRegion], ir.BufferRegion]
 
@@ -50,13 +51,10 @@ class IteratorSubstitution(ir.Rewriter):
     def analyzer(self) -> Analyzer:
         """Knows the domains of the new iterators."""
         if self._analyzer is None:
-            self._analyzer = Analyzer()
-            for iter_var in self._iterators:
-                assert iter_var.dom is not None
-                extent = iter_var.dom.extent
-                # As in TVM, an iterator with one value stays in the indices.
-                if not ir.is_one(extent):
-                    self._analyzer.bind(iter_var.var, iter_var.dom)
+            domains = {iter_var.var: domain_of(iter_var) for iter_var in self._iterators}
+            # As in TVM, an iterator with one value stays in the indices.
+            wide = {var: domain for var, domain in domains.items() if not ir.is_one(domain.extent)}
+            self._analyzer = Analyzer(wide)
         return self._analyzer
 
     # --- expressions ----------------------------------------------------------------------------
@@ -108,7 +106,7 @@ class IteratorSubstitution(ir.Rewriter):
 
     def relaxing(self, iterators: Sequence[ir.IterVar]) -> Relax:
         """How a region grows while `iterators` take all their values."""
-        domains = {iter_var.var: iter_var.dom for iter_var in iterators if iter_var.dom is not None}
+        domains = {iter_var.var: domain_of(iter_var) for iter_var in iterators}
 
         def relax(region: ir.BufferRegion) -> ir.BufferRegion:
             ranges = [

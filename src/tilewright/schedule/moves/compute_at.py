@@ -14,7 +14,7 @@ from tilewright.ir import BlockRealize, Buffer, For, ForKind, IntImm, Range, Seq
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.relocate import check_removable, position_in
+from tilewright.schedule.moves.relocate import check_removable, path_below, position_in
 from tilewright.schedule.regions.domains import (
     IteratorDomain,
     Solution,
@@ -30,17 +30,18 @@ from tilewright.schedule.regions.relaxed import (
     RelaxedView,
     SumSpan,
     Surroundings,
-    domain_of,
     join,
-    loops_between,
-    loops_from,
+    points_at,
 )
 from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
     bounds_read,
+    domain_of,
     is_ancestor,
+    loops_between,
+    loops_from,
     loops_of,
     realize_of,
     scope_of,
@@ -144,17 +145,17 @@ def find_site(
     scope = scope_of(state, root)
     why = why_not_complete(scope, block)
     if why and why_not_reduction(state, scope, block):
-        raise NeitherCompleteNorReduction(block, block=block.name, why=why)
+        raise NeitherCompleteNorReduction(block=block, why=why)
     assert loop.loop is not None  # `loop` raises for anything but a loop
     if scope_root(loop) is not root:
-        raise NotInTheSameScope(block, loop, block=block.name, loop=loop.name, scope=root.name)
+        raise NotInTheSameScope(block=block, loop=loop, scope=root.name)
     if is_ancestor(loop, block):
-        raise LoopAroundBlock(block, loop, block=block.name, loop=loop.name)
+        raise LoopAroundBlock(block=block, loop=loop)
     if not may_be_output:
         check_not_output(root, block)
     for region in block.block.writes:
         if bounds_read(root.block.body, region.buffer):
-            raise DecidesIterations(block, block=block.name, buffer=region.buffer.name)
+            raise DecidesIterations(block=block, buffer=region.buffer.name)
     outer = Surroundings(loops_from(loop))
     return Site(state, block, loop, scope, check_removable(block, [loop]), outer)
 
@@ -164,7 +165,7 @@ def check_not_output(root: StmtSRef, block: StmtSRef) -> None:
     local = set(root.block.alloc_buffers)
     for region in block.block.writes:
         if region.buffer not in local:
-            raise IsOutputBlock(block, block=block.name, buffer=region.buffer.name)
+            raise IsOutputBlock(block=block, buffer=region.buffer.name)
 
 
 def check_under_loop(site: Site, neighbours: Sequence[StmtSRef], role: str) -> None:
@@ -173,12 +174,7 @@ def check_under_loop(site: Site, neighbours: Sequence[StmtSRef], role: str) -> N
     if outside:
         names = ", ".join(repr(other.name) for other in outside)
         raise NeighboursOutsideLoop(
-            site.block,
-            *outside,
-            role=role,
-            neighbours=names,
-            block=site.block.name,
-            loop=site.loop.name,
+            *outside, role=role, neighbours=names, block=site.block, loop=site.loop.name
         )
 
 
@@ -199,15 +195,13 @@ def find_position(site: Site, index: int) -> int:
     if index == -2:
         return first
     if not first <= index <= last:
-        raise IndexOutOfRange(site.loop, loop=site.loop.name, index=index, first=first, last=last)
+        raise IndexOutOfRange(loop=site.loop, index=index, first=first, last=last)
     return index
 
 
 def _position(loop: StmtSRef, block: StmtSRef) -> int | None:
     """The place of the statement in a loop that holds a block; None if it is not in there."""
-    child = block
-    while child.parent is not None and child.parent is not loop:
-        child = child.parent
+    child = path_below(loop, block)[0]
     if child.parent is None:
         return None
     body = loop.loop.body
@@ -217,7 +211,7 @@ def _position(loop: StmtSRef, block: StmtSRef) -> int | None:
 def values_of(realize: BlockRealize, loops: Sequence[For]) -> list[Range] | None:
     """The box that a block's bindings fill while all its loops run; None if it has gaps."""
     iter_vars = realize.block.iter_vars
-    points = [Range(iter_var.var, const(1, iter_var.var.dtype)) for iter_var in iter_vars]
+    points = points_at(iter_var.var for iter_var in iter_vars)
     box, exact = RelaxedView(realize, loops).box(points)
     if not exact:
         return None
@@ -254,7 +248,7 @@ def plan_compute_at(
     site = find_site(state, block, loop, may_be_output=False)
     consumers = site.consumers
     if not consumers:
-        raise NothingToComputeFor(block, block=block.name)
+        raise NothingToComputeFor(block=block)
     check_under_loop(site, consumers, "consumers")
     check_reads_stay_inside(site.scope, block, [loop])
     position = find_position(site, index)
@@ -310,7 +304,7 @@ def _own_values(block: StmtSRef) -> list[Range]:
         return [domain_of(iter_var) for iter_var in realize.block.iter_vars]
     values = values_of(realize, [loop.loop for loop in loops_of(block)])
     if values is None:
-        raise UnknownIterations(block, block=block.name, predicate=realize.predicate)
+        raise UnknownIterations(block=block, predicate=realize.predicate)
     return values
 
 

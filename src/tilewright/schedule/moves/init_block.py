@@ -10,6 +10,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
+from tilewright.schedule.state.scope import domains_of
 
 Rename = Callable[[str], str]
 
@@ -83,8 +84,7 @@ def _in_first_iteration(
 ) -> ir.PrimExpr:
     """A condition that holds in some iteration only if it holds in the first."""
     if isinstance(part, ir.LT):
-        analyzer = Analyzer()
-        analyzer.bind_all({loop.loop_var: loop.domain for loop in loops})
+        analyzer = Analyzer(domains_of(loops))
         smallest = ir.substitute(part.a, first)
         fixed = not ir.uses_var(part.b, first.__contains__)
         if fixed and analyzer.can_prove(smallest <= part.a):

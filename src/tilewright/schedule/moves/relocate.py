@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor, scope_root
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -33,24 +33,20 @@ def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef
     """
     top = block
     while True:
-        parent = top.parent
-        assert parent is not None
-        assert parent.stmt is not None
-        body = _below_definitions(parent.stmt.body, [top, *users])
+        parent = top.around
+        body = _below_definitions(parent.body, [top, *users])
         if type(body) is ir.SeqStmt:
             _require_plain(block, body.seq[position_in(body, top)], top)
             return top
         _require_plain(block, body, top)
         if type(parent.stmt) is ir.Block:
-            raise OnlyBlockOfScope(block, block=block.name, scope=parent.name)
+            raise OnlyBlockOfScope(block=block, scope=parent.name)
         top = parent
 
 
 def check_stands_free(block: StmtSRef, top: StmtSRef) -> None:
     """Nothing stands between `top`, which holds a block, and the block around it."""
-    assert top.parent is not None
-    assert top.parent.stmt is not None
-    body = top.parent.stmt.body
+    body = top.around.body
     _require_plain(
         block, body.seq[position_in(body, top)] if type(body) is ir.SeqStmt else body, top
     )
@@ -69,7 +65,7 @@ def _require_plain(block: StmtSRef, item: ir.Stmt, expected: StmtSRef) -> None:
     inside = item.block if isinstance(item, ir.BlockRealize) else item
     if inside is not expected.stmt:
         kind = type(item).__name__
-        raise StatementAroundBlock(block, block=block.name, statement=kind)
+        raise StatementAroundBlock(block=block, statement=kind)
 
 
 def position_in(body: ir.SeqStmt, child: StmtSRef) -> int:
@@ -103,15 +99,9 @@ def move(
 ) -> None:
     """Put `nest`, which realizes `block` anew, into `loop`; its old loops (`removed`) go away."""
     top = lowest_common_ancestor([removed, loop])
-    before = top.stmt
-    assert before is not None
-    body = _edited(before.body, path_below(top, loop), lambda stmt: _with_nest(stmt, nest, index))
+    body = _edited(top.body, path_below(top, loop), lambda stmt: _with_nest(stmt, nest, index))
     assert body is not None
-    body = _edited(body, path_below(top, removed), lambda stmt: None)
-    assert body is not None
-    after: ir.Block | ir.For = ir.replace(before, body=body)
-    reuse = {before: after} if isinstance(before, ir.Block) and isinstance(after, ir.Block) else {}
-    state.replace(top, after, reuse)
+    state.set_body(top, without(body, path_below(top, removed)))
 
 
 def remove(
@@ -124,15 +114,9 @@ def remove(
 
     `changed` says which blocks became which others on the way.
     """
-    top = removed.parent
-    while top is not None and type(top.stmt) is not ir.Block:
-        top = top.parent
-    assert top is not None
-    before = top.block
-    body = _edited(before.body, path_below(top, removed), lambda stmt: None)
-    assert body is not None
-    after = change(ir.replace(before, body=body))
-    state.replace(top, after, {**changed, before: after})
+    top = scope_root(removed)
+    rest = without(top.body, path_below(top, removed))
+    state.replace(top, change(ir.replace(top.block, body=rest)), changed)
 
 
 def without(body: ir.Stmt, path: Sequence[StmtSRef]) -> ir.Stmt:
@@ -144,13 +128,7 @@ def without(body: ir.Stmt, path: Sequence[StmtSRef]) -> ir.Stmt:
 
 def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
     """What lies between `top` (left out) and `sref` (included), outermost first."""
-    path: list[StmtSRef] = []
-    node: StmtSRef | None = sref
-    while node is not None and node is not top:
-        path.append(node)
-        node = node.parent
-    path.reverse()
-    return path
+    return [*upwards(sref, top)][::-1]
 
 
 def _with_nest(stmt: ir.Stmt, nest: ir.Stmt, index: int) -> ir.Stmt:

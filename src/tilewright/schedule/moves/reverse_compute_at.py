@@ -30,9 +30,15 @@ from tilewright.schedule.moves.compute_at import (
     values_of,
 )
 from tilewright.schedule.regions.domains import CannotInvert, Solution, make_nest, solve, unite
-from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join, loops_between
+from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join
 from tilewright.schedule.state.flags import box_covers
-from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
+from tilewright.schedule.state.scope import (
+    child_blocks,
+    is_ancestor,
+    loops_between,
+    loops_of,
+    realize_of,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
@@ -87,7 +93,7 @@ def plan_reverse_compute_at(
     old = realize_of(block)
     values = values_of(old, [outer.loop for outer in loops_of(block)])
     if values is None:
-        raise UnknownIterations(block, block=block.name, predicate=old.predicate)
+        raise UnknownIterations(block=block, predicate=old.predicate)
     provided = _provided(site, producers)
     wanted = unite([_solved(site, r, box) for r, box in provided], site.outer) if provided else {}
     domains = clipped(site, wanted, values)
@@ -114,9 +120,7 @@ def _check_consumers_follow(site: Site) -> None:
     ]
     if early:
         names = ", ".join(repr(consumer.name) for consumer in early)
-        raise ConsumersRunBefore(
-            site.loop, *early, block=site.block.name, loop=site.loop.name, consumers=names
-        )
+        raise ConsumersRunBefore(*early, block=site.block.name, loop=site.loop, consumers=names)
 
 
 def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
@@ -148,13 +152,7 @@ def _written_box(
     )
     box, exact = view.box(written.region)
     if not exact or (guarded and not has_affine_binding(site.state, producer)):
-        raise ProducerLeavesGaps(
-            producer,
-            site.loop,
-            producer=producer.name,
-            buffer=written.buffer.name,
-            loop=site.loop.name,
-        )
+        raise ProducerLeavesGaps(producer=producer, buffer=written.buffer.name, loop=site.loop)
     return box
 
 
@@ -162,9 +160,7 @@ def _solved(site: Site, read: ir.BufferRegion, box: Box) -> Solution:
     try:
         return solve(site.block.block, read, box, site.outer, strict=True)
     except CannotInvert as failure:
-        raise CannotFollowProducer(
-            site.block, block=site.block.name, index=failure.args[0]
-        ) from None
+        raise CannotFollowProducer(block=site.block, index=failure.args[0]) from None
 
 
 def _check_produced(
@@ -174,13 +170,7 @@ def _check_produced(
     for read, box in provided:
         consumed, _ = view.box(read.region)
         if not box_covers(box, consumed, read, site.outer):
-            raise NotYetProduced(
-                site.block,
-                site.loop,
-                block=site.block.name,
-                buffer=read.buffer.name,
-                loop=site.loop.name,
-            )
+            raise NotYetProduced(block=site.block, buffer=read.buffer.name, loop=site.loop)
 
 
 def _check_all_iterations(
@@ -196,7 +186,7 @@ def _check_all_iterations(
     ):
         return
     if not _follows_producers(site.block, provided):
-        raise IterationsLost(site.block, site.loop, block=site.block.name, loop=site.loop.name)
+        raise IterationsLost(block=site.block, loop=site.loop)
 
 
 def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
@@ -228,9 +218,7 @@ def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.Fo
     if any(depends_on(loop, reduced) and not reduces_together(loop) for loop in loops):
         how = "in parallel"
     if how:
-        raise ReductionCutByLoop(
-            site.block, site.loop, block=site.block.name, loop=site.loop.name, how=how
-        )
+        raise ReductionCutByLoop(block=site.block, loop=site.loop, how=how)
 
 
 def _rises(found: IterMapResult) -> bool:

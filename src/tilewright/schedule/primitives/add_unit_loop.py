@@ -8,8 +8,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -18,21 +16,19 @@ class NoLoopAroundRoot(PrimitiveError):
     remedy = "give a block or loop inside it"
 
 
-def add_unit_loop(state: ScheduleState, place: StmtSRef) -> StmtSRef:
-    """Wrap a block or loop into a loop `u` of extent 1."""
-    if place.parent is None:
-        raise NoLoopAroundRoot(place, name=place.name)
-    body: Stmt = realize_of(place) if place.is_block else place.loop
-    loop = For(Var("u", INT32), const(0, INT32), const(1, INT32), ForKind.SERIAL, body)
-    replace_in_parent(state, place, (loop,), {})
-    return state.srefs[loop]
-
-
 @register_primitive
 class AddUnitLoop(Primitive[LoopRV]):
+    """Wrap a block or loop into a loop `u` of extent 1."""
+
     method = "add_unit_loop"
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
 
     def run(self, sch: ScheduleCore) -> LoopRV:
-        return sch.loop_rv(add_unit_loop(sch.state, sch.get_sref(self.block_or_loop)))
+        state, place = sch.state, sch.get_sref(self.block_or_loop)
+        if place.parent is None:
+            raise NoLoopAroundRoot(name=place)
+        body: Stmt = realize_of(place) if place.is_block else place.loop
+        loop = For(Var("u", INT32), const(0, INT32), const(1, INT32), ForKind.SERIAL, body)
+        replace_in_parent(state, place, (loop,), {})
+        return sch.loop_rv(state.srefs[loop])

@@ -23,7 +23,7 @@ class BadAnnotationValue(PrimitiveError):
     remedy = "use a string, a number, a list or a dict of them"
 
 
-def annotate(state: ScheduleState, place: StmtSRef, key: str, value: Any) -> None:
+def annotate(state: ScheduleState, place: StmtSRef, key: str, value: object) -> None:
     """Add an annotation; one that is there already stays as it is, as in TVM."""
     stmt = place.stmt
     assert stmt is not None
@@ -31,22 +31,28 @@ def annotate(state: ScheduleState, place: StmtSRef, key: str, value: Any) -> Non
         _set_annotations(state, place, {**stmt.annotations, key: value})
 
 
-def unannotate(state: ScheduleState, place: StmtSRef, key: str) -> None:
+@register_primitive
+class Unannotate(Primitive[None]):
     """Remove an annotation."""
-    stmt = place.stmt
-    assert stmt is not None
-    if key not in stmt.annotations:
-        known = ", ".join(map(repr, stmt.annotations)) or "none"
-        raise NoSuchAnnotation(place, place=place.name, key=key, known=known)
-    _set_annotations(state, place, {k: v for k, v in stmt.annotations.items() if k != key})
+
+    method = "unannotate"
+    moves_blocks = False
+    block_or_loop: BlockRV | LoopRV = given()
+    ann_key: str
+
+    def run(self, sch: ScheduleCore) -> None:
+        state, place, key = sch.state, sch.get_sref(self.block_or_loop), self.ann_key
+        stmt = place.stmt
+        assert stmt is not None
+        if key not in stmt.annotations:
+            known = ", ".join(map(repr, stmt.annotations)) or "none"
+            raise NoSuchAnnotation(place=place, key=key, known=known)
+        _set_annotations(state, place, {k: v for k, v in stmt.annotations.items() if k != key})
 
 
 def _set_annotations(state: ScheduleState, place: StmtSRef, annotations: dict[str, Any]) -> None:
-    stmt = place.stmt
-    assert stmt is not None
-    changed = replace(stmt, annotations=annotations)
-    reuse = {stmt: changed} if place.is_block else {}
-    state.replace(place, changed, reuse)  # type: ignore[arg-type]
+    assert place.stmt is not None
+    state.replace(place, replace(place.stmt, annotations=annotations))
 
 
 def _plain(sch: ScheduleCore, key: str, value: Any) -> Any:
@@ -73,14 +79,3 @@ class Annotate(Primitive[None]):
     def run(self, sch: ScheduleCore) -> None:
         value = _plain(sch, self.ann_key, self.ann_val)
         annotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key, value)
-
-
-@register_primitive
-class Unannotate(Primitive[None]):
-    method = "unannotate"
-    moves_blocks = False
-    block_or_loop: BlockRV | LoopRV = given()
-    ann_key: str
-
-    def run(self, sch: ScheduleCore) -> None:
-        unannotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key)

@@ -13,10 +13,13 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
-from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings, extent_of
+from tilewright.schedule.moves.relocate import path_below
+from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
+    domain_of,
+    domains_of,
     leaf_realizes,
     loops_of,
     lowest_common_ancestor,
@@ -131,7 +134,7 @@ def blockized_loop(
     """What is under `loop`, and the loop, as a block; changes nothing yet."""
     found = list(leaf_realizes(loop.loop.body))
     if len(found) != 1:
-        raise NotAroundOneBlock(loop, loop=loop.name, count=len(found))
+        raise NotAroundOneBlock(loop=loop, count=len(found))
     realize = found[0]
     block = state.srefs[realize.block]
     around = loops_of(block)
@@ -178,7 +181,7 @@ def _divide(
     inside: Sequence[StmtSRef],
     preserve_unit_iters: bool,
 ) -> DividedBindings:
-    domains = {s.loop.loop_var: s.loop.domain for s in around}
+    domains = domains_of(s.loop for s in around)
     inner_loops = {s.loop.loop_var for s in inside}
     for sref in inside:
         _check_length(sref, [var for var in domains if var not in inner_loops])
@@ -187,7 +190,7 @@ def _divide(
     )
     if bindings is None:
         boundary = inside[0] if inside else block
-        raise CannotDivide(block, boundary, block=block.name, loop=boundary.name)
+        raise CannotDivide(block=block, loop=boundary)
     return bindings
 
 
@@ -198,9 +201,7 @@ def _check_length(loop: StmtSRef, outside: Sequence[ir.Var]) -> None:
             continue
         for outer in outside:
             if ir.uses_var(end, outer.same_as):
-                raise LengthFromOutside(
-                    loop, loop=loop.name, extent=loop.loop.extent, outer=outer.name
-                )
+                raise LengthFromOutside(loop=loop, extent=loop.loop.extent, outer=outer.name)
 
 
 def _move_init(
@@ -264,7 +265,7 @@ def blockize_blocks(
     for block, part in zip(run.blocks, parts, strict=True):
         if not ir.expr_deep_equal(part.outer_predicate, parts[0].outer_predicate):
             first = run.blocks[0]
-            raise DifferentPredicates(first, block, first=first.name, second=block.name)
+            raise DifferentPredicates(first=first, second=block)
     statements = [
         copy_path(top, block, part.realize)
         for top, block, part in zip(run.tops, run.blocks, parts, strict=True)
@@ -289,37 +290,27 @@ def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
         raise NoBlocks()
     if len(set(blocks)) != len(blocks):
         twice = next(block for block in blocks if list(blocks).count(block) > 1)
-        raise BlockGivenTwice(twice, block=twice.name)
+        raise BlockGivenTwice(block=twice)
     for block in blocks:
         for iter_var in block.block.iter_vars:
             if iter_var.iter_type is ir.IterType.COMM_REDUCE:
-                raise JoinedReduction(block, block=block.name, iterator=iter_var.var.name)
+                raise JoinedReduction(block=block, iterator=iter_var.var.name)
     parent: StmtSRef | None = lowest_common_ancestor(blocks)
     if parent is not None and len(blocks) == 1:
         parent = parent.parent
     names = ", ".join(repr(block.name) for block in blocks)
     if parent is None or parent in blocks:
         raise NotSiblings(*blocks, blocks=names)
-    pairs = sorted(((_top(block, parent), block) for block in blocks), key=_position)
+    pairs = sorted(
+        ((path_below(parent, block)[0], block) for block in blocks),
+        key=lambda pair: pair[0].seq_index,
+    )
     positions = [top.seq_index for top, _ in pairs]
     consecutive = positions == list(range(positions[0], positions[0] + len(positions)))
     alone = all(_holds_only(top, block) for top, block in pairs)
     if not alone or (len(pairs) > 1 and not consecutive):
         raise NotSiblings(*blocks, blocks=names)
     return BlockRun(tuple(block for _, block in pairs), tuple(top for top, _ in pairs), parent)
-
-
-def _position(pair: tuple[StmtSRef, StmtSRef]) -> int:
-    return pair[0].seq_index
-
-
-def _top(block: StmtSRef, parent: StmtSRef) -> StmtSRef:
-    """The block or loop directly under `parent` that holds the block."""
-    node = block
-    while node.parent is not parent:
-        assert node.parent is not None
-        node = node.parent
-    return node
 
 
 def _holds_only(top: StmtSRef, block: StmtSRef) -> bool:
@@ -348,7 +339,7 @@ def _divide_in_run(
             known = outer_iters[index]
             if (
                 known.iter_type is model.iter_type
-                and ir.expr_deep_equal(extent_of(known), part.extent)
+                and ir.expr_deep_equal(domain_of(known).extent, part.extent)
                 and ir.expr_deep_equal(outer_values[index], part.value)
             ):
                 free.remove(index)

@@ -13,8 +13,6 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, scope_root
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -28,28 +26,35 @@ class NestedBlocks(PrimitiveError):
     remedy = "cache the indices of the blocks inside it"
 
 
-def cache_index(
-    state: ScheduleState, block: StmtSRef, storage_scope: str, threshold: int
-) -> list[StmtSRef]:
-    """Compute ahead what depends on iterators alone, if it occurs `threshold` times or more."""
-    check_storage_scope(storage_scope)
-    if threshold < 0:
-        raise NegativeThreshold(block, threshold=threshold)
-    top, stmt = scope_root(block), block.block
-    if next(leaf_realizes(stmt.body), None) is not None:
-        raise NestedBlocks(block, block=block.name)
-    tables, body = _choose(stmt, storage_scope, max(threshold, 1))
-    if not tables:
-        return []
-    reads = tuple(ir.BufferRegion.from_point(table.buffer, table.indices) for table in tables)
-    changed = ir.replace(stmt, body=body, reads=(*stmt.reads, *reads))
-    nests = [table.nest() for table in tables]
-    edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
-    anchor = _anchor(top.block.body, stmt)
-    for nest, _ in nests:
-        edit.insert(CachePlace(top, anchor), nest)
-    edit.apply(state)
-    return [mark_copy_block(state, made, complete=True) for _, made in nests]
+@register_primitive
+class CacheIndex(Primitive[list[BlockRV]]):
+    """Compute ahead what depends on iterators alone, if it occurs `cse_thresh` times or more."""
+
+    method = "cache_index"
+    block: BlockRV = given()
+    storage_scope: str
+    cse_thresh: int
+
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
+        state, block, threshold = sch.state, sch.get_sref(self.block), sch.int_of(self.cse_thresh)
+        check_storage_scope(self.storage_scope)
+        if threshold < 0:
+            raise NegativeThreshold(block, threshold=threshold)
+        top, stmt = scope_root(block), block.block
+        if next(leaf_realizes(stmt.body), None) is not None:
+            raise NestedBlocks(block=block)
+        tables, body = _choose(stmt, self.storage_scope, max(threshold, 1))
+        if not tables:
+            return []
+        reads = tuple(ir.BufferRegion.from_point(table.buffer, table.indices) for table in tables)
+        changed = ir.replace(stmt, body=body, reads=(*stmt.reads, *reads))
+        nests = [table.nest() for table in tables]
+        edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
+        anchor = _anchor(top.block.body, stmt)
+        for nest, _ in nests:
+            edit.insert(CachePlace(top, anchor), nest)
+        edit.apply(state)
+        return [sch.block_rv(mark_copy_block(state, made, complete=True)) for _, made in nests]
 
 
 @dataclass(frozen=True)
@@ -204,16 +209,3 @@ def _anchor(body: ir.Stmt, block: ir.Block) -> ir.Stmt:
         if any(realize.block is block for realize in leaf_realizes(item)):
             return item
     return body
-
-
-@register_primitive
-class CacheIndex(Primitive[list[BlockRV]]):
-    method = "cache_index"
-    block: BlockRV = given()
-    storage_scope: str
-    cse_thresh: int
-
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        threshold = sch.int_of(self.cse_thresh)
-        made = cache_index(sch.state, sch.get_sref(self.block), self.storage_scope, threshold)
-        return [sch.block_rv(sref) for sref in made]

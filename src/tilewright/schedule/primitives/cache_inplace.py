@@ -20,8 +20,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -30,49 +28,42 @@ class NotUpdatedInPlace(PrimitiveError):
     remedy = "use cache_read or cache_write"
 
 
-def cache_inplace(
-    state: ScheduleState, block: StmtSRef, index: int, storage_scope: str
-) -> tuple[StmtSRef, StmtSRef]:
-    """Copy the region before each run of the block, and what it wrote back afterwards."""
-    check_storage_scope(storage_scope)
-    read = accessed_region(block, "reads", index)
-    buffer = read.buffer
-    if all(region.buffer is not buffer for region in block.block.writes):
-        raise NotUpdatedInPlace(block, block=block.name, buffer=buffer.name)
-    check_matched_buffers((block,), buffer, storage_scope)
-    top, realize = scope_root(block), realize_of(block)
-    read_here = substitute(read, realize.values)
-    written_here = substitute(written_region(block, buffer), realize.values)
-    cache = cache_buffer(buffer, storage_scope)
-    around = block.parent
-    assert around is not None
-    guard = realize.predicate  # of the copies, too
-    # Parts that the block leaves alone are stored back as well.
-    needed = hull([read_here.region, written_here.region])
-    filled = Cache(buffer, cache, inside_buffer(around, buffer, needed, guard))
-    stored = Cache(buffer, cache, inside_buffer(around, buffer, written_here.region, guard))
-    fill, fill_block = copy_nest(filled, into_cache=True, predicate=guard)
-    store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
-    edit = ScopeEdit(top, buffers=[cache])
-    edit.use_cache((block,), filled)
-    edit.insert(CachePlace(top, realize), fill)
-    edit.insert(CachePlace(top, realize, at_end=True), store)
-    edit.apply(state)
-    made = state.srefs[fill_block], state.srefs[store_block]
-    for sref in made:
-        state.info(sref).stage_pipeline = False
-    forget_flow(state, block, *readers_after(scope_of(state, top), made[1], buffer))
-    return made
-
-
 @register_primitive
 class CacheInplace(Primitive[list[BlockRV]]):
+    """Copy the region before each run of the block, and what it wrote back afterwards."""
+
     method = "cache_inplace"
     block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str
 
     def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        block = sch.get_sref(self.block)
-        made = cache_inplace(sch.state, block, self.read_buffer_index, self.storage_scope)
+        state, block, storage_scope = sch.state, sch.get_sref(self.block), self.storage_scope
+        check_storage_scope(storage_scope)
+        read = accessed_region(block, "reads", self.read_buffer_index)
+        buffer = read.buffer
+        if all(region.buffer is not buffer for region in block.block.writes):
+            raise NotUpdatedInPlace(block=block, buffer=buffer.name)
+        check_matched_buffers((block,), buffer, storage_scope)
+        top, realize = scope_root(block), realize_of(block)
+        read_here = substitute(read, realize.values)
+        written_here = substitute(written_region(block, buffer), realize.values)
+        cache = cache_buffer(buffer, storage_scope)
+        guard = realize.predicate  # of the copies, too
+        # Parts that the block leaves alone are stored back as well.
+        needed = hull([read_here.region, written_here.region])
+        filled = Cache(buffer, cache, inside_buffer(block.around, buffer, needed, guard))
+        written = inside_buffer(block.around, buffer, written_here.region, guard)
+        stored = Cache(buffer, cache, written)
+        fill, fill_block = copy_nest(filled, into_cache=True, predicate=guard)
+        store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
+        edit = ScopeEdit(top, buffers=[cache])
+        edit.use_cache((block,), filled)
+        edit.insert(CachePlace(top, realize), fill)
+        edit.insert(CachePlace(top, realize, at_end=True), store)
+        edit.apply(state)
+        made = state.srefs[fill_block], state.srefs[store_block]
+        for sref in made:
+            state.info(sref).stage_pipeline = False
+        forget_flow(state, block, *readers_after(scope_of(state, top), made[1], buffer))
         return [sch.block_rv(sref) for sref in made]

@@ -27,10 +27,15 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    BlockScope,
+    loops_from,
+    lowest_common_ancestor,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -46,37 +51,43 @@ class ReadsMoreThanWritten(PrimitiveError):
     remedy = "only what was written before is copied; put the blocks in the order of their data"
 
 
-def cache_read(
-    state: ScheduleState,
-    block: StmtSRef,
-    index: int,
-    storage_scope: str,
-    consumers: Sequence[StmtSRef] = (),
-) -> StmtSRef:
+@register_primitive
+class CacheRead(Primitive[BlockRV]):
     """Let the readers of a buffer, or only the listed ones, read a copy of it."""
-    check_storage_scope(storage_scope)
-    buffer = accessed_region(block, "reads", index).buffer
-    top = scope_root(block)
-    scope = scope_of(state, top)
-    writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
-    early = [] if writer is None else _readers_before(scope, writer, buffer)
-    if early and all(reader in early for reader in consumers or [block]):
-        writer, consumers = None, consumers or early  # what they read is there from the beginning
-    readers = _chosen_readers(scope, writer, buffer, block, consumers)
-    check_matched_buffers(readers, buffer, storage_scope)
-    if writer is None:
-        place = place_first(top, buffer)
-        region = RelaxedRegion(_input_region(top, buffer), True)
-    else:
-        _check_region_cover(state, readers, buffer)
-        location = lowest_common_ancestor((writer, readers[0]))
-        place = place_before(location, writer, readers[0])
-        region = relaxed_region(state, writer, written_region(writer, buffer), place)
-    compact = is_fixed_box(place, region.ranges)
-    cache = make_cache(buffer, storage_scope, region.ranges, compact=compact)
-    copy = insert_cache(state, top, cache, readers, place, into_cache=True)
-    complete = region.is_exact and place.location.is_block
-    return mark_copy_block(state, copy, complete=complete)
+
+    method = "cache_read"
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
+    consumer_blocks: list[BlockRV] = given(optional=True)
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        state, block, storage_scope = sch.state, sch.get_sref(self.block), self.storage_scope
+        consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
+        check_storage_scope(storage_scope)
+        buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
+        top = scope_root(block)
+        scope = scope_of(state, top)
+        writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
+        early = [] if writer is None else _readers_before(scope, writer, buffer)
+        if early and all(reader in early for reader in consumers or [block]):
+            # What they read is there from the beginning.
+            writer, consumers = None, consumers or early
+        readers = _chosen_readers(scope, writer, buffer, block, consumers)
+        check_matched_buffers(readers, buffer, storage_scope)
+        if writer is None:
+            place = place_first(top, buffer)
+            region = RelaxedRegion(_input_region(top, buffer), True)
+        else:
+            _check_region_cover(state, readers, buffer)
+            location = lowest_common_ancestor((writer, readers[0]))
+            place = place_before(location, writer, readers[0])
+            region = relaxed_region(state, writer, written_region(writer, buffer), place)
+        compact = is_fixed_box(place, region.ranges)
+        cache = make_cache(buffer, storage_scope, region.ranges, compact=compact)
+        copy = insert_cache(state, top, cache, readers, place, into_cache=True)
+        complete = region.is_exact and place.location.is_block
+        return sch.block_rv(mark_copy_block(state, copy, complete=complete))
 
 
 def _readers_before(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
@@ -122,19 +133,4 @@ def _check_region_cover(state: ScheduleState, readers: Sequence[StmtSRef], buffe
     """What the readers see was written before the copy is made."""
     for reader in readers:
         if state.enable_check and not region_cover(state, reader):
-            raise ReadsMoreThanWritten(reader, block=reader.name, buffer=buffer.name)
-
-
-@register_primitive
-class CacheRead(Primitive[BlockRV]):
-    method = "cache_read"
-    block: BlockRV = given()
-    read_buffer_index: int
-    storage_scope: str
-    consumer_blocks: list[BlockRV] = given(optional=True)
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        block = sch.get_sref(self.block)
-        consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
-        index, scope = self.read_buffer_index, self.storage_scope
-        return sch.block_rv(cache_read(sch.state, block, index, scope, consumers))
+            raise ReadsMoreThanWritten(block=reader, buffer=buffer.name)

@@ -58,7 +58,7 @@ def cache_write(
     scope = scope_of(state, top)
     only_writer(scope.buffer_writers[buffer], buffer)
     if reads_buffer(block.block, buffer) and not reads_only_its_own(state, block, buffer):
-        raise WriterReadsItsBuffer(block, block=block.name, buffer=buffer.name)
+        raise WriterReadsItsBuffer(block=block, buffer=buffer.name)
     readers = readers_after(scope, block, buffer)
     chosen = [reader for reader in readers if reader in consumers]
     check_matched_buffers((block, *chosen), buffer, storage_scope)
@@ -84,7 +84,7 @@ def check_no_gaps(
         return
     meaningless = any(known is buffer for known in scope.alloc_buffers)
     if not (meaningless and place.location.is_block):
-        raise PartialWrite(block, block=block.name, buffer=buffer.name)
+        raise PartialWrite(block=block, buffer=buffer.name)
 
 
 @register_primitive

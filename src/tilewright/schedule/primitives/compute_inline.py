@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -13,10 +13,14 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
-from tilewright.schedule.regions.relaxed import domain_of
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    DepKind,
+    iterator_domains,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -80,14 +84,14 @@ def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     root = scope_root(block)
     stmt = block.block
     if stmt.init is not None:
-        raise HasInit(block, block=block.name)
+        raise HasInit(block=block)
     store = single_store(block)
     check_not_output(root, block)
     check_stage_pipeline(state, root)
     scope = scope_of(state, root)
     why = why_not_complete(scope, block)
     if why:
-        raise NotComplete(block, block=block.name, why=why)
+        raise NotComplete(block=block, why=why)
     _check_store(block, store)
     consumers = tuple(
         dict.fromkeys(e.dst for e in scope.from_block(block) if e.kind is DepKind.RAW)
@@ -110,7 +114,7 @@ def single_store(block: StmtSRef) -> ir.BufferStore:
         or stmt.alloc_buffers
         or stmt.match_buffers
     ):
-        raise NotOneStore(block, block=block.name)
+        raise NotOneStore(block=block)
     return body
 
 
@@ -121,20 +125,18 @@ def _check_store(block: StmtSRef, store: ir.BufferStore) -> None:
         if isinstance(index, ir.IntImm):
             continue
         if not isinstance(index, ir.Var) or index not in iterators or index in seen:
-            raise IndicesNotPlain(block, block=block.name, index=index)
+            raise IndicesNotPlain(block=block, index=index)
         seen.add(index)
-    for iter_var in block.block.iter_vars:
-        extent = domain_of(iter_var).extent
-        is_unit = ir.is_one(extent)
-        var = iter_var.var
+    for var, domain in iterator_domains(block.block).items():
+        is_unit = ir.is_one(domain.extent)
         if var not in seen and not is_unit and ir.uses_var(store.value, var.same_as):
-            raise ValueUsesOtherIterator(block, block=block.name, iterator=var.name)
+            raise ValueUsesOtherIterator(block=block, iterator=var.name)
 
 
 def check_plain_loads(block: StmtSRef, buffer: ir.Buffer) -> None:
     """A block that touches a buffer by scalar loads only."""
     if any(_is_opaque(node, buffer) for node in ir.walk(block.block)):
-        raise OpaqueAccess(block, block=block.name, buffer=buffer.name)
+        raise OpaqueAccess(block=block, buffer=buffer.name)
 
 
 def _is_opaque(node: ir.Node, buffer: ir.Buffer) -> bool:
@@ -189,9 +191,7 @@ class _Inliner(LoadReplacer):
         super().__init__(store.buffer)
         self._store = store
         self._consumers = set(consumers)
-        self._units: Mapping[ir.Var, ir.PrimExpr] = {
-            iter_var.var: domain_of(iter_var).min for iter_var in block.iter_vars
-        }
+        self._units = {var: domain.min for var, domain in iterator_domains(block).items()}
 
     def visit_block(self, node: ir.Block) -> ir.Block:
         if self._consumers and node not in self._consumers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import TRUE, BlockRealize, Stmt, Var, replace
+from tilewright.ir import TRUE, BlockRealize, Stmt, Var
 from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import (
@@ -14,10 +14,9 @@ from tilewright.schedule.moves.relocate import (
     path_below,
     without,
 )
-from tilewright.schedule.regions.relaxed import domain_of
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.state.scope import DepKind, domain_of, scope_of, scope_root
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -37,25 +36,34 @@ class ProducersInTheWay(PrimitiveError):
     remedy = "move them to the root first"
 
 
-def compute_root(state: ScheduleState, block: StmtSRef) -> None:
+@register_primitive
+class ComputeRoot(Primitive[None]):
     """Compute all of `block` before the loops that it is in now."""
-    root = scope_root(block)
-    top = path_below(root, block)[0]
-    removed = check_removable(block)
-    if removed is top:
-        return  # its loops are its own
-    check_stands_free(block, top)
-    if not (is_complete_block(state, block) or is_reduction_block(state, block)):
-        raise NotAStage(block, block=block.name)
-    _check_producers(state, root, top, block)
-    scope = scope_of(state, root)
-    forget_flow(state, block, *(edge.dst for edge in scope.from_block(block)))
-    state.info(block).affine_binding = None
-    before = root.block
-    rest = without(before.body, path_below(root, removed))
-    body = inserted(rest, _own_nest(block), max(top.seq_index, 0))
-    after = replace(before, body=body)
-    state.replace(root, after, {before: after})
+
+    method = "compute_root"
+    block: BlockRV = given()
+
+    @classmethod
+    def call(cls, sch: Schedule, block: BlockRV | str) -> None:  # type: ignore[override]
+        """The method, which takes names of blocks as all others do."""
+        sch.run(cls(sch.block(block)))
+
+    def run(self, sch: Schedule) -> None:
+        state, block = sch.state, sch.get_sref(self.block)
+        root = scope_root(block)
+        top = path_below(root, block)[0]
+        removed = check_removable(block)
+        if removed is top:
+            return  # its loops are its own
+        check_stands_free(block, top)
+        if not (is_complete_block(state, block) or is_reduction_block(state, block)):
+            raise NotAStage(block=block)
+        _check_producers(state, root, top, block)
+        scope = scope_of(state, root)
+        forget_flow(state, block, *(edge.dst for edge in scope.from_block(block)))
+        state.info(block).affine_binding = None
+        rest = without(root.body, path_below(root, removed))
+        state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
 
 
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
@@ -68,7 +76,7 @@ def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block:
     ]
     if inside:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
-        raise ProducersInTheWay(block, *inside, block=block.name, producers=names)
+        raise ProducersInTheWay(*inside, block=block, producers=names)
 
 
 def _own_nest(block: StmtSRef) -> Stmt:
@@ -80,17 +88,3 @@ def _own_nest(block: StmtSRef) -> Stmt:
     values = tuple(variable + domain.min for variable, domain in pairs)
     loops = [(variable, domain.extent) for variable, domain in pairs]
     return loop_nest(loops, BlockRealize(values, TRUE, stmt))
-
-
-@register_primitive
-class ComputeRoot(Primitive[None]):
-    method = "compute_root"
-    block: BlockRV = given()
-
-    @classmethod
-    def call(cls, sch: Schedule, block: BlockRV | str) -> None:  # type: ignore[override]
-        """The method, which takes names of blocks as all others do."""
-        sch.run(cls(sch.block(block)))
-
-    def run(self, sch: Schedule) -> None:
-        compute_root(sch.state, sch.get_sref(self.block))

@@ -31,10 +31,16 @@ from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
-from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
+from tilewright.schedule.state.scope import (
+    child_blocks,
+    domains_of,
+    is_ancestor,
+    leaf_realizes,
+    loops_from,
+    scope_root,
+)
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -71,75 +77,91 @@ class WritesWithGaps(PrimitiveError):
     remedy = "the region that is copied back must be written completely in each iteration"
 
 
-def read_at(
-    state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
-) -> StmtSRef:
+@register_primitive
+class ReadAt(Primitive[BlockRV]):
     """Copy what the blocks under `loop` read of a buffer, before the first of them.
 
     Threads that share the cache all copy what any of them reads, so that they may do it together.
     """
-    check_storage_scope(storage_scope)
-    buffer = accessed_region(block, "reads", index).buffer
-    _check_around(loop, block)
-    leaves = child_blocks(state, loop)
-    readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
-    check_matched_buffers(readers, buffer, storage_scope)
-    items = _items(loop)
-    # A reduction that names its result reads only what it wrote itself.
-    first = min((_position(items, reader) for reader in readers), default=0)
-    for writer in leaves:
-        if _writes(writer.block, buffer) and _position(items, writer) >= first:
-            raise WrittenAfterRead(
-                writer, loop, loop=loop.name, writer=writer.name, buffer=buffer.name
-            )
-    threads = [around for around in loops_from(loop) if shares_memory(around, storage_scope)]
-    boxes = [
-        relaxed_region(state, reader, region, CachePlace(loop), threads)
-        for reader in readers
-        for region in inputs_of(reader.block).values()
-        if region.buffer is buffer
-    ]
-    cache = Cache(buffer, cache_buffer(buffer, storage_scope), hull([box.ranges for box in boxes]))
-    place = CachePlace(loop, items[first])
-    return _insert(state, loop, cache, readers, place, into_cache=True)
+
+    method = "read_at"
+    loop: LoopRV = given()
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
+        state, storage_scope = sch.state, self.storage_scope
+        check_storage_scope(storage_scope)
+        buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
+        _check_around(loop, block)
+        leaves = child_blocks(state, loop)
+        readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
+        check_matched_buffers(readers, buffer, storage_scope)
+        items = _items(loop)
+        # A reduction that names its result reads only what it wrote itself.
+        first = min((_position(items, reader) for reader in readers), default=0)
+        for writer in leaves:
+            if _writes(writer.block, buffer) and _position(items, writer) >= first:
+                raise WrittenAfterRead(loop=loop, writer=writer, buffer=buffer.name)
+        threads = [around for around in loops_from(loop) if shares_memory(around, storage_scope)]
+        boxes = [
+            relaxed_region(state, reader, region, CachePlace(loop), threads)
+            for reader in readers
+            for region in inputs_of(reader.block).values()
+            if region.buffer is buffer
+        ]
+        cache = Cache(
+            buffer, cache_buffer(buffer, storage_scope), hull([box.ranges for box in boxes])
+        )
+        place = CachePlace(loop, items[first])
+        return sch.block_rv(_insert(state, loop, cache, readers, place, into_cache=True))
 
 
-def write_at(
-    state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
-) -> StmtSRef:
+@register_primitive
+class WriteAt(Primitive[BlockRV]):
     """Let the blocks under `loop` write a buffer of their own, copied after the last of them.
 
     Each thread copies what it wrote itself: what others write may not be there yet.
     """
-    check_storage_scope(storage_scope)
-    buffer = accessed_region(block, "writes", index).buffer
-    _check_around(loop, block)
-    leaves = child_blocks(state, loop)
-    writers = [leaf for leaf in leaves if _writes(leaf.block, buffer)]
-    readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
-    users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
-    check_matched_buffers(users, buffer, storage_scope)
-    items = _items(loop)
-    last = max(_position(items, writer) for writer in writers)
-    for reader in readers:
-        if _position(items, reader) > last:
-            raise ReadAfterWritten(
-                reader, loop, loop=loop.name, reader=reader.name, buffer=buffer.name
-            )
-    boxes = [
-        relaxed_region(state, writer, region, CachePlace(loop))
-        for writer in writers
-        for region in writer.block.writes
-        if region.buffer is buffer
-    ]
-    ranges = hull([box.ranges for box in boxes])
-    _check_written_first(state, loop, buffer, users, boxes[0])
-    exact = any(box.is_exact and same_ranges(box.ranges, ranges) for box in boxes)
-    if not exact or _may_not_run(loop):
-        raise WritesWithGaps(loop, loop=loop.name, buffer=buffer.name)
-    cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
-    place = CachePlace(loop, items[last], at_end=True)
-    return _insert(state, loop, cache, users, place, into_cache=False)
+
+    method = "write_at"
+    loop: LoopRV = given()
+    block: BlockRV = given()
+    write_buffer_index: int
+    storage_scope: str
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
+        state, storage_scope = sch.state, self.storage_scope
+        check_storage_scope(storage_scope)
+        buffer = accessed_region(block, "writes", self.write_buffer_index).buffer
+        _check_around(loop, block)
+        leaves = child_blocks(state, loop)
+        writers = [leaf for leaf in leaves if _writes(leaf.block, buffer)]
+        readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
+        users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
+        check_matched_buffers(users, buffer, storage_scope)
+        items = _items(loop)
+        last = max(_position(items, writer) for writer in writers)
+        for reader in readers:
+            if _position(items, reader) > last:
+                raise ReadAfterWritten(loop=loop, reader=reader, buffer=buffer.name)
+        boxes = [
+            relaxed_region(state, writer, region, CachePlace(loop))
+            for writer in writers
+            for region in writer.block.writes
+            if region.buffer is buffer
+        ]
+        ranges = hull([box.ranges for box in boxes])
+        _check_written_first(state, loop, buffer, users, boxes[0])
+        exact = any(box.is_exact and same_ranges(box.ranges, ranges) for box in boxes)
+        if not exact or _may_not_run(loop):
+            raise WritesWithGaps(loop=loop, buffer=buffer.name)
+        cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
+        place = CachePlace(loop, items[last], at_end=True)
+        return sch.block_rv(_insert(state, loop, cache, users, place, into_cache=False))
 
 
 def _may_not_run(loop: StmtSRef) -> bool:
@@ -153,7 +175,7 @@ def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
         or not is_ancestor(loop, block)
         or scope_root(loop) is not scope_root(block)
     ):
-        raise LoopNotAround(loop, block, loop=loop.name, block=block.name)
+        raise LoopNotAround(loop=loop, block=block)
 
 
 def _items(loop: StmtSRef) -> tuple[ir.Stmt, ...]:
@@ -191,9 +213,7 @@ def _check_written_first(
                 or not first_written.is_exact
                 or not covers(first_written.ranges, read.ranges)
             ):
-                raise ReadsOldValues(
-                    user, loop, loop=loop.name, reader=user.name, buffer=buffer.name
-                )
+                raise ReadsOldValues(loop=loop, reader=user, buffer=buffer.name)
 
 
 def _insert(
@@ -218,7 +238,7 @@ def _insert(
 
 def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
-    domains = {loop.loop.loop_var: loop.loop.domain, **all_loops_above(loop)}
+    domains = {**domains_of([loop.loop]), **all_loops_above(loop)}
     used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
     iterators = [
         ir.IterVar(domains[var], ir.Var(f"v{number}", var.dtype), ir.IterType.DATA_PAR)
@@ -248,31 +268,3 @@ def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRea
 
 def _variables(ranges: Sequence[ir.Range]) -> list[ir.Var]:
     return [var for axis in ranges for var in ir.free_vars(axis)]
-
-
-@register_primitive
-class ReadAt(Primitive[BlockRV]):
-    method = "read_at"
-    loop: LoopRV = given()
-    block: BlockRV = given()
-    read_buffer_index: int
-    storage_scope: str
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
-        made = read_at(sch.state, loop, block, self.read_buffer_index, self.storage_scope)
-        return sch.block_rv(made)
-
-
-@register_primitive
-class WriteAt(Primitive[BlockRV]):
-    method = "write_at"
-    loop: LoopRV = given()
-    block: BlockRV = given()
-    write_buffer_index: int
-    storage_scope: str
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
-        made = write_at(sch.state, loop, block, self.write_buffer_index, self.storage_scope)
-        return sch.block_rv(made)

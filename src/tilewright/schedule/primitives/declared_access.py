@@ -44,48 +44,72 @@ def _regions(block: StmtSRef, side: str, indices: Sequence[int]) -> tuple[ir.Buf
     regions: tuple[ir.BufferRegion, ...] = getattr(block.block, _FIELDS[side])
     for index in indices:
         if not 0 <= index < len(regions):
-            raise NoSuchRegion(block, block=block.name, side=side, count=len(regions), index=index)
+            raise NoSuchRegion(block=block, side=side, count=len(regions), index=index)
     return regions
 
 
-def unsafe_hide_buffer_access(
-    state: ScheduleState, block: StmtSRef, side: str, indices: Sequence[int]
-) -> None:
+@register_primitive
+class UnsafeHideBufferAccess(Primitive[None]):
     """Drop regions from what a block declares."""
-    regions = _regions(block, side, indices)
-    kept = tuple(region for index, region in enumerate(regions) if index not in set(indices))
-    _declare(state, block, ir.replace(block.block, **{_FIELDS[side]: kept}))
+
+    method = "unsafe_hide_buffer_access"
+    block: BlockRV = given()
+    buf_type: str = given()
+    buf_index_array: list[int] = given()
+
+    def run(self, sch: ScheduleCore) -> None:
+        block, side, indices = sch.get_sref(self.block), self.buf_type, self.buf_index_array
+        regions = _regions(block, side, indices)
+        kept = tuple(region for index, region in enumerate(regions) if index not in set(indices))
+        _declare(sch.state, block, ir.replace(block.block, **{_FIELDS[side]: kept}))
 
 
-def annotate_buffer_access(
-    state: ScheduleState, block: StmtSRef, index: int, side: str, bounds: IndexMap
-) -> None:
+@register_primitive
+class AnnotateBufferAccess(Primitive[None]):
     """Declare another region; the block is marked so that nobody works it out again."""
-    regions = _regions(block, side, [index])
-    stmt = block.block
-    buffer = regions[index].buffer
-    if len(bounds.final_indices) != 2 * buffer.ndim:
-        given = len(bounds.final_indices)
-        raise WrongBounds(block, buffer=buffer.name, ndim=buffer.ndim, given=given)
-    variables = [iter_var.var for iter_var in stmt.iter_vars]
-    typed = bounds.with_dtype(variables[0].dtype) if variables else bounds
-    mapping = dict(zip(typed.initial_indices, variables, strict=True))
-    ends = [ir.substitute(bound, mapping) for bound in typed.final_indices]
-    simplify = Analyzer().simplify
-    region = tuple(
-        ir.Range(begin, simplify(ir.subtract(end, begin)))
-        for begin, end in zip(ends[::2], ends[1::2], strict=True)
-    )
-    changed = (*regions[:index], ir.BufferRegion(buffer, region), *regions[index + 1 :])
-    key = f"explicit_{side}_region"
-    marked = sorted({*stmt.annotations.get(key, ()), index})
-    annotations = {**stmt.annotations, key: marked}
-    _declare(state, block, ir.replace(stmt, annotations=annotations, **{_FIELDS[side]: changed}))
+
+    method = "annotate_buffer_access"
+    block: BlockRV = given()
+    buffer_index: int = given()
+    side: int = given()  # 0 for reads, 1 for writes
+    bounds: IndexMap = given()
+
+    def run(self, sch: ScheduleCore) -> None:
+        block, index, side = sch.get_sref(self.block), self.buffer_index, _SIDES[self.side]
+        bounds = sch.concrete_map(self.bounds)
+        regions = _regions(block, side, [index])
+        stmt = block.block
+        buffer = regions[index].buffer
+        if len(bounds.final_indices) != 2 * buffer.ndim:
+            given = len(bounds.final_indices)
+            raise WrongBounds(block, buffer=buffer.name, ndim=buffer.ndim, given=given)
+        variables = [iter_var.var for iter_var in stmt.iter_vars]
+        typed = bounds.with_dtype(variables[0].dtype) if variables else bounds
+        mapping = dict(zip(typed.initial_indices, variables, strict=True))
+        ends = [ir.substitute(bound, mapping) for bound in typed.final_indices]
+        simplify = Analyzer().simplify
+        region = tuple(
+            ir.Range(begin, simplify(ir.subtract(end, begin)))
+            for begin, end in zip(ends[::2], ends[1::2], strict=True)
+        )
+        changed = (*regions[:index], ir.BufferRegion(buffer, region), *regions[index + 1 :])
+        key = f"explicit_{side}_region"
+        marked = sorted({*stmt.annotations.get(key, ()), index})
+        annotations = {**stmt.annotations, key: marked}
+        fields = {"annotations": annotations, _FIELDS[side]: changed}
+        _declare(sch.state, block, ir.replace(stmt, **fields))
+
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        return [
+            f"block={python_value(self.block, names)}",
+            f"buffer_index={self.buffer_index}",
+            f'buf_type="{_SIDES[self.side]}"',
+            f"gen_new_ranges={_in_pairs(python_value(self.bounds, names))}",
+        ]
 
 
 def _declare(state: ScheduleState, block: StmtSRef, changed: ir.Block) -> None:
-    before = block.block
-    state.replace(block, changed, {before: changed})
+    state.replace(block, changed)
     # Who depends on whom is a different question now, for every block around.
     for info in state.infos.values():
         info.region_cover = info.stage_pipeline = None
@@ -126,37 +150,3 @@ def _in_pairs(text: str) -> str:
     bounds = [ast.unparse(bound) for bound in function.body.elts]
     pairs = ", ".join(f"({a}, {b})" for a, b in zip(bounds[::2], bounds[1::2], strict=True))
     return f"lambda {ast.unparse(function.args)}: [{pairs}]"
-
-
-@register_primitive
-class AnnotateBufferAccess(Primitive[None]):
-    method = "annotate_buffer_access"
-    block: BlockRV = given()
-    buffer_index: int = given()
-    side: int = given()  # 0 for reads, 1 for writes
-    bounds: IndexMap = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        concrete = sch.concrete_map(self.bounds)
-        block, side = sch.get_sref(self.block), _SIDES[self.side]
-        annotate_buffer_access(sch.state, block, self.buffer_index, side, concrete)
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        return [
-            f"block={python_value(self.block, names)}",
-            f"buffer_index={self.buffer_index}",
-            f'buf_type="{_SIDES[self.side]}"',
-            f"gen_new_ranges={_in_pairs(python_value(self.bounds, names))}",
-        ]
-
-
-@register_primitive
-class UnsafeHideBufferAccess(Primitive[None]):
-    method = "unsafe_hide_buffer_access"
-    block: BlockRV = given()
-    buf_type: str = given()
-    buf_index_array: list[int] = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        block = sch.get_sref(self.block)
-        unsafe_hide_buffer_access(sch.state, block, self.buf_type, self.buf_index_array)

@@ -14,6 +14,8 @@ from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
+    domains_of,
+    iterator_domains,
     leaf_realizes,
     realize_of,
     scope_of,
@@ -21,7 +23,7 @@ from tilewright.schedule.state.scope import (
 )
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.state.state import BlockInfo
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -44,26 +46,34 @@ class PaddedStore:
     fill: ir.PrimExpr
 
 
-def decompose_padding(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
+@register_primitive
+class DecomposePadding(Primitive[BlockRV]):
     """Fill right before `loop`; the block copies only what is in bounds from then on."""
-    outside, inside = loops_divided_at(block, loop)
-    why = why_not_complete(scope_of(state, scope_root(block)), block)
-    if why:
-        raise NotCompleteBlock(block, block=block.name, why=why)
-    realize = realize_of(block)
-    padding = _padding_of(block)
-    bounds = _inbound_domains(block, padding)
-    realize = _simplified(realize, [sref.loop for sref in outside])
-    fill, fill_nest = _fill(realize, padding, [sref.loop for sref in inside])
-    shrinkable = _loops_of_one_iterator(realize, inside)
-    copy, extents = _copy(
-        realize, padding, bounds, shrinkable, [sref.loop for sref in (*outside, *inside)]
-    )
-    copy_nest = _with_extents(copy_path(loop, block, copy), extents)
-    replace_in_parent(state, loop, (fill_nest, copy_nest), {block.block: copy.block})
-    state.infos[block] = BlockInfo()
-    state.info(scope_root(block)).stage_pipeline = None
-    return state.srefs[fill]
+
+    method = "decompose_padding"
+    block: BlockRV = given()
+    loop: LoopRV = given()
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
+        outside, inside = loops_divided_at(block, loop)
+        why = why_not_complete(scope_of(state, scope_root(block)), block)
+        if why:
+            raise NotCompleteBlock(block=block, why=why)
+        realize = realize_of(block)
+        padding = _padding_of(block)
+        bounds = _inbound_domains(block, padding)
+        realize = _simplified(realize, [sref.loop for sref in outside])
+        fill, fill_nest = _fill(realize, padding, [sref.loop for sref in inside])
+        shrinkable = _loops_of_one_iterator(realize, inside)
+        copy, extents = _copy(
+            realize, padding, bounds, shrinkable, [sref.loop for sref in (*outside, *inside)]
+        )
+        copy_nest = _with_extents(copy_path(loop, block, copy), extents)
+        replace_in_parent(state, loop, (fill_nest, copy_nest), {block.block: copy.block})
+        state.infos[block] = BlockInfo()
+        state.info(scope_root(block)).stage_pipeline = None
+        return sch.block_rv(state.srefs[fill])
 
 
 # --- recognition --------------------------------------------------------------------------------
@@ -73,7 +83,7 @@ def _padding_of(block: StmtSRef) -> PaddedStore:
     body = block.block.body
 
     def fail(why: str) -> NotAPadding:
-        return NotAPadding(block, block=block.name, why=why)
+        return NotAPadding(block=block, why=why)
 
     if not isinstance(body, ir.BufferStore) or body.predicate is not None:
         raise fail("its body is not one plain store")
@@ -98,23 +108,22 @@ def _is_pure(node: ir.PrimExpr) -> bool:
 def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[ir.Var, tuple[int, int]]:
     """For each iterator the bounds `[low, high)` within which the condition holds."""
     domains: dict[ir.Var, tuple[int, int]] = {}
-    for iter_var in block.block.iter_vars:
-        begin, extent = iter_var.dom.min, iter_var.dom.extent  # type: ignore[union-attr]
-        if isinstance(begin, ir.IntImm) and isinstance(extent, ir.IntImm):
-            domains[iter_var.var] = begin.value, begin.value + extent.value
+    for var, domain in iterator_domains(block.block).items():
+        if isinstance(domain.min, ir.IntImm) and isinstance(domain.extent, ir.IntImm):
+            domains[var] = domain.min.value, domain.min.value + domain.extent.value
     whole = dict(domains)
     for part in ir.conjuncts(padding.condition):
         found = _bound_of(part, domains)
         if found is None:
             why = f"the condition `{part}` is not a bound of one iterator with constant domain"
-            raise NotAPadding(block, block=block.name, why=why)
+            raise NotAPadding(block=block, why=why)
         variable, low, high = found
         old = domains[variable]
         domains[variable] = max(old[0], low), min(old[1], high)
     if domains == whole:
-        raise NotAPadding(block, block=block.name, why="everything is in bounds")
+        raise NotAPadding(block=block, why="everything is in bounds")
     if any(low >= high for low, high in domains.values()):
-        raise NotAPadding(block, block=block.name, why="nothing is in bounds")
+        raise NotAPadding(block=block, why="nothing is in bounds")
     return domains
 
 
@@ -163,9 +172,7 @@ def _line(expr: ir.PrimExpr, variable: ir.Var) -> tuple[int, int] | None:
 
 def _simplified(realize: ir.BlockRealize, outside: Sequence[ir.For]) -> ir.BlockRealize:
     """Bindings with what is known of the loops that the two nests will share."""
-    analyzer = Analyzer()
-    for loop in outside:
-        analyzer.bind(loop.loop_var, loop.domain)
+    analyzer = Analyzer(domains_of(outside))
     values = tuple(v if _is_wide(v, outside) else analyzer.simplify(v) for v in realize.iter_values)
     return ir.replace(realize, iter_values=values)
 
@@ -226,9 +233,7 @@ def _copy(
     loops: Sequence[ir.For],
 ) -> tuple[ir.BlockRealize, dict[ir.Var, int]]:
     """The block over the part in bounds, and the new extents of loops."""
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.loop_var, loop.domain)
+    analyzer = Analyzer(domains_of(loops))
     block = realize.block
     values: list[ir.PrimExpr] = []
     iter_vars: list[ir.IterVar] = []
@@ -276,14 +281,3 @@ def _with_extents(stmt: ir.Stmt, extents: dict[ir.Var, int]) -> ir.Stmt:
     if isinstance(stmt, ir.SeqStmt):
         return ir.SeqStmt(tuple(_with_extents(item, extents) for item in stmt.seq))
     return stmt
-
-
-@register_primitive
-class DecomposePadding(Primitive[BlockRV]):
-    method = "decompose_padding"
-    block: BlockRV = given()
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
-        return sch.block_rv(decompose_padding(sch.state, block, loop))

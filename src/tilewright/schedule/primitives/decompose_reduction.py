@@ -14,7 +14,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.scope import realize_of, scope_root
+from tilewright.schedule.state.scope import domains_of, realize_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -34,27 +34,36 @@ class RunsRepeatedly(PrimitiveError):
     remedy = "give a loop inside the one that repeats it"
 
 
-def decompose_reduction(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
+@register_primitive
+class DecomposeReduction(Primitive[BlockRV]):
     """Initialize right before `loop`; the block only updates from then on."""
-    realize = realize_of(block)
-    inside = _check(state, block, loop, realize)
-    stmt = realize.block
-    init, init_nest = initialization(
-        realize,
-        [sref.loop for sref in inside],
-        rename_loop=lambda name: f"{name}_init",
-        rename_iterator=lambda name: name,
-        annotations=stmt.annotations,
-    )
-    reads, name = reads_with_writes(stmt), f"{stmt.name_hint}_update"
-    update = ir.replace(stmt, reads=reads, name_hint=name, init=None)
-    update_nest = copy_path(
-        loop, block, ir.BlockRealize(realize.iter_values, realize.predicate, update)
-    )
-    replace_in_parent(state, loop, (init_nest, update_nest), {stmt: update})
-    state.info(block).region_cover = None  # it reads what the new block writes
-    state.info(scope_root(block)).stage_pipeline = None
-    return state.srefs[init]
+
+    method = "decompose_reduction"
+    moves_blocks = False
+    block: BlockRV = given()
+    loop: LoopRV = given()
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
+        realize = realize_of(block)
+        inside = _check(state, block, loop, realize)
+        stmt = realize.block
+        init, init_nest = initialization(
+            realize,
+            [sref.loop for sref in inside],
+            rename_loop=lambda name: f"{name}_init",
+            rename_iterator=lambda name: name,
+            annotations=stmt.annotations,
+        )
+        reads, name = reads_with_writes(stmt), f"{stmt.name_hint}_update"
+        update = ir.replace(stmt, reads=reads, name_hint=name, init=None)
+        update_nest = copy_path(
+            loop, block, ir.BlockRealize(realize.iter_values, realize.predicate, update)
+        )
+        replace_in_parent(state, loop, (init_nest, update_nest), {stmt: update})
+        state.info(block).region_cover = None  # it reads what the new block writes
+        state.info(scope_root(block)).stage_pipeline = None
+        return sch.block_rv(state.srefs[init])
 
 
 def _check(
@@ -68,17 +77,15 @@ def _check(
         if iter_var.iter_type is ir.IterType.COMM_REDUCE:
             for variable, outer in outside.items():
                 if ir.uses_var(value, variable.same_as):
-                    raise ReductionLoopOutside(
-                        outer, block, outer=outer.name, loop=loop.name, block=block.name
-                    )
+                    raise ReductionLoopOutside(outer=outer, loop=loop.name, block=block)
     if not _runs_once(realize, [sref.loop for sref in inside]):
-        raise RunsRepeatedly(loop, block, block=block.name, loop=loop.name)
+        raise RunsRepeatedly(block=block, loop=loop)
     return inside
 
 
 def _runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
     """True when different iterations of the loops give the iterators different values."""
-    domains = {loop.loop_var: loop.domain for loop in loops}
+    domains = domains_of(loops)
     bound = {value for value in realize.iter_values if type(value) is ir.Var}
     if all(variable in bound for variable in domains):
         return True
@@ -92,15 +99,3 @@ def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> i
     if isinstance(value, ir.Add):
         return _varying_part(value.a, variables) + _varying_part(value.b, variables)
     return value if ir.uses_var(value, variables.__contains__) else ir.const(0, value.dtype)
-
-
-@register_primitive
-class DecomposeReduction(Primitive[BlockRV]):
-    method = "decompose_reduction"
-    moves_blocks = False
-    block: BlockRV = given()
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
-        return sch.block_rv(decompose_reduction(sch.state, block, loop))

@@ -12,7 +12,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above, simplify_bindings
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 
@@ -29,36 +28,46 @@ class ExtentDependsOnLoop(PrimitiveError):
     reason = "the extent of loop {inner!r} depends on loop {outer!r}, which is fused too"
 
 
-def fuse(state: ScheduleState, loops: Sequence[StmtSRef], *, preserve_unit_iters: bool) -> StmtSRef:
+@register_primitive
+class Fuse(Primitive[LoopRV]):
     """Fuse `loops`, given from the outside in."""
-    _check(loops)
-    stmts = [loop.loop for loop in loops]
-    dtype = stmts[0].loop_var.dtype
-    fused = Var("_".join(stmt.loop_var.name for stmt in stmts) + "_fused", dtype)
-    values = _digits(fused, stmts)
-    extent: PrimExpr = const(1, dtype)
-    for stmt in stmts:
-        extent = extent * stmt.extent
-    domains = domains_above(loops[0])
-    domains[fused] = Range(const(0, dtype), extent)
-    simple = values
-    if len(loops) > 1:
-        digits = simplify_bindings(
-            list(values.values()), domains, preserve_unit_iters=preserve_unit_iters
+
+    method = "fuse"
+    moves_blocks = False
+    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
+    preserve_unit_iters: bool = flag()
+
+    def run(self, sch: ScheduleCore) -> LoopRV:
+        loops = [sch.get_sref(loop) for loop in self.loops]
+        state = sch.state
+        _check(loops)
+        stmts = [loop.loop for loop in loops]
+        dtype = stmts[0].loop_var.dtype
+        fused = Var("_".join(stmt.loop_var.name for stmt in stmts) + "_fused", dtype)
+        values = _digits(fused, stmts)
+        extent: PrimExpr = const(1, dtype)
+        for stmt in stmts:
+            extent = extent * stmt.extent
+        domains = domains_above(loops[0])
+        domains[fused] = Range(const(0, dtype), extent)
+        simple = values
+        if len(loops) > 1:
+            digits = simplify_bindings(
+                list(values.values()), domains, preserve_unit_iters=self.preserve_unit_iters
+            )
+            state.normal_bindings.update(digits)
+            simple = dict(zip(values, digits, strict=True))
+        rewriter = BindingRewriter(
+            values,
+            simple,
+            domains,
+            preserve_unit_iters=self.preserve_unit_iters,
+            normal=state.normal_bindings,
         )
-        state.normal_bindings.update(digits)
-        simple = dict(zip(values, digits, strict=True))
-    rewriter = BindingRewriter(
-        values,
-        simple,
-        domains,
-        preserve_unit_iters=preserve_unit_iters,
-        normal=state.normal_bindings,
-    )
-    body = rewriter.rewrite(stmts[-1].body)
-    target = For(fused, const(0, dtype), extent, ForKind.SERIAL, body)
-    state.replace(loops[0], target, rewriter.reuse)
-    return state.srefs[target]
+        body = rewriter.rewrite(stmts[-1].body)
+        target = For(fused, const(0, dtype), extent, ForKind.SERIAL, body)
+        state.replace(loops[0], target, rewriter.reuse)
+        return sch.loop_rv(state.srefs[target])
 
 
 def _check(loops: Sequence[StmtSRef]) -> None:
@@ -68,11 +77,11 @@ def _check(loops: Sequence[StmtSRef]) -> None:
         check_plain_loop(loop)
     for outer, inner in itertools.pairwise(loops):
         if outer.loop.body is not inner.stmt:
-            raise NotNested(outer, inner, outer=outer.name, inner=inner.name)
+            raise NotNested(outer=outer, inner=inner)
     for position, inner in enumerate(loops):
         for outer in loops[:position]:
             if uses_var(inner.loop.extent, outer.loop.loop_var.same_as):
-                raise ExtentDependsOnLoop(outer, inner, outer=outer.name, inner=inner.name)
+                raise ExtentDependsOnLoop(outer=outer, inner=inner)
 
 
 def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
@@ -87,15 +96,3 @@ def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
         values[stmt.loop_var] = digit if position == 0 else digit % stmt.extent
         below = below * stmt.extent
     return values
-
-
-@register_primitive
-class Fuse(Primitive[LoopRV]):
-    method = "fuse"
-    moves_blocks = False
-    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
-    preserve_unit_iters: bool = flag()
-
-    def run(self, sch: ScheduleCore) -> LoopRV:
-        loops = [sch.get_sref(loop) for loop in self.loops]
-        return sch.loop_rv(fuse(sch.state, loops, preserve_unit_iters=self.preserve_unit_iters))

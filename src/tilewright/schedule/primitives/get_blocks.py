@@ -50,7 +50,7 @@ def _blocks_below(block: Block) -> Iterator[Block]:
 def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRef]:
     """Producers (or consumers) of a block in its scope, each once, in order."""
     if block.parent is None:
-        raise RootHasNoNeighbours(block, name=block.name)
+        raise RootHasNoNeighbours(name=block)
     _ = block.block  # dependencies are between blocks
     scope = scope_of(sch.state, scope_root(block))
     dependencies = scope.to_block(block) if before else scope.from_block(block)

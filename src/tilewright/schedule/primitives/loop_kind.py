@@ -107,12 +107,7 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
             continue
         if uses_var(value, variable.same_as):
             raise IteratorNotParallel(
-                loop,
-                block,
-                loop=loop.name,
-                block=block.name,
-                kind=_KIND_NAMES[kind],
-                iterator=iter_var.var.name,
+                loop=loop, block=block, kind=_KIND_NAMES[kind], iterator=iter_var.var.name
             )
 
 
@@ -124,9 +119,7 @@ def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
             continue
         for region in block.block.writes:
             if _is_seen_outside(state, root, blocks, region.buffer):
-                raise IterationsShareResult(
-                    loop, block, loop=loop.name, block=block.name, buffer=region.buffer.name
-                )
+                raise IterationsShareResult(loop=loop, block=block, buffer=region.buffer.name)
 
 
 def _writes_by_loop(loop: StmtSRef, block: StmtSRef) -> bool:

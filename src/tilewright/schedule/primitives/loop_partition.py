@@ -26,7 +26,6 @@ from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 
@@ -53,32 +52,43 @@ class OuterReduction(PrimitiveError):
     remedy = "partition before the reduction loop is moved outside, or decompose the reduction"
 
 
-def loop_partition(
-    state: ScheduleState, loop: StmtSRef, factors: Sequence[int | None]
-) -> list[StmtSRef]:
+@register_primitive
+class PartitionLoop(Primitive[list[LoopRV]]):
     """Cut the range of `loop` after each of `factors` iterations; the loops of the parts."""
-    stmt = loop.loop
-    if stmt.annotations or stmt.thread_binding is not None:
-        raise LoopHasAnnotations(loop, loop=loop.name)
-    starts = _starts(loop, factors)
-    block = only_block_under(state, loop)
-    check_names_no_loops(block)
-    reduces = _is_reduction_loop(block, loop)
-    around = loops_of(block)
-    iter_vars, values, renamed = _outer_iterators(block, around[: around.index(loop)], loop.name)
-    parts = [
-        _part(loop, block, number, start, end, continues=reduces and number > 0)
-        for number, (start, end) in enumerate(itertools.pairwise(starts))
-    ]
-    name = f"{block.name}_{loop.name}"
-    wrapped = [
-        _wrap(f"{name}{number}_partition", ir.substitute(part, renamed))
-        for number, part in enumerate(parts)
-    ]
-    whole = _wrap(f"{name}_common", ir.substitute(stmt, renamed)).block
-    common = ir.replace(whole, iter_vars=iter_vars, body=ir.SeqStmt(tuple(wrapped)))
-    replace_in_parent(state, loop, (ir.BlockRealize(values, ir.TRUE, common),), {})
-    return [state.srefs[realize.block.body] for realize in wrapped]  # type: ignore[index]
+
+    kind = "LoopPartition"
+    method = "loop_partition"
+    loop: LoopRV = given()
+    factors: tuple[Any, ...] = given(rest=True)
+    preserve_unit_iters: bool = flag()
+
+    def run(self, sch: ScheduleCore) -> list[LoopRV]:
+        factors = [None if factor is None else sch.int_of(factor) for factor in self.factors]
+        state, loop = sch.state, sch.get_sref(self.loop)
+        stmt = loop.loop
+        if stmt.annotations or stmt.thread_binding is not None:
+            raise LoopHasAnnotations(loop=loop)
+        starts = _starts(loop, factors)
+        block = only_block_under(state, loop)
+        check_names_no_loops(block)
+        reduces = _is_reduction_loop(block, loop)
+        around = loops_of(block)
+        iter_vars, values, renamed = _outer_iterators(
+            block, around[: around.index(loop)], loop.name
+        )
+        parts = [
+            _part(loop, block, number, start, end, continues=reduces and number > 0)
+            for number, (start, end) in enumerate(itertools.pairwise(starts))
+        ]
+        name = f"{block.name}_{loop.name}"
+        wrapped = [
+            _wrap(f"{name}{number}_partition", ir.substitute(part, renamed))
+            for number, part in enumerate(parts)
+        ]
+        whole = _wrap(f"{name}_common", ir.substitute(stmt, renamed)).block
+        common = ir.replace(whole, iter_vars=iter_vars, body=ir.SeqStmt(tuple(wrapped)))
+        replace_in_parent(state, loop, (ir.BlockRealize(values, ir.TRUE, common),), {})
+        return [sch.loop_rv(state.get_sref(realize.block.body)) for realize in wrapped]  # type: ignore[arg-type]
 
 
 # --- what must hold -----------------------------------------------------------------------------
@@ -88,19 +98,17 @@ def _starts(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
     """Where each part begins, and the end of the last one."""
     begin, extent = loop.loop.min, loop.loop.extent
     if not isinstance(begin, ir.IntImm) or not isinstance(extent, ir.IntImm):
-        raise RangeNotConstant(loop, loop=loop.name)
+        raise RangeNotConstant(loop=loop)
     missing = sum(factor is None for factor in factors)
     if missing > 1:
-        raise SeveralInferredParts(loop, loop=loop.name, count=missing)
+        raise SeveralInferredParts(loop=loop, count=missing)
     for factor in factors:
         if factor is not None and factor <= 0:
-            raise FactorNotPositive(loop, loop=loop.name, factor=factor)
+            raise FactorNotPositive(loop=loop, factor=factor)
     total = sum(factor for factor in factors if factor is not None)
     rest = extent.value - total
     if rest <= 0:
-        raise NothingLeft(
-            loop, loop=loop.name, factors=list(factors), total=total, extent=extent.value
-        )
+        raise NothingLeft(loop=loop, factors=list(factors), total=total, extent=extent.value)
     lengths = [rest if factor is None else factor for factor in factors]
     if not missing:
         lengths.append(rest)
@@ -116,7 +124,7 @@ def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
         if ir.uses_var(value, variable.same_as)
     }
     if len(kinds) > 1:
-        raise MixedIterators(block, loop, block=block.name, loop=loop.name)
+        raise MixedIterators(block=block, loop=loop)
     return kinds == {True} and realize.block.init is not None
 
 
@@ -138,7 +146,7 @@ def _outer_iterators(
             if ir.uses_var(value, loop.loop_var.same_as)
         }
         if ir.IterType.COMM_REDUCE in kinds and realize.block.init is not None:
-            raise OuterReduction(sref, block, outer=sref.name, loop=inner, block=block.name)
+            raise OuterReduction(outer=sref, loop=inner, block=block)
         kind = (
             kinds.pop()
             if len(kinds) == 1
@@ -206,17 +214,3 @@ def _inside(part: ir.Range | None, whole: ir.Range) -> ir.Range:
     if (first, end) == (begin, begin + length) or first >= end:
         return part
     return ir.Range(ir.const(first, part.min.dtype), ir.const(end - first, part.extent.dtype))
-
-
-@register_primitive
-class PartitionLoop(Primitive[list[LoopRV]]):
-    kind = "LoopPartition"
-    method = "loop_partition"
-    loop: LoopRV = given()
-    factors: tuple[Any, ...] = given(rest=True)
-    preserve_unit_iters: bool = flag()
-
-    def run(self, sch: ScheduleCore) -> list[LoopRV]:
-        numbers = [None if factor is None else sch.int_of(factor) for factor in self.factors]
-        made = loop_partition(sch.state, sch.get_sref(self.loop), numbers)
-        return [sch.loop_rv(sref) for sref in made]

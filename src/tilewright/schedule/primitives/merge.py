@@ -70,29 +70,33 @@ class MergedNest:
         return self.loops[-1].loop.body
 
 
-def merge(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
+@register_primitive
+class Merge(Primitive[LoopRV]):
     """Merge the nests of `loops`; the bodies run in the order in which the loops are given."""
-    nests, parent = _checked_nests(loops)
-    variables = [ir.Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
-    bodies = [_renamed(nest, variables) for nest in nests]
-    _check_dependencies(nests, bodies, variables, parent)
-    merged: ir.Stmt = ir.seq(bodies)
-    for variable, sref in zip(reversed(variables), reversed(nests[0].loops), strict=True):
-        merged = ir.For(variable, sref.loop.min, sref.loop.extent, ir.ForKind.SERIAL, merged)
-    last = max(nests, key=lambda nest: nest.top.seq_index)
-    assert parent.stmt is not None
-    body = splice(parent.stmt.body, last.top.loop, (merged,))
-    for nest in nests:
-        if nest is not last:
-            body = splice(body, nest.top.loop, ())
-    target = ir.replace(parent.stmt, body=body)
-    reuse = {parent.stmt: target} if isinstance(parent.stmt, ir.Block) else {}
-    state.replace(parent, target, reuse)  # type: ignore[arg-type]
-    innermost = merged
-    for _ in variables[1:]:
-        innermost = innermost.body  # type: ignore[attr-defined]
-    _forget(state, state.srefs[innermost])  # type: ignore[index]
-    return state.srefs[innermost]  # type: ignore[index]
+
+    method = "merge"
+    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
+
+    def run(self, sch: ScheduleCore) -> LoopRV:
+        state, loops = sch.state, [sch.get_sref(loop) for loop in self.loops]
+        nests, parent = _checked_nests(loops)
+        variables = [ir.Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
+        bodies = [_renamed(nest, variables) for nest in nests]
+        _check_dependencies(nests, bodies, variables, parent)
+        merged: ir.Stmt = ir.seq(bodies)
+        for variable, sref in zip(reversed(variables), reversed(nests[0].loops), strict=True):
+            merged = ir.For(variable, sref.loop.min, sref.loop.extent, ir.ForKind.SERIAL, merged)
+        last = max(nests, key=lambda nest: nest.top.seq_index)
+        body = splice(parent.body, last.top.loop, (merged,))
+        for nest in nests:
+            if nest is not last:
+                body = splice(body, nest.top.loop, ())
+        state.set_body(parent, body)
+        for _ in variables[1:]:
+            merged = merged.body  # type: ignore[attr-defined]
+        innermost = state.srefs[merged]  # type: ignore[index]
+        _forget(state, innermost)
+        return sch.loop_rv(innermost)
 
 
 def _forget(state: ScheduleState, loop: StmtSRef) -> None:
@@ -127,8 +131,7 @@ def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[MergedNest], StmtSRe
         for mine, theirs in zip(nest.loops, first.loops, strict=True):
             if not ir.expr_deep_equal(mine.loop.extent, theirs.loop.extent):
                 raise DifferentExtents(
-                    mine,
-                    loop=mine.name,
+                    loop=mine,
                     first=theirs.name,
                     extent=mine.loop.extent,
                     expected=theirs.loop.extent,
@@ -140,13 +143,12 @@ def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names:
     chain = [loop]
     check_plain_loop(loop)
     while chain[-1].parent is not parent:
-        outer, inner = chain[-1].parent, chain[-1]
-        assert outer is not None
+        outer, inner = chain[-1].around, chain[-1]
         if not outer.is_loop:
             raise NestsNotSiblings(*loops, loops=names)
         check_plain_loop(outer)
         if outer.loop.body is not inner.stmt:
-            raise NotSingleNest(outer, inner, outer=outer.name, inner=inner.name)
+            raise NotSingleNest(outer=outer, inner=inner)
         chain.append(outer)
     if chain[-1].seq_index < 0:
         raise NestsNotSiblings(*loops, loops=names)
@@ -175,20 +177,13 @@ def _check_dependencies(
             for a, b in conflicts(touched[earlier], touched[later]):
                 if not in_order or not stays_within_iteration(a, b, domains):
                     first, second = nests[earlier].loops[-1], nests[later].loops[-1]
-                    raise NestsDependOnEachOther(
-                        first,
-                        second,
-                        first=first.name,
-                        second=second.name,
-                        buffer=a.buffer.name,
-                    )
+                    raise NestsDependOnEachOther(first=first, second=second, buffer=a.buffer.name)
     _check_between(nests, parent)
 
 
 def _check_between(nests: Sequence[MergedNest], parent: StmtSRef) -> None:
     """All nests move to where the last one stands, past the statements in between."""
-    assert parent.stmt is not None
-    body = parent.stmt.body
+    body = parent.body
     if not isinstance(body, ir.SeqStmt):
         return
     positions = {nest.top.seq_index for nest in nests}
@@ -200,12 +195,3 @@ def _check_between(nests: Sequence[MergedNest], parent: StmtSRef) -> None:
                 continue
             for a, _ in conflicts(moved, accesses_of(body.seq[position])):
                 raise StatementsBetween(nest.top, buffer=a.buffer.name)
-
-
-@register_primitive
-class Merge(Primitive[LoopRV]):
-    method = "merge"
-    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
-
-    def run(self, sch: ScheduleCore) -> LoopRV:
-        return sch.loop_rv(merge(sch.state, [sch.get_sref(loop) for loop in self.loops]))

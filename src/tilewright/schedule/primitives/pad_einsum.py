@@ -14,7 +14,14 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import BlockScope, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    BlockScope,
+    domain_of,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -55,23 +62,32 @@ class Growth:
     guarded: bool  # elements beyond the old extents are stored as zero
 
 
-def pad_einsum(state: ScheduleState, block: StmtSRef, padding: Sequence[int]) -> None:
+@register_primitive
+class PadEinsum(Primitive[None]):
     """Grow the iterators of a contraction by `padding`, and its inputs and output with them."""
-    root = scope_root(block)
-    if state.enable_check:
-        check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
-    extra = _checked_padding(block, padding)
-    output, inputs = _operands(state, scope, block, extra)
-    grown: dict[ir.Buffer, ir.Buffer] = {}
-    accesses: list[ir.BufferStore | ir.BufferLoad] = [output, *inputs]
-    for access in accesses:
-        _grow_buffer(root, block, access, extra, grown)
-    changes = [Growth(block, extra, guarded=False)]
-    for load in {load.buffer: load for load in inputs}.values():
-        if load.buffer in grown:
-            changes.append(_grow_producer(scope, block, load, extra))
-    _install(state, root, changes, grown)
+
+    method = "pad_einsum"
+    block: BlockRV = given()
+    padding: list[Any]
+
+    def run(self, sch: ScheduleCore) -> None:
+        padding = [sch.int_of(amount) for amount in self.padding]
+        state, block = sch.state, sch.get_sref(self.block)
+        root = scope_root(block)
+        if state.enable_check:
+            check_stage_pipeline(state, root)
+        scope = scope_of(state, root)
+        extra = _checked_padding(block, padding)
+        output, inputs = _operands(state, scope, block, extra)
+        grown: dict[ir.Buffer, ir.Buffer] = {}
+        accesses: list[ir.BufferStore | ir.BufferLoad] = [output, *inputs]
+        for access in accesses:
+            _grow_buffer(root, block, access, extra, grown)
+        changes = [Growth(block, extra, guarded=False)]
+        for load in {load.buffer: load for load in inputs}.values():
+            if load.buffer in grown:
+                changes.append(_grow_producer(scope, block, load, extra))
+        _install(state, root, changes, grown)
 
 
 # --- what must hold -----------------------------------------------------------------------------
@@ -80,9 +96,9 @@ def pad_einsum(state: ScheduleState, block: StmtSRef, padding: Sequence[int]) ->
 def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[ir.Var, int]:
     iter_vars = block.block.iter_vars
     if len(padding) != len(iter_vars) or any(amount < 0 for amount in padding):
-        raise WrongPadding(block, block=block.name, padding=list(padding), count=len(iter_vars))
+        raise WrongPadding(block=block, padding=list(padding), count=len(iter_vars))
     if not _is_trivially_bound(block):
-        raise BindingNotTrivial(block, block=block.name)
+        raise BindingNotTrivial(block=block)
     return {iv.var: amount for iv, amount in zip(iter_vars, padding, strict=True) if amount}
 
 
@@ -100,7 +116,7 @@ def _operands(
     state: ScheduleState, scope: BlockScope, block: StmtSRef, extra: dict[ir.Var, int]
 ) -> tuple[ir.BufferStore, list[ir.BufferLoad]]:
     def fail(why: str) -> NotAnEinsum:
-        return NotAnEinsum(block, block=block.name, why=why)
+        return NotAnEinsum(block=block, why=why)
 
     why = why_not_reduction(state, scope, block)
     if why:
@@ -158,9 +174,9 @@ def _grow_buffer(
     if not any(amounts):
         return
     if not any(buffer is other for other in root.block.alloc_buffers):
-        raise BufferNotAllocated(block, buffer=buffer.name, block=block.name)
+        raise BufferNotAllocated(buffer=buffer.name, block=block)
     if not all(isinstance(extent, ir.IntImm) for extent in buffer.shape):
-        raise NotAnEinsum(block, block=block.name, why=f"the shape of {buffer.name} is symbolic")
+        raise NotAnEinsum(block=block, why=f"the shape of {buffer.name} is symbolic")
     shape = tuple(
         extent + amount if amount else extent
         for extent, amount in zip(buffer.shape, amounts, strict=True)
@@ -170,7 +186,7 @@ def _grow_buffer(
         grown[buffer] = ir.replace(buffer, shape=shape)
     elif not all(ir.expr_deep_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
         why = f"{buffer.name} is used twice and would be padded in two ways"
-        raise NotAnEinsum(block, block=block.name, why=why)
+        raise NotAnEinsum(block=block, why=why)
 
 
 def _grow_producer(
@@ -180,7 +196,7 @@ def _grow_producer(
     writers = scope.buffer_writers.get(buffer, [])
 
     def fail(producer: StmtSRef, why: str) -> CannotPadProducer:
-        return CannotPadProducer(producer, block=producer.name, buffer=buffer.name, why=why)
+        return CannotPadProducer(block=producer, buffer=buffer.name, why=why)
 
     if len(writers) != 1:
         raise fail(block, f"{len(writers)} blocks write the buffer, expected one")
@@ -246,8 +262,8 @@ def _grown_block(block: ir.Block, change: Growth) -> ir.Block:
         inside: ir.PrimExpr = ir.TRUE
         for iter_var in block.iter_vars:
             if iter_var.var in change.extra:
-                assert iter_var.dom is not None
-                end = iter_var.dom.min + iter_var.dom.extent
+                domain = domain_of(iter_var)
+                end = domain.min + domain.extent
                 inside = ir.logical_and(inside, ir.less(iter_var.var, end))
         zero = ir.const(0, body.value.dtype)
         body = ir.replace(body, value=if_then_else(inside, body.value, zero))
@@ -257,9 +273,8 @@ def _grown_block(block: ir.Block, change: Growth) -> ir.Block:
 def _grown_iterator(iter_var: ir.IterVar, amount: int) -> ir.IterVar:
     if not amount:
         return iter_var
-    assert iter_var.dom is not None
-    domain = ir.Range(iter_var.dom.min, iter_var.dom.extent + amount)
-    return ir.replace(iter_var, dom=domain)
+    old = domain_of(iter_var)
+    return ir.replace(iter_var, dom=ir.Range(old.min, old.extent + amount))
 
 
 def _install(
@@ -273,14 +288,3 @@ def _install(
     state.replace(root, changed, grower.reuse)
     for sref in scope_of(state, root).blocks:
         state.infos[sref] = BlockInfo()
-
-
-@register_primitive
-class PadEinsum(Primitive[None]):
-    method = "pad_einsum"
-    block: BlockRV = given()
-    padding: list[Any]
-
-    def run(self, sch: ScheduleCore) -> None:
-        amounts = [sch.int_of(amount) for amount in self.padding]
-        pad_einsum(sch.state, sch.get_sref(self.block), amounts)

@@ -30,7 +30,14 @@ from tilewright.schedule.regions.buffer_access import (
 )
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import leaf_realizes, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    domain_of,
+    iterator_domains,
+    leaf_realizes,
+    realize_of,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -65,34 +72,48 @@ class ReadsMoreThanItsPart(PrimitiveError):
     remedy = "reindex before the program is cut into parts"
 
 
-def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> StmtSRef:
+@register_primitive
+class ReIndex(Primitive[BlockRV]):
     """Copy what the block reads (side 0), or writes (side 1), in the order of its iterators."""
-    region = accessed_region(block, "writes" if side else "reads", index)
-    top = scope_root(block)
-    check_stage_pipeline(state, top)
-    stmt, buffer = block.block, region.buffer
-    if next(leaf_realizes(stmt.body), None) is not None:
-        raise NotALeafBlock(block, block=block.name)
-    access = single_access(block, buffer, side)
-    anchor = _top_of_chain(block)
-    if not _runs_for_all_values(state, block):
-        if side == 1:
-            raise SkipsIterations(block, block=block.name)
-        if top.parent is not None:
-            raise ReadsMoreThanItsPart(block, top, block=block.name, part=top.name)
-        access = replace(access, is_conditional=True)
-    check_always_inside(block, buffer, access)
-    indices = _simplified(stmt, access.indices)
-    covered = _covered(stmt.iter_vars, indices)
-    new = _reindexed(buffer, covered)
-    changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
-    changer.visit(stmt)
-    nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
-    edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
-    edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
-    edit.apply(state)
-    forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
-    return mark_copy_block(state, copy, complete=side == 1)
+
+    method = "reindex"
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        side = 1 if self.side else 0
+        state, block, index = sch.state, sch.get_sref(self.block), self.buffer_index
+        region = accessed_region(block, "writes" if side else "reads", index)
+        top = scope_root(block)
+        check_stage_pipeline(state, top)
+        stmt, buffer = block.block, region.buffer
+        if next(leaf_realizes(stmt.body), None) is not None:
+            raise NotALeafBlock(block=block)
+        access = single_access(block, buffer, side)
+        anchor = _top_of_chain(block)
+        if not _runs_for_all_values(state, block):
+            if side == 1:
+                raise SkipsIterations(block=block)
+            if top.parent is not None:
+                raise ReadsMoreThanItsPart(block=block, part=top)
+            access = replace(access, is_conditional=True)
+        check_always_inside(block, buffer, access)
+        indices = _simplified(stmt, access.indices)
+        covered = _covered(stmt.iter_vars, indices)
+        new = _reindexed(buffer, covered)
+        changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
+        changer.visit(stmt)
+        nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
+        edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
+        edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
+        edit.apply(state)
+        forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
+        return sch.block_rv(mark_copy_block(state, copy, complete=side == 1))
+
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]
 
 
 def _top_of_chain(block: StmtSRef) -> ir.Stmt:
@@ -101,7 +122,7 @@ def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     parent = block.parent
     while parent is not None and isinstance(parent.stmt, ir.For):
         if parent.stmt.body is not node:
-            raise LoopsNotInAChain(parent, loop=parent.name, block=block.name)
+            raise LoopsNotInAChain(loop=parent, block=block.name)
         node, parent = parent.stmt, parent.parent
     return node
 
@@ -116,10 +137,7 @@ def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.Pri
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
     if all(isinstance(index, ir.Var) for index in indices):
         return tuple(indices)
-    analyzer = Analyzer()
-    for iter_var in block.iter_vars:
-        if iter_var.dom is not None:
-            analyzer.bind(iter_var.var, iter_var.dom)
+    analyzer = Analyzer(iterator_domains(block))
     simple = [analyzer.simplify(index) for index in indices]
     return tuple(
         old if isinstance(new, ir.IntImm) else new for old, new in zip(indices, simple, strict=True)
@@ -139,8 +157,7 @@ def _reindexed(buffer: ir.Buffer, covered: Sequence[ir.IterVar]) -> ir.Buffer:
 
 
 def _extent_of(iter_var: ir.IterVar) -> ir.PrimExpr:
-    domain = iter_var.dom
-    assert domain is not None
+    domain = domain_of(iter_var)
     if not ir.is_zero(domain.min):
         raise IteratorNotFromZero(iterator=iter_var.var.name, begin=domain.min)
     return domain.extent
@@ -164,19 +181,3 @@ def _copy(
     block = make_copy_block(f"{target[0].name}_reindex", iterators, source, target)
     loops = [(ir.Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(new.shape)]
     return realize_in_loops(loops, [variable for variable, _ in loops], block), block
-
-
-@register_primitive
-class ReIndex(Primitive[BlockRV]):
-    method = "reindex"
-    block: BlockRV = given()
-    buffer_index: int
-    side: int  # 0 for reads, 1 for writes
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        side = 1 if self.side else 0
-        return sch.block_rv(reindex(sch.state, sch.get_sref(self.block), self.buffer_index, side))
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        block, _, _, *others = super().spelled(names)
-        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

@@ -33,6 +33,9 @@ from tilewright.schedule.regions.buffer_access import (
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
+    domain_of,
+    iterator_domains,
+    loops_between,
     lowest_common_ancestor,
     realize_of,
     scope_of,
@@ -101,7 +104,7 @@ def reindex_cache(
     access = _new_access(block, region, index_map, side)
     place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
     if not is_reached_freely(place.surroundings, realize_of(block)):
-        raise UnderCondition(block, block=block.name)
+        raise UnderCondition(block=block)
     cache = cache_buffer(access.buffer, storage_scope, _shape(block, index_map))
     changer = AccessChanger(access.buffer, cache, access.new)
     changer.visit(block.block)
@@ -119,11 +122,11 @@ def _new_access(
 ) -> _NewAccess:
     buffer, stmt = region.buffer, block.block
     if not all(ir.is_one(axis.extent) for axis in region.region):
-        raise NotASinglePoint(block, block=block.name, buffer=buffer.name)
+        raise NotASinglePoint(block=block, buffer=buffer.name)
     count = len(stmt.iter_vars)
     if len(index_map.initial_indices) != count:
         given = len(index_map.initial_indices)
-        raise WrongNumberOfIndices(block, block=block.name, given=given, expected=count)
+        raise WrongNumberOfIndices(block=block, given=given, expected=count)
     found = single_access(block, buffer, side)
     check_always_inside(block, buffer, found)
     new = tuple(index_map.map_indices([iter_var.var for iter_var in stmt.iter_vars]))
@@ -141,8 +144,7 @@ def _check_same_iterators(
         for iter_var in _iterators_in(block.block, present):
             if iter_var.var not in known:
                 raise OtherIterators(
-                    block,
-                    block=block.name,
+                    block=block,
                     iterator=iter_var.var.name,
                     there=_text(present),
                     missing=_text(absent),
@@ -173,23 +175,19 @@ def _check_apart(
 
 def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
-    variables = [iter_var.var for iter_var in iterators]
-    domains = [iter_var.dom for iter_var in iterators if iter_var.dom is not None]
+    domains = {iter_var.var: domain_of(iter_var) for iter_var in iterators}
+    index_map = IndexMap(tuple(domains), tuple(indices))
     try:
-        inverse, _ = IndexMap(tuple(variables), tuple(indices)).non_surjective_inverse(domains)
+        inverse, _ = index_map.non_surjective_inverse(list(domains.values()))
     except ArithError:
         return False
-    analyzer = Analyzer()
-    for variable, domain in zip(variables, domains, strict=True):
-        analyzer.bind(variable, domain)
-    values = zip(inverse.map_indices(indices), variables, strict=True)
-    return all(analyzer.can_prove_equal(value, variable) for value, variable in values)
+    analyzer = Analyzer(domains)
+    return all(map(analyzer.can_prove_equal, inverse.map_indices(indices), domains))
 
 
 def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[ir.PrimExpr, ...]:
-    domains = [iv.dom for iv in block.block.iter_vars if iv.dom is not None]
     analyzer = Analyzer()
-    ranges = index_map.map_ranges(domains, analyzer)
+    ranges = index_map.map_ranges(list(iterator_domains(block.block).values()), analyzer)
     for index, axis in zip(index_map.final_indices, ranges, strict=True):
         if not analyzer.can_prove(axis.min >= 0):
             raise NegativeIndex(block, index=index)
@@ -203,7 +201,7 @@ def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> 
     if writer is None:
         return CachePlace(top)
     if block not in readers_after(scope, writer, buffer):
-        raise ReadBeforeWritten(block, block=block.name, buffer=buffer.name, writer=writer.name)
+        raise ReadBeforeWritten(block=block, buffer=buffer.name, writer=writer.name)
     return place_before(lowest_common_ancestor((writer, block)), writer, block)
 
 
@@ -251,14 +249,10 @@ def _needed_loops(
     """The loops between a block and a location whose variables are used, outermost first."""
     needed = {var for expr in used_by for var in ir.free_vars(expr)}
     loops: list[ir.For] = []
-    node = block.parent
-    while node is not None and node is not location:
-        loop = node.loop
+    for loop in reversed(loops_between(block, location)):
         if loop.loop_var in needed:
-            loops.append(loop)
+            loops.insert(0, loop)
             needed.update(ir.free_vars(loop.domain))
-        node = node.parent
-    loops.reverse()
     return loops
 
 

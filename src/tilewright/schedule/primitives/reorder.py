@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import nodes_in, replace
@@ -12,7 +11,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -42,25 +41,33 @@ class OuterDependsOnInner(PrimitiveError):
     reason = "the bounds of loop {outer!r} depend on loop {inner!r}, which would come inside it"
 
 
-def reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
+@register_primitive
+class Reorder(Primitive[None]):
     """Put `loops` into the given order; loops between them keep their places."""
-    if len(loops) < 2:
-        return
-    chain = _chain(loops)
-    blocks = child_blocks(state, chain[0])
-    wanted = iter(loops)
-    chosen = set(loops)
-    order = [next(wanted) if loop in chosen else loop for loop in chain]
-    _check_bounds(order)
-    for block in blocks:
-        _check_block(state, block, chain[0])
-        if block.block.init is not None:
-            _check_reduction(block, chain, order)
-    body: Stmt = chain[-1].loop.body
-    for loop in reversed(order):
-        body = replace(loop.loop, body=body)
-    assert isinstance(body, For)
-    state.replace(chain[0], body)
+
+    method = "reorder"
+    moves_blocks = False
+    ordered_loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
+
+    def run(self, sch: ScheduleCore) -> None:
+        state, loops = sch.state, [sch.get_sref(loop) for loop in self.ordered_loops]
+        if len(loops) < 2:
+            return
+        chain = _chain(loops)
+        blocks = child_blocks(state, chain[0])
+        wanted = iter(loops)
+        chosen = set(loops)
+        order = [next(wanted) if loop in chosen else loop for loop in chain]
+        _check_bounds(order)
+        for block in blocks:
+            _check_block(state, block, chain[0])
+            if block.block.init is not None:
+                _check_reduction(block, chain, order)
+        body: Stmt = chain[-1].loop.body
+        for loop in reversed(order):
+            body = replace(loop.loop, body=body)
+        assert isinstance(body, For)
+        state.replace(chain[0], body)
 
 
 def _chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
@@ -68,9 +75,9 @@ def _chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
     chosen = set(loops)
     if len(chosen) != len(loops):
         twice = next(loop for loop in loops if loops.count(loop) > 1)
-        raise LoopGivenTwice(twice, loop=twice.name)
+        raise LoopGivenTwice(loop=twice)
     names = ", ".join(repr(loop.name) for loop in loops)
-    bottom = max(loops, key=_depth)
+    bottom = max(loops, key=lambda loop: len(list(upwards(loop))))
     chain = [bottom]
     remaining = len(chosen) - 1
     node = bottom
@@ -85,26 +92,17 @@ def _chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
     return chain
 
 
-def _depth(sref: StmtSRef) -> int:
-    depth = 0
-    node = sref.parent
-    while node is not None:
-        depth += 1
-        node = node.parent
-    return depth
-
-
 def _check_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
     """Iterations of the loops from `top` on may run in any order."""
     kinds = (IterType.DATA_PAR, IterType.COMM_REDUCE)
     if any(iter_var.iter_type not in kinds for iter_var in block.block.iter_vars):
         raise BlockNotReorderable(
-            block, block=block.name, why="has iterators that are neither spatial nor reductions"
+            block=block, why="has iterators that are neither spatial nor reductions"
         )
     if not has_affine_binding(state, block) and not has_affine_binding_below(
         block, [loop for loop in loops_of(block) if is_ancestor(top, loop)]
     ):
-        raise BlockNotReorderable(block, block=block.name, why="has bindings that are not affine")
+        raise BlockNotReorderable(block=block, why="has bindings that are not affine")
 
 
 def _check_reduction(
@@ -127,7 +125,7 @@ def _check_reduction(
     old = [loop for loop in before if loop.loop.loop_var in mixed]
     if old != [loop for loop in after if loop.loop.loop_var in mixed]:
         names = ", ".join(repr(loop.name) for loop in old)
-        raise ReductionOutOfOrder(block, *old, block=block.name, loops=names)
+        raise ReductionOutOfOrder(*old, block=block, loops=names)
 
 
 def _check_bounds(order: Sequence[StmtSRef]) -> None:
@@ -139,19 +137,5 @@ def _check_bounds(order: Sequence[StmtSRef]) -> None:
             if type(bound) is not IntImm
         ]
         for inner in order[position + 1 :] if bounds else ():
-            if any(uses_var(bound, _is(inner.loop.loop_var)) for bound in bounds):
-                raise OuterDependsOnInner(outer, inner, outer=outer.name, inner=inner.name)
-
-
-def _is(variable: Any) -> Any:
-    return lambda other: other is variable
-
-
-@register_primitive
-class Reorder(Primitive[None]):
-    method = "reorder"
-    moves_blocks = False
-    ordered_loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
-
-    def run(self, sch: ScheduleCore) -> None:
-        reorder(sch.state, [sch.get_sref(loop) for loop in self.ordered_loops])
+            if any(uses_var(bound, inner.loop.loop_var.same_as) for bound in bounds):
+                raise OuterDependsOnInner(outer=outer, inner=inner)

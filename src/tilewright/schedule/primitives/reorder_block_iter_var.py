@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir import BlockRealize
@@ -12,8 +11,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -26,29 +23,25 @@ class RootHasNoIterators(PrimitiveError):
     reason = "the root block {block!r} has no iterators"
 
 
-def reorder_block_iter_var(state: ScheduleState, block: StmtSRef, order: Sequence[int]) -> None:
-    """Put the iterators, with their bindings, into the given order."""
-    if block.parent is None:
-        raise RootHasNoIterators(block, block=block.name)
-    realize = realize_of(block)
-    stmt = realize.block
-    count = len(stmt.iter_vars)
-    if sorted(order) != list(range(count)):
-        raise NotAPermutation(
-            block, block=block.name, order=list(order), count=count, last=count - 1
-        )
-    changed = replace(stmt, iter_vars=tuple(stmt.iter_vars[index] for index in order))
-    values = tuple(realize.iter_values[index] for index in order)
-    new = BlockRealize(values, realize.predicate, changed)
-    replace_in_parent(state, block, (new,), {stmt: changed})
-
-
 @register_primitive
 class ReorderBlockIterVar(Primitive[None]):
+    """Put the iterators, with their bindings, into the given order."""
+
     method = "reorder_block_iter_var"
     block: BlockRV = given()
     new_order: list[Any] = given()
 
     def run(self, sch: ScheduleCore) -> None:
         order = [sch.int_of(index) for index in self.new_order]
-        reorder_block_iter_var(sch.state, sch.get_sref(self.block), order)
+        state, block = sch.state, sch.get_sref(self.block)
+        if block.parent is None:
+            raise RootHasNoIterators(block=block)
+        realize = realize_of(block)
+        stmt = realize.block
+        count = len(stmt.iter_vars)
+        if sorted(order) != list(range(count)):
+            raise NotAPermutation(block=block, order=list(order), count=count, last=count - 1)
+        changed = replace(stmt, iter_vars=tuple(stmt.iter_vars[index] for index in order))
+        values = tuple(realize.iter_values[index] for index in order)
+        new = BlockRealize(values, realize.predicate, changed)
+        replace_in_parent(state, block, (new,), {stmt: changed})

@@ -29,12 +29,13 @@ from tilewright.schedule.primitives.compute_inline import (
     check_plain_loads,
     single_store,
 )
-from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, domain_of, interval_of
+from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
+    iterator_domains,
     loops_of,
     realize_of,
     scope_of,
@@ -123,21 +124,21 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     """Check everything and work out the new body of the producer."""
     root = scope_root(block)
     if block.block.init is not None:
-        raise HasInit(block, block=block.name)
+        raise HasInit(block=block)
     store = single_store(block)
     check_stage_pipeline(state, root)
     scope = scope_of(state, root)
     why = why_not_complete(scope, block)
     if why:
-        raise NotComplete(block, block=block.name, why=why)
+        raise NotComplete(block=block, why=why)
     realize = realize_of(block)
     if not ir.is_true(realize.predicate):
-        raise HasPredicate(block, block=block.name, predicate=realize.predicate)
+        raise HasPredicate(block=block, predicate=realize.predicate)
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
     made = single_store(producer)
     if used_between_blocks(root.block.body, made.buffer):
-        raise UsedBetweenBlocks(block, producer, block=block.name, buffer=made.buffer.name)
+        raise UsedBetweenBlocks(producer, block=block, buffer=made.buffer.name)
     removed = check_removable(block, [producer])
     check_plain_loads(block, made.buffer)
     around = [loop.loop for loop in loops_of(producer)]
@@ -146,12 +147,10 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     indices = _common_indices(block, store, made.buffer)
     values = values_of(realize, [loop.loop for loop in loops_of(block)])
     if values is None:
-        raise UnknownIterations(block, block=block.name, predicate=realize.predicate)
+        raise UnknownIterations(block=block, predicate=realize.predicate)
     inverse = _inverse(block, indices, values, made)
     _check_covered(state, pair, indices)
-    analyzer = Analyzer()
-    for iter_var in producer.block.iter_vars:
-        analyzer.bind(iter_var.var, domain_of(iter_var))
+    analyzer = Analyzer(iterator_domains(producer.block))
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
@@ -164,9 +163,8 @@ def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
     realize = realize_of(producer)
     if isinstance(guard, ir.IntImm) and guard.value:
         return realize.predicate
-    bindings = {iter_var.var: value for iter_var, value in realize.bindings}
     place = Surroundings(loop.loop for loop in loops_of(producer))
-    bound = place.analyzer.simplify(ir.substitute(guard, bindings))
+    bound = place.analyzer.simplify(ir.substitute(guard, realize.values))
     with place.analyzer.constraint_scope(bound):
         implied = place.analyzer.can_prove(realize.predicate)
     return bound if implied else ir.logical_and(realize.predicate, bound)
@@ -175,17 +173,15 @@ def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
 def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
     producers = dict.fromkeys(e.src for e in scope.to_block(block) if e.kind is DepKind.RAW)
     if len(producers) != 1:
-        raise NotOneProducer(block, *producers, block=block.name, count=len(producers))
+        raise NotOneProducer(*producers, block=block, count=len(producers))
     (producer,) = producers
     why = why_not_complete(scope, producer)
     if why:
-        raise ProducerNotComplete(
-            producer, block, block=block.name, producer=producer.name, why=why
-        )
+        raise ProducerNotComplete(block=block, producer=producer, why=why)
     consumers = dict.fromkeys(e.dst for e in scope.from_block(producer) if e.kind is DepKind.RAW)
     if len(consumers) != 1:
         raise SeveralConsumers(
-            producer, *consumers, block=block.name, producer=producer.name, count=len(consumers)
+            *consumers, block=block.name, producer=producer, count=len(consumers)
         )
     return producer
 
@@ -200,7 +196,7 @@ def _common_indices(
         for load in loads[1:]
         for a, b in zip(load.indices, loads[0].indices, strict=True)
     ):
-        raise UnlikeLoads(block, block=block.name, buffer=buffer.name)
+        raise UnlikeLoads(block=block, buffer=buffer.name)
     return loads[0].indices
 
 
@@ -227,7 +223,7 @@ def _inverse(
         )
     if inverse is None:
         texts = ", ".join(map(str, indices))
-        raise IndicesNotBijective(block, block=block.name, indices=texts)
+        raise IndicesNotBijective(block=block, indices=texts)
     written = {
         output: ir.cast(output.dtype, index)
         for output, index in zip(outputs, made.indices, strict=True)
@@ -283,10 +279,9 @@ def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimE
     root = scope_root(block)
     written = produced_box(state, producer, producer.block.writes[0], root)
     view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
-    points = [ir.Range(index, ir.const(1, index.dtype)) for index in indices]
-    read, _ = view.box(points)
+    read, _ = view.box(points_at(indices))
     if written is None or not covers(list(map(interval_of, written)), list(map(interval_of, read))):
-        raise NotCovered(block, producer, block=block.name, buffer=buffer.name)
+        raise NotCovered(producer, block=block, buffer=buffer.name)
 
 
 def _guard(

@@ -89,20 +89,29 @@ class ReductionNest:
     factored: ir.For
 
 
-def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
+@register_primitive
+class RFactor(Primitive[BlockRV]):
     """Reduce each iteration of `loop` by itself, then the results."""
-    nest = _check_nest(state, loop)
-    reduction = recognize_reduction(nest.realize.block)
-    if reduction is None:
-        raise UnknownReducer(nest.block, block=nest.block.name)
-    position = _checked_axis(axis, reduction, nest.block)
-    final_predicate = _final_predicate(nest)
-    buffers = [
-        _factored_buffer(s.buffer, nest.factored.extent, position) for s in reduction.targets
-    ]
-    partial = _partial_block(nest, reduction, buffers, position)
-    final = _final_block(nest, reduction, buffers, position, final_predicate)
-    return _install(state, nest, partial, final, buffers)
+
+    method = "rfactor"
+    loop: LoopRV = given()
+    factor_axis: int
+
+    def run(self, sch: ScheduleCore) -> BlockRV:
+        axis = sch.int_of(self.factor_axis)
+        state, loop = sch.state, sch.get_sref(self.loop)
+        nest = _check_nest(state, loop)
+        reduction = recognize_reduction(nest.realize.block)
+        if reduction is None:
+            raise UnknownReducer(block=nest.block)
+        position = _checked_axis(axis, reduction, nest.block)
+        final_predicate = _final_predicate(nest)
+        buffers = [
+            _factored_buffer(s.buffer, nest.factored.extent, position) for s in reduction.targets
+        ]
+        partial = _partial_block(nest, reduction, buffers, position)
+        final = _final_block(nest, reduction, buffers, position, final_predicate)
+        return sch.block_rv(_install(state, nest, partial, final, buffers))
 
 
 # --- what must hold -----------------------------------------------------------------------------
@@ -111,7 +120,7 @@ def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
 def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
     stmt = loop.loop
     if stmt.kind is not ir.ForKind.SERIAL:
-        raise LoopNotSerial(loop, loop=loop.name)
+        raise LoopNotSerial(loop=loop)
     check_starts_at_zero(loop)
     block = only_block_under(state, loop)
     check_reduction_block(state, block)
@@ -143,7 +152,7 @@ def _check_factored_loop(nest: ReductionNest, loop: StmtSRef) -> None:
     elif variable not in nest.reducing and not ir.is_one(nest.factored.extent):
         why = "no iterator is bound to it"
     if why:
-        raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
+        raise NotReductionLoop(loop=loop, block=nest.block, why=why)
 
 
 def _check_other_loops(nest: ReductionNest) -> None:
@@ -168,18 +177,13 @@ def _check_neighbours(state: ScheduleState, nest: ReductionNest) -> None:
     first, *others = child_blocks(state, top)
     block = nest.block
     if first is not block:
-        raise NotFirstBlock(block, top, block=block.name, loop=top.name)
+        raise NotFirstBlock(block=block, loop=top)
     read = {region.buffer for region in inputs_of(block.block).values()}
     for other in others:
         for region in other.block.writes:
             if region.buffer in read:
                 raise InputsWrittenInNest(
-                    other,
-                    block,
-                    writer=other.name,
-                    loop=top.name,
-                    buffer=region.buffer.name,
-                    block=block.name,
+                    writer=other, loop=top.name, buffer=region.buffer.name, block=block
                 )
 
 
@@ -220,10 +224,7 @@ def _final_predicate(nest: ReductionNest) -> ir.PrimExpr:
     with analyzer.constraint_scope(final):
         if not analyzer.can_prove(ir.substitute(others, starts)):
             raise PartNeverInitialized(
-                nest.block,
-                block=nest.block.name,
-                loop=nest.factored.loop_var.name,
-                predicate=f"`{others}`",
+                block=nest.block, loop=nest.factored.loop_var.name, predicate=f"`{others}`"
             )
     return final
 
@@ -369,12 +370,11 @@ def _install(
     buffers: Sequence[ir.Buffer],
 ) -> StmtSRef:
     top = nest.loops[0]
-    scope = top.parent
-    assert scope is not None
+    scope = top.around
     old = scope.block
     body = splice(old.body, top.loop, (_partial_nest(nest, partial), _final_nest(nest, final)))
     changed = ir.replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *buffers))
-    state.replace(scope, changed, {old: changed, nest.realize.block: final.block})
+    state.replace(scope, changed, {nest.realize.block: final.block})
     state.infos[nest.block] = BlockInfo()
     state.info(scope).stage_pipeline = None
     return state.srefs[partial.block]
@@ -406,14 +406,3 @@ def _final_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:
             body = ir.replace(loop, body=splice(loop.body, child, (body,)))
         child = loop
     return body
-
-
-@register_primitive
-class RFactor(Primitive[BlockRV]):
-    method = "rfactor"
-    loop: LoopRV = given()
-    factor_axis: int
-
-    def run(self, sch: ScheduleCore) -> BlockRV:
-        axis = sch.int_of(self.factor_axis)
-        return sch.block_rv(rfactor(sch.state, sch.get_sref(self.loop), axis))

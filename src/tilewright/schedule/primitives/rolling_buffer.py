@@ -32,6 +32,7 @@ from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     DepKind,
+    domains_of,
     is_ancestor,
     loops_of,
     lowest_common_ancestor,
@@ -79,23 +80,31 @@ class RollingWindow:
     last: ir.PrimExpr  # where in the window a run of the block ends, in terms of loops
 
 
-def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> None:
+@register_primitive
+class RollingBuffer(Primitive[None]):
     """Shrink the buffer that `block` writes to the window its consumers need."""
-    region = _written_region(block, write_index)
-    buffer = region.buffer
-    owner = allocating_block(block, buffer)
-    if owner is not scope_root(block):
-        raise NotAnIntermediate(block, block=block.name, buffer=buffer.name)
-    consumers = _consumers(state, block, buffer)
-    loop = lowest_common_ancestor([block, *consumers])
-    if not loop.is_loop:
-        raise NoCommonLoop(block, *consumers, block=block.name, buffer=buffer.name)
-    windows = _windows(block, region, loop)
-    outermost = min(windows, key=lambda window: window.depth)
-    change_allocation(state, owner, _Roller(buffer, outermost, block.block, _guard(windows)))
-    for sref in (block, *consumers):
-        state.infos[sref] = BlockInfo()
-    state.info(owner).stage_pipeline = None
+
+    method = "rolling_buffer"
+    block: BlockRV = given()
+    write_buffer_index: int
+
+    def run(self, sch: ScheduleCore) -> None:
+        state, block = sch.state, sch.get_sref(self.block)
+        region = _written_region(block, sch.int_of(self.write_buffer_index))
+        buffer = region.buffer
+        owner = allocating_block(block, buffer)
+        if owner is not scope_root(block):
+            raise NotAnIntermediate(block=block, buffer=buffer.name)
+        consumers = _consumers(state, block, buffer)
+        loop = lowest_common_ancestor([block, *consumers])
+        if not loop.is_loop:
+            raise NoCommonLoop(*consumers, block=block, buffer=buffer.name)
+        windows = _windows(block, region, loop)
+        outermost = min(windows, key=lambda window: window.depth)
+        change_allocation(state, owner, _Roller(buffer, outermost, block.block, _guard(windows)))
+        for sref in (block, *consumers):
+            state.infos[sref] = BlockInfo()
+        state.info(owner).stage_pipeline = None
 
 
 # --- what must hold -----------------------------------------------------------------------------
@@ -104,7 +113,7 @@ def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> N
 def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
     writes = block.block.writes
     if not 0 <= write_index < len(writes):
-        raise NoSuchWrite(block, block=block.name, count=len(writes), index=write_index)
+        raise NoSuchWrite(block=block, count=len(writes), index=write_index)
     return writes[write_index]
 
 
@@ -114,22 +123,22 @@ def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list
     if why_not_complete(scope, block, _POSITIONS):
         why = why_not_reduction(state, scope, block, _POSITIONS)
         if why:
-            raise NotAProducer(block, block=block.name, why=why)
+            raise NotAProducer(block=block, why=why)
     dependencies = [*scope.from_block(block), *scope.to_block(block)]
     if any(dependency.kind is not DepKind.RAW for dependency in dependencies):
         why = "other blocks write what it reads or writes"
-        raise NotAProducer(block, block=block.name, why=why)
+        raise NotAProducer(block=block, why=why)
     consumers = [
         dependency.dst
         for dependency in scope.from_block(block)
         if any(region.buffer is buffer for region in dependency.dst.block.reads)
     ]
     if not consumers:
-        raise NotAProducer(block, block=block.name, why=f"nothing reads {buffer.name!r}")
+        raise NotAProducer(block=block, why=f"nothing reads {buffer.name!r}")
     for consumer in consumers:
         if not region_cover(state, consumer):
             why = f"block {consumer.name!r} reads more than the same iteration has produced"
-            raise NotAProducer(block, consumer, block=block.name, why=why)
+            raise NotAProducer(consumer, block=block, why=why)
         if consumer.block.match_buffers or block.block.match_buffers:
             raise NotAProducer(consumer, block=block.name, why="match_buffer is used")
     return list(dict.fromkeys(consumers))
@@ -139,10 +148,9 @@ def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
     realize, loops = realize_of(block), loops_of(block)
     outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
-    inner = {s.loop.loop_var: s.loop.domain for s in loops[len(outer) :]}
+    inner = domains_of(sref.loop for sref in loops[len(outer) :])
     produced = ir.substitute(region, realize.values)
-    analyzer = Analyzer()
-    analyzer.bind_all({loop.loop_var: loop.domain for loop in outer})
+    analyzer = Analyzer(domains_of(outer))
     bounds = _bounds(block, produced, inner, analyzer)
     windows = []
     for axis, (bound, point) in enumerate(zip(bounds, produced.region, strict=True)):
@@ -329,13 +337,3 @@ class _Roller(AllocationChanger):
 
     def _is_rolled(self, variable: ir.Var) -> bool:
         return variable is self._loop_var
-
-
-@register_primitive
-class RollingBuffer(Primitive[None]):
-    method = "rolling_buffer"
-    block: BlockRV = given()
-    write_buffer_index: int
-
-    def run(self, sch: ScheduleCore) -> None:
-        rolling_buffer(sch.state, sch.get_sref(self.block), sch.int_of(self.write_buffer_index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import Buffer, replace
@@ -11,8 +11,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.layouts.layout import buffer_site, change_buffer
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text
 
@@ -22,18 +20,31 @@ class BadSeparators(PrimitiveError):
     remedy = "give ascending positions from 0 to the number of dimensions"
 
 
-def set_axis_separator(
-    state: ScheduleState, block: StmtSRef, buffer: Buffer, separators: Sequence[int]
-) -> None:
+@register_primitive
+class SetAxisSeparator(Primitive[None]):
     """Let `buffer` have these axis separators wherever it is used."""
-    if list(separators) != sorted(separators) or not all(
-        0 <= position <= buffer.ndim for position in separators
-    ):
-        raise BadSeparators(block, given=list(separators), ndim=buffer.ndim, buffer=buffer.name)
-    site = buffer_site(state, block, buffer)
-    changer = _SeparatorChanger(buffer, tuple(separators))
-    changed = changer.visit(site.owner.block)
-    change_buffer(state, site, changer.buffers[buffer], changed, changer.reuse)
+
+    method = "set_axis_separator"
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
+    axis_separators: list[int]
+
+    def run(self, sch: ScheduleCore) -> None:
+        buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
+        state, block, separators = sch.state, sch.get_sref(self.block), self.axis_separators
+        if list(separators) != sorted(separators) or not all(
+            0 <= position <= buffer.ndim for position in separators
+        ):
+            raise BadSeparators(block, given=list(separators), ndim=buffer.ndim, buffer=buffer.name)
+        site = buffer_site(state, block, buffer)
+        changer = _SeparatorChanger(buffer, tuple(separators))
+        changed = changer.visit(site.owner.block)
+        change_buffer(state, site, changer.buffers[buffer], changed, changer.reuse)
+
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]
 
 
 class _SeparatorChanger(AllocationChanger):
@@ -45,20 +56,3 @@ class _SeparatorChanger(AllocationChanger):
 
     def change_match(self, buffer: Buffer) -> Buffer:
         return replace(buffer, axis_separators=self._separators)
-
-
-@register_primitive
-class SetAxisSeparator(Primitive[None]):
-    method = "set_axis_separator"
-    block: BlockRV = given()
-    buffer_index: int
-    side: int  # 0 for reads, 1 for writes
-    axis_separators: list[int]
-
-    def run(self, sch: ScheduleCore) -> None:
-        buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
-        set_axis_separator(sch.state, sch.get_sref(self.block), buffer, self.axis_separators)
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        block, _, _, *others = super().spelled(names)
-        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

@@ -12,8 +12,6 @@ from tilewright.schedule.layouts.allocated_buffer import (
     change_allocation,
 )
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -34,17 +32,10 @@ def in_scope(buffer: Buffer, scope: str) -> Buffer:
     return replace(buffer, name=name, data=Var(name, HANDLE, PointerType(buffer.dtype, scope)))
 
 
-def set_scope(state: ScheduleState, block: StmtSRef, index: int, storage_scope: str) -> None:
-    """Change the storage scope of a buffer that `block` writes."""
-    check_storage_scope(storage_scope)
-    buffer = accessed_region(block, "writes", index).buffer
-    owner = allocating_block(block, buffer)
-    if buffer.scope != storage_scope:
-        change_allocation(state, owner, ScopeChanger(buffer, storage_scope))
-
-
 @register_primitive
 class SetScope(Primitive[None]):
+    """Change the storage scope of a buffer that `block` writes."""
+
     method = "set_scope"
     moves_blocks = False
     block: BlockRV = given()
@@ -52,4 +43,9 @@ class SetScope(Primitive[None]):
     storage_scope: str
 
     def run(self, sch: ScheduleCore) -> None:
-        set_scope(sch.state, sch.get_sref(self.block), self.buffer_index, self.storage_scope)
+        block, storage_scope = sch.get_sref(self.block), self.storage_scope
+        check_storage_scope(storage_scope)
+        buffer = accessed_region(block, "writes", self.buffer_index).buffer
+        owner = allocating_block(block, buffer)
+        if buffer.scope != storage_scope:
+            change_allocation(sch.state, owner, ScopeChanger(buffer, storage_scope))

@@ -20,7 +20,14 @@ from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    domain_of,
+    is_ancestor,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -58,36 +65,44 @@ class _Product:
     shifted_is_first: bool
 
 
-def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[StmtSRef, StmtSRef]:
+@register_primitive
+class ShiftOperand(Primitive[list[BlockRV]]):
     """Give one operand of a sum of products the other sign.
 
     The blocks that make the shifted operand and the sums to start from.
     """
-    buffer = accessed_region(block, "reads", index).buffer
-    root = scope_root(block)
-    why = why_not_reduction(state, scope_of(state, root), block)
-    if why:
-        raise NotASumOfProducts(block, block=block.name, why=why)
-    product = _product(block, buffer)
-    target = _OTHER_SIGN.get(str(buffer.dtype))
-    if target is None:
-        raise CannotShift(block, buffer=buffer.name, block=block.name, dtype=buffer.dtype)
-    if not takes_all_values(realize_of(block), domains_between(block, root)):
-        raise OnlyAPart(block, block=block.name)
-    _check_made_before(state, block)
-    shifted = ir.decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
-    start = _Start(block, product)
-    edit = ScopeEdit(root, buffers=[shifted, start.buffer])
-    make_shifted, nest = _shifting_nest(buffer, shifted)
-    make_start, start_nest = start.nest(_half(buffer.dtype))
-    loops = loops_of(block)
-    place = CachePlace(root, anchor=loops[0].loop if loops else realize_of(block))
-    for stmt in (nest, start_nest):
-        edit.insert(place, stmt)
-    edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)
-    edit.apply(state)
-    state.infos[block].region_cover = True
-    return state.srefs[make_shifted], state.srefs[make_start]
+
+    method = "shift_operand"
+    block: BlockRV = given()
+    read_buffer_index: int
+
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
+        state, block, index = sch.state, sch.get_sref(self.block), self.read_buffer_index
+        buffer = accessed_region(block, "reads", index).buffer
+        root = scope_root(block)
+        why = why_not_reduction(state, scope_of(state, root), block)
+        if why:
+            raise NotASumOfProducts(block=block, why=why)
+        product = _product(block, buffer)
+        target = _OTHER_SIGN.get(str(buffer.dtype))
+        if target is None:
+            raise CannotShift(buffer=buffer.name, block=block, dtype=buffer.dtype)
+        if not takes_all_values(realize_of(block), domains_between(block, root)):
+            raise OnlyAPart(block=block)
+        _check_made_before(state, block)
+        shifted = ir.decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
+        start = _Start(block, product)
+        edit = ScopeEdit(root, buffers=[shifted, start.buffer])
+        make_shifted, nest = _shifting_nest(buffer, shifted)
+        make_start, start_nest = start.nest(_half(buffer.dtype))
+        loops = loops_of(block)
+        place = CachePlace(root, anchor=loops[0].loop if loops else realize_of(block))
+        for stmt in (nest, start_nest):
+            edit.insert(place, stmt)
+        edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)
+        edit.apply(state)
+        state.infos[block].region_cover = True
+        return [sch.block_rv(sref) for sref in (state.srefs[make_shifted], state.srefs[make_start])]
 
 
 # --- what must hold -----------------------------------------------------------------------------
@@ -95,7 +110,7 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
 
 def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
     def fail(why: str) -> NotASumOfProducts:
-        return NotASumOfProducts(block, block=block.name, why=why)
+        return NotASumOfProducts(block=block, why=why)
 
     store = block.block.body
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Add):
@@ -122,9 +137,7 @@ def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
     loops = loops_of(block)
     for edge in scope_of(state, scope_root(block)).to_block(block):
         if loops and is_ancestor(loops[0], edge.src):
-            raise MadeUnderTheSameLoop(
-                block, edge.src, producer=edge.src.name, block=block.name, loop=loops[0].name
-            )
+            raise MadeUnderTheSameLoop(producer=edge.src, block=block, loop=loops[0].name)
 
 
 def _widened_load(value: ir.PrimExpr, dtype: ir.DType) -> ir.BufferLoad | None:
@@ -171,7 +184,7 @@ class _Start:
         ]
         self._reductions = [v for v in stmt.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE]
         self._other = product.other
-        shape = tuple(_domain(iterator).extent for iterator in self.iterators) or (
+        shape = tuple(domain_of(iterator).extent for iterator in self.iterators) or (
             ir.const(1, "int32"),
         )
         self.buffer = ir.decl_buffer(shape, product.store.buffer.dtype, f"{stmt.name_hint}_start")
@@ -198,14 +211,9 @@ class _Start:
             ir.BufferStore(self.buffer, ir.Add(ir.BufferLoad(self.buffer, point), term), point),
             init=ir.BufferStore(self.buffer, ir.const(0, dtype), point),
         )
-        loops = [(ir.Var(f"ax{n}", v.var.dtype), _domain(v).extent) for n, v in enumerate(new)]
-        values = [var + _domain(v).min for (var, _), v in zip(loops, new, strict=True)]
+        loops = [(ir.Var(f"ax{n}", v.var.dtype), domain_of(v).extent) for n, v in enumerate(new)]
+        values = [var + domain_of(v).min for (var, _), v in zip(loops, new, strict=True)]
         return block, realize_in_loops(loops, values, block)
-
-
-def _domain(iterator: ir.IterVar) -> ir.Range:
-    assert iterator.dom is not None
-    return iterator.dom
 
 
 def _with_shifted(
@@ -233,14 +241,3 @@ def _with_shifted(
         body=ir.replace(store, value=ir.Add(store.value.a, ir.Mul(*factors))),
         init=ir.replace(init, value=begin),
     )
-
-
-@register_primitive
-class ShiftOperand(Primitive[list[BlockRV]]):
-    method = "shift_operand"
-    block: BlockRV = given()
-    read_buffer_index: int
-
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        made = shift_operand(sch.state, sch.get_sref(self.block), self.read_buffer_index)
-        return [sch.block_rv(sref) for sref in made]

@@ -40,74 +40,73 @@ class ProductTooSmall(PrimitiveError):
     remedy = "make one factor None to have it inferred"
 
 
-def split(
-    state: ScheduleState,
-    loop: StmtSRef,
-    factors: Sequence[int | None],
-    *,
-    preserve_unit_iters: bool,
-    disable_predication: bool,
-) -> list[StmtSRef]:
+@register_primitive
+class Split(Primitive[list[LoopRV]]):
     """Split `loop`; iterations beyond its extent are guarded unless that is disabled."""
-    check_plain_loop(loop)
-    stmt = loop.loop
-    extents = _resolve(loop, factors)
-    variables = [
-        ir.Var(f"{stmt.loop_var.name}_{position}", stmt.loop_var.dtype)
-        for position in range(len(extents))
-    ]
-    exact = (
-        isinstance(stmt.extent, ir.IntImm) and math.prod(extents_of(extents)) == stmt.extent.value
-    )
-    value, nested = _recombine(variables, extents), _nest(variables, extents)
-    domains = domains_above(loop)
-    for variable, extent in zip(variables, extents, strict=True):
-        domains[variable] = ir.Range(ir.const(0, variable.dtype), extent)
-    predicate = None
-    if not exact and not disable_predication and not _always_inside(nested, stmt.extent, domains):
-        predicate = ir.less(nested, stmt.extent)
-    if exact:
-        state.normal_bindings.add(value)
-    rewriter = BindingRewriter(
-        {stmt.loop_var: nested},
-        {stmt.loop_var: value},
-        domains,
-        preserve_unit_iters=preserve_unit_iters,
-        predicate=predicate,
-        normal=state.normal_bindings,
-    )
-    nest = list(zip(variables, extents, strict=True))
-    body = loop_nest(nest, rewriter.rewrite(stmt.body))
-    assert isinstance(body, ir.For)
-    state.replace(loop, body, rewriter.reuse)
-    return _loops_from(state, body, len(variables))
 
+    method = "split"
+    moves_blocks = False
+    loop: LoopRV = given()
+    factors: tuple[Any, ...] = given(rest=True)
+    # The oldest traces have no flags, those of TVM 0.14 one: the second is written if it is set.
+    preserve_unit_iters: bool = flag(default=True)
+    disable_predication: bool = flag(default=False, optional=True)
 
-def extents_of(extents: Sequence[ir.PrimExpr]) -> list[int]:
-    """Constant extents as numbers, 0 for symbolic ones."""
-    return [extent.value if isinstance(extent, ir.IntImm) else 0 for extent in extents]
+    def run(self, sch: ScheduleCore) -> list[LoopRV]:
+        state, loop = sch.state, sch.get_sref(self.loop)
+        factors = [None if factor is None else sch.int_of(factor) for factor in self.factors]
+        check_plain_loop(loop)
+        stmt = loop.loop
+        extents = _resolve(loop, factors)
+        variables = [
+            ir.Var(f"{stmt.loop_var.name}_{position}", stmt.loop_var.dtype)
+            for position in range(len(extents))
+        ]
+        total = math.prod(e.value if isinstance(e, ir.IntImm) else 0 for e in extents)
+        exact = isinstance(stmt.extent, ir.IntImm) and total == stmt.extent.value
+        value, nested = _recombine(variables, extents), _nest(variables, extents)
+        domains = domains_above(loop)
+        for variable, extent in zip(variables, extents, strict=True):
+            domains[variable] = ir.Range(ir.const(0, variable.dtype), extent)
+        predicate = None
+        if not exact and not self.disable_predication:
+            inside = ir.less(nested, stmt.extent)
+            predicate = None if Analyzer(domains).can_prove(inside) else inside
+        if exact:
+            state.normal_bindings.add(value)
+        rewriter = BindingRewriter(
+            {stmt.loop_var: nested},
+            {stmt.loop_var: value},
+            domains,
+            preserve_unit_iters=self.preserve_unit_iters,
+            predicate=predicate,
+            normal=state.normal_bindings,
+        )
+        nest = list(zip(variables, extents, strict=True))
+        body = loop_nest(nest, rewriter.rewrite(stmt.body))
+        assert isinstance(body, ir.For)
+        state.replace(loop, body, rewriter.reuse)
+        return [sch.loop_rv(sref) for sref in _loops_from(state, body, len(variables))]
 
 
 def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[ir.PrimExpr]:
     stmt = loop.loop
     dtype = stmt.loop_var.dtype
     if not factors:
-        raise NoFactors(loop, loop=loop.name)
+        raise NoFactors(loop=loop)
     missing = sum(factor is None for factor in factors)
     if missing > 1:
-        raise SeveralInferredFactors(loop, loop=loop.name, count=missing)
+        raise SeveralInferredFactors(loop=loop, count=missing)
     for factor in factors:
         if factor is not None and factor <= 0 and not (factor == -1 and missing == 0):
-            raise FactorNotPositive(loop, loop=loop.name, factor=factor)
+            raise FactorNotPositive(loop=loop, factor=factor)
     known = [None if factor in (None, -1) else factor for factor in factors]
     product = math.prod(factor for factor in known if factor is not None)
     if None in known:
         inferred = (stmt.extent + (product - 1)) // product
         return [inferred if f is None else ir.const(f, dtype) for f in known]
     if not _reaches(product, stmt.extent):
-        raise ProductTooSmall(
-            loop, loop=loop.name, factors=list(factors), product=product, extent=stmt.extent
-        )
+        raise ProductTooSmall(loop=loop, factors=list(factors), product=product, extent=stmt.extent)
     return [ir.const(factor, dtype) for factor in known if factor is not None]
 
 
@@ -138,14 +137,6 @@ def _nest(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.Pri
     return total
 
 
-def _always_inside(
-    value: ir.PrimExpr, extent: ir.PrimExpr, domains: dict[ir.Var, ir.Range]
-) -> bool:
-    analyzer = Analyzer()
-    analyzer.bind_all(domains)
-    return analyzer.can_prove(ir.less(value, extent))
-
-
 def _loops_from(state: ScheduleState, nest: ir.Stmt, count: int) -> list[StmtSRef]:
     loops = []
     for _ in range(count):
@@ -153,24 +144,3 @@ def _loops_from(state: ScheduleState, nest: ir.Stmt, count: int) -> list[StmtSRe
         loops.append(state.srefs[nest])
         nest = nest.body
     return loops
-
-
-@register_primitive
-class Split(Primitive[list[LoopRV]]):
-    method = "split"
-    moves_blocks = False
-    loop: LoopRV = given()
-    factors: tuple[Any, ...] = given(rest=True)
-    # The oldest traces have no flags, those of TVM 0.14 one: the second is written if it is set.
-    preserve_unit_iters: bool = flag(default=True)
-    disable_predication: bool = flag(default=False, optional=True)
-
-    def run(self, sch: ScheduleCore) -> list[LoopRV]:
-        made = split(
-            sch.state,
-            sch.get_sref(self.loop),
-            [None if factor is None else sch.int_of(factor) for factor in self.factors],
-            preserve_unit_iters=self.preserve_unit_iters,
-            disable_predication=self.disable_predication,
-        )
-        return [sch.loop_rv(sref) for sref in made]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
@@ -12,7 +10,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import allocating_block
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -30,40 +27,10 @@ class BadAlignment(PrimitiveError):
     remedy = "it must be a list of [buffer_index, axis, factor, offset]"
 
 
-def storage_align(
-    state: ScheduleState, block: StmtSRef, index: int, axis: int, factor: int, offset: int
-) -> None:
-    """Let the stride of `axis` be `offset` modulo `factor` when the buffer is allocated."""
-    buffer = accessed_region(block, "writes", index).buffer
-    if factor <= 0:
-        raise AlignmentNotPositive(block, factor=factor)
-    if not -buffer.ndim <= axis < buffer.ndim:
-        raise AxisOutOfRange(block, buffer=buffer.name, ndim=buffer.ndim, axis=axis)
-    allocating_block(block, buffer)
-    entry = [index, axis % buffer.ndim, factor, offset]
-    stmt = block.block
-    entries = [entry if old[:2] == entry[:2] else old for old in _entries(block)]
-    if entry not in entries:
-        entries.append(entry)
-    changed = replace(stmt, annotations={**stmt.annotations, BUFFER_DIM_ALIGN: entries})
-    state.replace(block, changed, {stmt: changed})
-
-
-def _entries(block: StmtSRef) -> list[list[int]]:
-    value = block.block.annotations.get(BUFFER_DIM_ALIGN, [])
-    if isinstance(value, (list, tuple)) and all(map(_is_entry, value)):
-        return [[int(number) for number in entry] for entry in value]
-    raise BadAlignment(block, block=block.name, value=value)
-
-
-def _is_entry(value: Any) -> bool:
-    if not isinstance(value, (list, tuple)) or len(value) != 4:
-        return False
-    return all(isinstance(number, int) for number in value)
-
-
 @register_primitive
 class StorageAlign(Primitive[None]):
+    """Let the stride of `axis` be `offset` modulo `factor` when the buffer is allocated."""
+
     method = "storage_align"
     moves_blocks = False
     block: BlockRV = given()
@@ -73,5 +40,30 @@ class StorageAlign(Primitive[None]):
     offset: int
 
     def run(self, sch: ScheduleCore) -> None:
-        numbers = (self.buffer_index, self.axis, self.factor, self.offset)
-        storage_align(sch.state, sch.get_sref(self.block), *map(sch.int_of, numbers))
+        block = sch.get_sref(self.block)
+        index, axis, factor, offset = map(sch.int_of, self.attrs)
+        buffer = accessed_region(block, "writes", index).buffer
+        if factor <= 0:
+            raise AlignmentNotPositive(block, factor=factor)
+        if not -buffer.ndim <= axis < buffer.ndim:
+            raise AxisOutOfRange(block, buffer=buffer.name, ndim=buffer.ndim, axis=axis)
+        allocating_block(block, buffer)
+        entry = [index, axis % buffer.ndim, factor, offset]
+        entries = [entry if old[:2] == entry[:2] else old for old in _entries(block)]
+        if entry not in entries:
+            entries.append(entry)
+        annotations = {**block.block.annotations, BUFFER_DIM_ALIGN: entries}
+        sch.state.replace(block, replace(block.block, annotations=annotations))
+
+
+def _entries(block: StmtSRef) -> list[list[int]]:
+    value = block.block.annotations.get(BUFFER_DIM_ALIGN, [])
+    if isinstance(value, (list, tuple)) and all(map(_is_entry, value)):
+        return [[int(number) for number in entry] for entry in value]
+    raise BadAlignment(block=block, value=value)
+
+
+def _is_entry(value: object) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 4:
+        return False
+    return all(isinstance(number, int) for number in value)

@@ -15,7 +15,6 @@ from tilewright.schedule.primitives.blockize import blockized_loop
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.tensor.match import DescribedOperand, Mismatch, match_description
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
@@ -33,20 +32,28 @@ class OperandNotContiguous(PrimitiveError):
     remedy = "change the layout of {buffer!r} first (transform_layout, or a packed copy)"
 
 
-def tensorize(
-    state: ScheduleState, target: StmtSRef, intrin: TensorIntrin, *, preserve_unit_iters: bool
-) -> None:
-    """Let `intrin` do the work of a block, or of all that is under a loop."""
-    if target.is_loop:
-        made = blockized_loop(state, target, preserve_unit_iters=preserve_unit_iters)
-        outer = tensorized_block(made.realize.block, intrin, target)
-        replace_in_parent(state, target, (ir.replace(made.realize, block=outer),), {})
-        return
-    block = target.block
-    changed = tensorized_block(block, intrin, target)
-    state.replace(target, changed, {block: changed})
-    # What runs inside is new: whatever was known of the scope that the block opens is void.
-    state.info(target).stage_pipeline = None
+@register_primitive
+class Tensorize(Primitive[None]):
+    """Let a tensor instruction do the work of a block, or of all that is under a loop."""
+
+    method = "tensorize"
+    block_or_loop: BlockRV | LoopRV = given()
+    tensor_intrin: str
+    preserve_unit_iters: bool = constant(from_json=bool)
+
+    def run(self, sch: ScheduleCore) -> None:
+        target = sch.get_sref(self.block_or_loop)
+        intrin = TensorIntrin.get(self.tensor_intrin)
+        assert intrin is not None
+        state = sch.state
+        if target.is_loop:
+            made = blockized_loop(state, target, preserve_unit_iters=self.preserve_unit_iters)
+            outer = tensorized_block(made.realize.block, intrin, target)
+            replace_in_parent(state, target, (ir.replace(made.realize, block=outer),), {})
+            return
+        state.replace(target, tensorized_block(target.block, intrin, target))
+        # What runs inside is new: whatever was known of the scope that the block opens is void.
+        state.info(target).stage_pipeline = None
 
 
 def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef) -> ir.Block:
@@ -149,17 +156,3 @@ def _crosses_rows(node: ir.BufferLoad | ir.BufferStore) -> bool:
 
 
 # --- the primitive ------------------------------------------------------------------------------
-
-
-@register_primitive
-class Tensorize(Primitive[None]):
-    method = "tensorize"
-    block_or_loop: BlockRV | LoopRV = given()
-    tensor_intrin: str
-    preserve_unit_iters: bool = constant(from_json=bool)
-
-    def run(self, sch: ScheduleCore) -> None:
-        target = sch.get_sref(self.block_or_loop)
-        intrin = TensorIntrin.get(self.tensor_intrin)
-        assert intrin is not None
-        tensorize(sch.state, target, intrin, preserve_unit_iters=self.preserve_unit_iters)

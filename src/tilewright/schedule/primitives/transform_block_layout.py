@@ -13,10 +13,9 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of
+from tilewright.schedule.state.scope import domain_of, leaf_realizes, loops_of, realize_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
@@ -60,43 +59,48 @@ class NotBijective(PrimitiveError):
     reason = "the index map {index_map} is no bijection on the iterators of block {block!r}: {why}"
 
 
-def transform_block_layout(state: ScheduleState, block: StmtSRef, index_map: IndexMap) -> None:
+@register_primitive
+class TransformBlockLayout(Primitive[None]):
     """Run a block over the iterators that `index_map` makes of its own."""
-    realize, top = _check_nest(block)
-    stmt = block.block
-    if any(iter_var.iter_type not in _FREE_KINDS for iter_var in stmt.iter_vars):
-        raise IteratorsHaveOrder(block, block=block.name)
-    if len(index_map.initial_indices) != len(stmt.iter_vars):
-        raise WrongArity(
-            block,
-            block=block.name,
-            count=len(stmt.iter_vars),
-            given=len(index_map.initial_indices),
-        )
-    index_map = index_map.with_dtype(stmt.iter_vars[0].var.dtype)
-    kinds = [_kind_of(block, index_map, value) for value in index_map.final_indices]
-    extents, inverse = _inverted(block, index_map)
-    variables = axes_of(extents, "v")
-    iters = [
-        ir.IterVar(ir.Range(ir.const(0, var.dtype), extent), var, kind)
-        for var, extent, kind in zip(variables, extents, kinds, strict=True)
-    ]
-    values = inverse.map_indices(variables)
-    replaced = dict(zip((iv.var for iv in stmt.iter_vars), values, strict=True))
-    changed = IteratorSubstitution(replaced, iters).block(stmt)
-    changed = ir.replace(changed, iter_vars=tuple(iters))
-    state.replace(top, _nest(extents, changed), {realize.block: changed})
-    state.info(block).affine_binding = None
+
+    method = "transform_block_layout"
+    block: BlockRV = given()
+    index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
+
+    def run(self, sch: ScheduleCore) -> None:
+        state, block, index_map = sch.state, sch.get_sref(self.block), self.index_map
+        realize, top = _check_nest(block)
+        stmt = block.block
+        if any(iter_var.iter_type not in _FREE_KINDS for iter_var in stmt.iter_vars):
+            raise IteratorsHaveOrder(block=block)
+        if len(index_map.initial_indices) != len(stmt.iter_vars):
+            raise WrongArity(
+                block=block, count=len(stmt.iter_vars), given=len(index_map.initial_indices)
+            )
+        index_map = index_map.with_dtype(stmt.iter_vars[0].var.dtype)
+        kinds = [_kind_of(block, index_map, value) for value in index_map.final_indices]
+        extents, inverse = _inverted(block, index_map)
+        variables = axes_of(extents, "v")
+        iters = [
+            ir.IterVar(ir.Range(ir.const(0, var.dtype), extent), var, kind)
+            for var, extent, kind in zip(variables, extents, kinds, strict=True)
+        ]
+        values = inverse.map_indices(variables)
+        replaced = dict(zip((iv.var for iv in stmt.iter_vars), values, strict=True))
+        changed = IteratorSubstitution(replaced, iters).block(stmt)
+        changed = ir.replace(changed, iter_vars=tuple(iters))
+        state.replace(top, _nest(extents, changed), {realize.block: changed})
+        state.info(block).affine_binding = None
 
 
 def _check_nest(block: StmtSRef) -> tuple[ir.BlockRealize, StmtSRef]:
     """How the block runs and the outermost of its loops, which hold nothing else."""
     loops = loops_of(block)
     if not loops:
-        raise NoLoops(block, block=block.name)
+        raise NoLoops(block=block)
     top = loops[0]
     if len(list(leaf_realizes(top.loop.body))) != 1:
-        raise NotAlone(top, block, loop=top.name, block=block.name)
+        raise NotAlone(loop=top, block=block)
     for loop in loops:
         check_starts_at_zero(loop)
     check_names_no_loops(block)
@@ -105,7 +109,7 @@ def _check_nest(block: StmtSRef) -> tuple[ir.BlockRealize, StmtSRef]:
     used = {value for value in realize.iter_values if isinstance(value, ir.Var)}
     plain = used == variables and len(realize.iter_values) == len(loops)
     if not plain or not isinstance(realize.predicate, ir.IntImm):
-        raise BindingsNotPlain(block, block=block.name)
+        raise BindingsNotPlain(block=block)
     _check_whole(realize, loops)
     return realize, top
 
@@ -114,15 +118,10 @@ def _check_whole(realize: ir.BlockRealize, loops: Sequence[StmtSRef]) -> None:
     by_variable = {loop.loop.loop_var: loop for loop in loops}
     for iter_var, value in realize.bindings:
         assert isinstance(value, ir.Var)
-        assert iter_var.dom is not None
-        loop, whole = by_variable[value], iter_var.dom.extent
+        loop, whole = by_variable[value], domain_of(iter_var).extent
         if not Analyzer().can_prove_equal(loop.loop.extent, whole):
             raise LoopRunsOverPart(
-                loop,
-                loop=loop.name,
-                extent=loop.loop.extent,
-                whole=whole,
-                iterator=iter_var.var.name,
+                loop=loop, extent=loop.loop.extent, whole=whole, iterator=iter_var.var.name
             )
 
 
@@ -133,17 +132,17 @@ def _kind_of(block: StmtSRef, index_map: IndexMap, value: ir.PrimExpr) -> ir.Ite
     }
     kinds = {kind_of[var] for var in ir.free_vars(value) if var in kind_of}
     if len(kinds) > 1:
-        raise MixedIterator(block, block=block.name, value=value)
+        raise MixedIterator(block=block, value=value)
     return kinds.pop() if kinds else ir.IterType.DATA_PAR
 
 
 def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[ir.PrimExpr], IndexMap]:
     """The extents of the new iterators, and the map back."""
-    old = [iv.dom.extent for iv in block.block.iter_vars if iv.dom is not None]
+    old = [domain_of(iter_var).extent for iter_var in block.block.iter_vars]
     try:
         return index_map.map_shape(old), index_map.inverse(old)
     except ArithError as error:
-        raise NotBijective(block, index_map=index_map, block=block.name, why=str(error)) from None
+        raise NotBijective(index_map=index_map, block=block, why=str(error)) from None
 
 
 def _nest(extents: Sequence[ir.PrimExpr], block: ir.Block) -> ir.For:
@@ -153,13 +152,3 @@ def _nest(extents: Sequence[ir.PrimExpr], block: ir.Block) -> ir.For:
     )
     assert isinstance(body, ir.For)
     return body
-
-
-@register_primitive
-class TransformBlockLayout(Primitive[None]):
-    method = "transform_block_layout"
-    block: BlockRV = given()
-    index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
-
-    def run(self, sch: ScheduleCore) -> None:
-        transform_block_layout(sch.state, sch.get_sref(self.block), self.index_map)

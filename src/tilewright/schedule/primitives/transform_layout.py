@@ -57,42 +57,6 @@ class BufferHasStrides(PrimitiveError):
     remedy = "only compact buffers can change their layout"
 
 
-def transform_layout(
-    state: ScheduleState,
-    block: StmtSRef,
-    buffer: ir.Buffer,
-    index_map: IndexMap,
-    pad_value: IndexMap | None,
-    *,
-    assume_injective: bool,
-) -> None:
-    """Store `buffer` in the layout that `index_map` describes, wherever it is used."""
-    site = buffer_site(state, block, buffer)
-    _check_buffer(block, buffer, index_map)
-    if buffer.shape:
-        index_map = index_map.with_dtype(buffer.shape[0].dtype)
-    new = ir.replace(
-        buffer,
-        shape=tuple(_new_shape(block, buffer, index_map)),
-        axis_separators=(),
-    )
-    _check_pad_value(block, new, pad_value)
-    padding = None
-    if not assume_injective:
-        padding = _padding(block, buffer, new, index_map, pad_value)
-    if padding is not None:
-        _check_writers(state, site)
-    rewriter = LayoutRewriter(buffer, new, index_map)
-    changed, fresh = _rewrite_owner(site, rewriter, padding)
-    rewriter.check(block)
-    _remember_flow(state, buffer)
-    change_buffer(state, site, new, changed, rewriter.reuse)
-    for made in fresh:
-        info = state.info(state.srefs[made])
-        info.affine_binding = None
-        info.region_cover = True if info.region_cover is None else info.region_cover
-
-
 def _check_writers(state: ScheduleState, site: BufferSite) -> None:
     """What parallel iterations have for themselves cannot be padded by a block outside of them."""
     for writer in scope_of(state, site.owner).buffer_writers.get(site.buffer, ()):
@@ -240,6 +204,8 @@ def _map_from_json(text: str | None) -> IndexMap | None:
 
 @register_primitive
 class TransformLayout(Primitive[None]):
+    """Store `buffer` in the layout that `index_map` describes, wherever it is used."""
+
     method = "transform_layout"
     block: BlockRV = given()
     buffer_index: int
@@ -249,14 +215,30 @@ class TransformLayout(Primitive[None]):
     assume_injective_transform: bool = constant(to_json=bool, from_json=bool)
 
     def run(self, sch: ScheduleCore) -> None:
-        transform_layout(
-            sch.state,
-            sch.get_sref(self.block),
-            sch.buffer_of(self.block, self.side, self.buffer_index),
-            sch.concrete_map(self.index_map),
-            self.pad_value,
-            assume_injective=self.assume_injective_transform,
-        )
+        state, block = sch.state, sch.get_sref(self.block)
+        buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
+        index_map, pad_value = sch.concrete_map(self.index_map), self.pad_value
+        site = buffer_site(state, block, buffer)
+        _check_buffer(block, buffer, index_map)
+        if buffer.shape:
+            index_map = index_map.with_dtype(buffer.shape[0].dtype)
+        shape = tuple(_new_shape(block, buffer, index_map))
+        new = ir.replace(buffer, shape=shape, axis_separators=())
+        _check_pad_value(block, new, pad_value)
+        padding = None
+        if not self.assume_injective_transform:
+            padding = _padding(block, buffer, new, index_map, pad_value)
+        if padding is not None:
+            _check_writers(state, site)
+        rewriter = LayoutRewriter(buffer, new, index_map)
+        changed, fresh = _rewrite_owner(site, rewriter, padding)
+        rewriter.check(block)
+        _remember_flow(state, buffer)
+        change_buffer(state, site, new, changed, rewriter.reuse)
+        for made in fresh:
+            info = state.info(state.srefs[made])
+            info.affine_binding = None
+            info.region_cover = True if info.region_cover is None else info.region_cover
 
     def spelled(self, names: Mapping[Any, str]) -> list[str]:
         block, _, _, *others = super().spelled(names)

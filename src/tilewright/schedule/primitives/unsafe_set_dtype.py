@@ -15,8 +15,6 @@ from tilewright.schedule.layouts.allocated_buffer import (
     change_allocation,
 )
 from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -53,13 +51,22 @@ def with_dtype(buffer: ir.Buffer, dtype: ir.DType) -> ir.Buffer:
     return ir.replace(buffer, dtype=dtype, data=data)
 
 
-def unsafe_set_dtype(state: ScheduleState, block: StmtSRef, index: int, dtype: str) -> None:
+@register_primitive
+class UnsafeSetDType(Primitive[None]):
     """Change the element type of a buffer that `block` writes; rounding is the user's concern."""
-    buffer = accessed_region(block, "writes", index).buffer
-    owner = allocating_block(block, buffer)
-    chosen = element_type(dtype)
-    if chosen != buffer.dtype:
-        change_allocation(state, owner, DtypeChanger(buffer, chosen))
+
+    method = "unsafe_set_dtype"
+    block: BlockRV = given()
+    buffer_index: int
+    dtype: str
+
+    def run(self, sch: ScheduleCore) -> None:
+        state, block = sch.state, sch.get_sref(self.block)
+        buffer = accessed_region(block, "writes", self.buffer_index).buffer
+        owner = allocating_block(block, buffer)
+        chosen = element_type(self.dtype)
+        if chosen != buffer.dtype:
+            change_allocation(state, owner, DtypeChanger(buffer, chosen))
 
 
 def element_type(dtype: str) -> ir.DType:
@@ -71,14 +78,3 @@ def element_type(dtype: str) -> ir.DType:
     if chosen.is_handle or chosen.lanes != 1:
         raise NotADtype(dtype=dtype)
     return chosen
-
-
-@register_primitive
-class UnsafeSetDType(Primitive[None]):
-    method = "unsafe_set_dtype"
-    block: BlockRV = given()
-    buffer_index: int
-    dtype: str
-
-    def run(self, sch: ScheduleCore) -> None:
-        unsafe_set_dtype(sch.state, sch.get_sref(self.block), self.buffer_index, self.dtype)

@@ -14,8 +14,6 @@ from tilewright.schedule.primitives.cache_write import cache_write
 from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import scope_root
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _LANEWISE = (ir.Add, ir.Sub, ir.Mul, ir.Max, ir.Min)
@@ -64,25 +62,22 @@ class _Widener(AllocationChanger):
         return ir.cast(self._dtype, value)
 
 
-def widen_accumulator(state: ScheduleState, block: StmtSRef, dtype: str) -> StmtSRef:
-    """Let a reduction accumulate in a wider type; the block that rounds its results."""
-    chosen = element_type(dtype)
-    buffer = accessed_region(block, "writes", 0).buffer
-    if len(block.block.writes) != 1 or not is_reduction_block(state, block):
-        raise NotAnAccumulation(block, block=block.name)
-    if not (chosen.is_float and buffer.dtype.is_float and chosen.bits > buffer.dtype.bits):
-        raise NotWider(block, dtype=chosen, buffer=buffer.name, old=buffer.dtype)
-    rounding = cache_write(state, block, 0, "global")
-    accumulator = accessed_region(block, "writes", 0).buffer
-    change_allocation(state, scope_root(block), _Widener(accumulator, chosen))
-    return rounding
-
-
 @register_primitive
 class WidenAccumulator(Primitive[BlockRV]):
+    """Let a reduction accumulate in a wider type; the block that rounds its results."""
+
     method = "widen_accumulator"
     block: BlockRV = given()
     dtype: str
 
     def run(self, sch: ScheduleCore) -> BlockRV:
-        return sch.block_rv(widen_accumulator(sch.state, sch.get_sref(self.block), self.dtype))
+        state, block, chosen = sch.state, sch.get_sref(self.block), element_type(self.dtype)
+        buffer = accessed_region(block, "writes", 0).buffer
+        if len(block.block.writes) != 1 or not is_reduction_block(state, block):
+            raise NotAnAccumulation(block=block)
+        if not (chosen.is_float and buffer.dtype.is_float and chosen.bits > buffer.dtype.bits):
+            raise NotWider(block, dtype=chosen, buffer=buffer.name, old=buffer.dtype)
+        rounding = cache_write(state, block, 0, "global")
+        accumulator = accessed_region(block, "writes", 0).buffer
+        change_allocation(state, scope_root(block), _Widener(accumulator, chosen))
+        return sch.block_rv(rounding)

@@ -10,6 +10,7 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.scope import iterator_domains
 from tilewright.schedule.state.sref import StmtSRef
 
 
@@ -44,12 +45,12 @@ def single_access(block: StmtSRef, buffer: ir.Buffer, side: int) -> ElementAcces
     stmt = block.block
     other_side = stmt.writes if side == 0 else inputs_of(stmt).values()
     if any(region.buffer is buffer for region in other_side):
-        raise ReadAndWritten(block, block=block.name, buffer=buffer.name)
+        raise ReadAndWritten(block=block, buffer=buffer.name)
     finder = _Accesses(buffer)
     finder.visit(stmt)
     how = finder.problem()
     if how:
-        raise NotAccessedInOneWay(block, block=block.name, buffer=buffer.name, how=how)
+        raise NotAccessedInOneWay(block=block, buffer=buffer.name, how=how)
     return ElementAccess(finder.found[0], finder.is_conditional)
 
 
@@ -136,16 +137,13 @@ def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAcces
     """An access under a condition stays inside the buffer even where the condition fails."""
     if not access.is_conditional:
         return
-    analyzer = Analyzer()
-    for iter_var in block.block.iter_vars:
-        if iter_var.dom is not None:
-            analyzer.bind(iter_var.var, iter_var.dom)
+    analyzer = Analyzer(iterator_domains(block.block))
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         if ir.is_zero(index):
             continue
         if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)):
             indices = ", ".join(map(str, access.indices))
-            raise MayLieOutside(block, block=block.name, buffer=buffer.name, indices=indices)
+            raise MayLieOutside(block=block, buffer=buffer.name, indices=indices)
 
 
 class AccessChanger(ir.BufferRewriter):

@@ -29,9 +29,9 @@ from tilewright.schedule.regions.relaxed import (
     SumSpan,
     Surroundings,
     compact,
-    domain_of,
     interval_of,
 )
+from tilewright.schedule.state.scope import iterator_domains
 from tilewright.schedule.state.splice import loop_nest
 
 Solution: TypeAlias = dict[ir.Var, Dimension]
@@ -49,7 +49,7 @@ def solve(
     Iterators that are not mentioned may take any value. With `strict`, an index that cannot be
     inverted is an error; else it says nothing about its iterators.
     """
-    iterators = {iter_var.var: domain_of(iter_var) for iter_var in block.iter_vars}
+    iterators = iterator_domains(block)
     plain = _plain(accessed, required, iterators)
     if plain is not None:
         return plain

@@ -18,7 +18,7 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     union,
 )
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.scope import domains_of
 
 Terms: TypeAlias = dict[ir.PrimExpr, int]
 
@@ -98,15 +98,14 @@ def sum_of(terms: Terms, offset: int, dtype: ir.DType) -> ir.PrimExpr:
     return total + ir.const(offset, dtype) if offset > 0 else total - ir.const(-offset, dtype)
 
 
+def points_at(indices: Iterable[ir.PrimExpr]) -> list[ir.Range]:
+    """The region of one element."""
+    return [ir.Range(index, ir.const(1, index.dtype)) for index in indices]
+
+
 def interval_of(dimension: Dimension) -> IntervalSet:
     """A dimension as an interval with symbolic ends."""
     return dimension.interval() if isinstance(dimension, SumSpan) else dimension
-
-
-def domain_of(iter_var: ir.IterVar) -> ir.Range:
-    """The domain of a block iterator, which always has one."""
-    assert iter_var.dom is not None
-    return iter_var.dom
 
 
 def constant_loop(loop: ir.For) -> tuple[int, int] | None:
@@ -136,9 +135,7 @@ class Surroundings:
     def analyzer(self) -> Analyzer:
         """An analyzer that knows the loops."""
         if self._analyzer is None:
-            self._analyzer = Analyzer()
-            for loop in self.loops:
-                self._analyzer.bind(loop.loop_var, loop.domain)
+            self._analyzer = Analyzer(domains_of(self.loops))
         return self._analyzer
 
     def bounds(self, terms: Terms) -> tuple[int, int]:
@@ -339,12 +336,12 @@ class RelaxedView:
 
     def _exact(self, region: Sequence[ir.Range]) -> list[IntervalSet] | None:
         ranges = [self.bound_range(item) for item in region]
-        domains, predicate = self.inner_domains(), self.inner_predicate()
+        domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
         return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
 
     def _bounds(self, item: ir.Range) -> Dimension:
         """What surrounds a dimension."""
-        domains, predicate = self.inner_domains(), self.inner_predicate()
+        domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
         bound, analyzer = self.bound_range(item), self._outer.analyzer
         (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
         return compact(interval, analyzer)
@@ -354,10 +351,6 @@ class RelaxedView:
         return ir.Range(
             ir.substitute(item.min, self._bindings), ir.substitute(item.extent, self._bindings)
         )
-
-    def inner_domains(self) -> dict[ir.Var, ir.Range]:
-        """The domains of the loops that are relaxed."""
-        return {loop.loop_var: loop.domain for loop in self._inner_loops}
 
     def inner_predicate(self) -> ir.PrimExpr:
         """The predicate of the block where the relaxed loops decide it alone, else "always"."""
@@ -420,22 +413,3 @@ def _join_dimension(dims: Sequence[Dimension], place: Surroundings) -> Dimension
     begin = min(span.offset for span in spans)
     end = max(span.offset + span.extent for span in spans)
     return SumSpan(first.terms, begin, end - begin, first.dtype, exact=False)
-
-
-def loops_between(block: StmtSRef, top: StmtSRef) -> list[ir.For]:
-    """The loops around `block` that lie strictly inside `top`, outermost first."""
-    return _loops_up(block.parent, top)
-
-
-def loops_from(sref: StmtSRef) -> list[ir.For]:
-    """`sref`, if it is a loop, and the loops around it up to the nearest block."""
-    return _loops_up(sref, None)
-
-
-def _loops_up(node: StmtSRef | None, top: StmtSRef | None) -> list[ir.For]:
-    loops: list[ir.For] = []
-    while node is not None and node is not top and type(node.stmt) is ir.For:
-        loops.append(node.stmt)
-        node = node.parent
-    loops.reverse()
-    return loops

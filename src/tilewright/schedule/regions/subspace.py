@@ -21,6 +21,7 @@ from tilewright.arith import (
     normalize_iter_map_to_expr,
     subspace_divide,
 )
+from tilewright.schedule.state.scope import domain_of
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,7 @@ def _with_lost_parts(
     The division knows of a bound on a single loop, and drops it: its iterators are shorter than
     the loops, which go on running as far as they did.
     """
-    analyzer = Analyzer()
-    analyzer.bind_all(domains)
+    analyzer = Analyzer(domains)
     with analyzer.constraint_scope(ir.logical_and(outer, inner)):
         lost = [part for part in ir.conjuncts(realize.predicate) if not analyzer.can_prove(part)]
     for part in lost:
@@ -222,7 +222,7 @@ def _fills(
     domains: Mapping[ir.Var, ir.Range],
 ) -> bool | None:
     """Whether a binding takes all values of its iterator; None if that is not known."""
-    extent = extent_of(iter_var)
+    extent = domain_of(iter_var).extent
     if digits:
         return isinstance(extent, ir.IntImm) and extent.value <= math.prod(d.extent for d in digits)
     if not isinstance(value, ir.Var):
@@ -232,21 +232,15 @@ def _fills(
 
 
 def _all_outer(iter_var: ir.IterVar, value: ir.PrimExpr) -> Division:
-    return Division(Part(extent_of(iter_var), value), _unit(iter_var.var.dtype))
+    return Division(Part(domain_of(iter_var).extent, value), _unit(iter_var.var.dtype))
 
 
 def _all_inner(iter_var: ir.IterVar, value: ir.PrimExpr) -> Division:
-    return Division(_unit(iter_var.var.dtype), Part(extent_of(iter_var), value))
+    return Division(_unit(iter_var.var.dtype), Part(domain_of(iter_var).extent, value))
 
 
 def _unit(dtype: ir.DType) -> Part:
     return Part(ir.const(1, dtype), ir.const(0, dtype))
-
-
-def extent_of(iter_var: ir.IterVar) -> ir.PrimExpr:
-    """The number of values of a block iterator."""
-    assert iter_var.dom is not None
-    return iter_var.dom.extent
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from tilewright.errors import ArithError
 from tilewright.ir import BlockRealize, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import compute_affine_binding
-from tilewright.schedule.regions.relaxed import constant_loop, loops_between, loops_from
+from tilewright.schedule.regions.relaxed import constant_loop
 from tilewright.schedule.state.flags import compute_region_cover, producers_of
 from tilewright.schedule.state.scope import (
+    loops_between,
+    loops_from,
     loops_of,
     lowest_common_ancestor,
     realize_of,
@@ -117,9 +119,8 @@ def _touched(
 ) -> Array:
     """Numbers of all pairs of outer iteration and element of the buffer that meet."""
     grid = _grid([*outer, *inner])
-    bindings = {iter_var.var: value for iter_var, value in realize.bindings}
     runs = _evaluate(realize.predicate, grid)
-    starts = [_evaluate(substitute(item.min, bindings), grid)[runs] for item in region.region]
+    starts = [_evaluate(substitute(item.min, realize.values), grid)[runs] for item in region.region]
     offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)
     shape = tuple(_number(extent) for extent in region.buffer.shape)
     count = len(offsets[0]) if len(offsets) else 1

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 
 from tilewright import ir
-from tilewright.arith import Analyzer, IntervalSet, covers, intersect
+from tilewright.arith import IntervalSet, covers, intersect
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
@@ -20,14 +20,15 @@ from tilewright.schedule.regions.relaxed import (
     RelaxedView,
     SumSpan,
     Surroundings,
-    domain_of,
     interval_of,
-    loops_between,
-    loops_from,
+    points_at,
 )
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
+    iterator_domains,
+    loops_between,
+    loops_from,
     lowest_common_ancestor,
     realize_of,
     scope_of,
@@ -65,7 +66,7 @@ def check_stage_pipeline(state: ScheduleState, root: StmtSRef) -> None:
     if not state.enable_check or is_stage_pipeline(state, root):
         return
     why = why_no_stage_pipeline(state, root)
-    raise NotStagePipeline(root, scope=root.name, why=why)
+    raise NotStagePipeline(scope=root, why=why)
 
 
 def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
@@ -168,17 +169,11 @@ def _guarded_box(
     realize = realize_of(producer)
     if type(realize.predicate) is ir.IntImm or not has_affine_binding(state, producer):
         return None
-    domains = [domain_of(iter_var) for iter_var in realize.block.iter_vars]
-    everything = RelaxedView(realize, loops_from_block(producer))
-    points = [
-        ir.Range(iter_var.var, ir.const(1, iter_var.var.dtype))
-        for iter_var in realize.block.iter_vars
-    ]
-    image, exact = everything.box(points)
-    checker = Analyzer()
-    if not exact or not covers([interval_of(dim) for dim in image], domains, checker):
+    by_var = iterator_domains(realize.block)
+    everything = RelaxedView(realize, loops_from(producer.parent))
+    image, exact = everything.box(points_at(by_var))
+    if not exact or not covers([interval_of(dim) for dim in image], list(by_var.values())):
         return None
-    by_var = {iter_var.var: domain_of(iter_var) for iter_var in realize.block.iter_vars}
     plain = [item.min for item in written.region]
     if len({id(index) for index in plain}) != len(plain) or not all(
         index in by_var and ir.is_one(item.extent)
@@ -193,11 +188,6 @@ def _guarded_box(
         intersect([interval_of(dim), IntervalSet.from_range(by_var[index])], outer.analyzer)  # type: ignore[index]
         for dim, index in zip(box, plain, strict=True)
     ]
-
-
-def loops_from_block(block: StmtSRef) -> list[ir.For]:
-    """All loops around a block within its scope."""
-    return [] if block.parent is None else loops_from(block.parent)
 
 
 def box_covers(made: Box, consumed: Box, region: ir.BufferRegion, outer: Surroundings) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 # Statements that give a name to something for their body, which always runs.
@@ -210,6 +210,37 @@ def loops_of(sref: StmtSRef) -> list[StmtSRef]:
     return loops
 
 
+def loops_between(block: StmtSRef, top: StmtSRef) -> list[ir.For]:
+    """The loops around `block` that lie strictly inside `top`, outermost first."""
+    return loops_from(block.parent, top)
+
+
+def loops_from(sref: StmtSRef | None, top: StmtSRef | None = None) -> list[ir.For]:
+    """`sref`, if it is a loop, and the loops around it up to the nearest block or `top`."""
+    loops: list[ir.For] = []
+    while sref is not None and sref is not top and type(sref.stmt) is ir.For:
+        loops.append(sref.stmt)
+        sref = sref.parent
+    loops.reverse()
+    return loops
+
+
+def domains_of(loops: Iterable[ir.For]) -> dict[ir.Var, ir.Range]:
+    """The values that the variables of loops take."""
+    return {loop.loop_var: loop.domain for loop in loops}
+
+
+def iterator_domains(block: ir.Block) -> dict[ir.Var, ir.Range]:
+    """The values that the iterators of a block take."""
+    return {iter_var.var: domain_of(iter_var) for iter_var in block.iter_vars}
+
+
+def domain_of(iter_var: ir.IterVar) -> ir.Range:
+    """The domain of a block iterator, which always has one."""
+    assert iter_var.dom is not None
+    return iter_var.dom
+
+
 def scope_root(sref: StmtSRef) -> StmtSRef:
     """The nearest block around a block or loop."""
     parent = sref.parent
@@ -226,8 +257,7 @@ def realize_of(block: StmtSRef) -> ir.BlockRealize:
     if parent is None:
         raise ScheduleError(f"block {block.name!r} is the root block of its function")
     wanted = block.block
-    assert parent.stmt is not None
-    for realize in leaf_realizes(parent.stmt.body):
+    for realize in leaf_realizes(parent.body):
         if realize.block is wanted:
             return realize
     raise ScheduleError(f"block {block.name!r} is not where its reference says")
@@ -235,29 +265,14 @@ def realize_of(block: StmtSRef) -> ir.BlockRealize:
 
 def child_blocks(state: ScheduleState, sref: StmtSRef) -> list[StmtSRef]:
     """The blocks directly under a block or loop."""
-    assert sref.stmt is not None
-    return [state.srefs[realize.block] for realize in leaf_realizes(sref.stmt.body)]
+    return [state.srefs[realize.block] for realize in leaf_realizes(sref.body)]
 
 
 def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
     """The lowest block or loop that holds all of `srefs` (which may be one of them)."""
-    common: list[StmtSRef] | None = None
-    for sref in srefs:
-        chain = []
-        node: StmtSRef | None = sref
-        while node is not None:
-            chain.append(node)
-            node = node.parent
-        chain.reverse()
-        if common is None:
-            common = chain
-            continue
-        length = 0
-        for a, b in zip(common, chain, strict=False):
-            if a is not b:
-                break
-            length += 1
-        common = common[:length]
+    chains = [[*upwards(sref)][::-1] for sref in srefs]
+    levels: Iterable[tuple[StmtSRef, ...]] = zip(*chains, strict=False)
+    common = [first for first, *others in levels if all(other is first for other in others)]
     if not common:
         raise ScheduleError("blocks of different functions have nothing in common")
     return common[-1]
@@ -266,8 +281,6 @@ def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
 def is_ancestor(upper: StmtSRef, lower: StmtSRef) -> bool:
     """True when `lower` lies under `upper` (a node lies under itself)."""
     node: StmtSRef | None = lower
-    while node is not None:
-        if node is upper:
-            return True
+    while node is not None and node is not upper:
         node = node.parent
-    return False
+    return node is upper

@@ -9,7 +9,7 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
 
-def splice(body: ir.Stmt, old: ir.Stmt, new: Sequence[ir.Stmt]) -> ir.Stmt:
+def splice(body: ir.Stmt, old: ir.Stmt | None, new: Sequence[ir.Stmt]) -> ir.Stmt:
     """`body` with `new` where the loop or block `old` stood; a block's realization goes with it."""
     if _stands_for(body, old):
         return ir.seq(new)
@@ -24,7 +24,7 @@ def splice(body: ir.Stmt, old: ir.Stmt, new: Sequence[ir.Stmt]) -> ir.Stmt:
     )
 
 
-def _stands_for(stmt: ir.Stmt, target: ir.Stmt) -> bool:
+def _stands_for(stmt: ir.Stmt, target: ir.Stmt | None) -> bool:
     return stmt is target or (isinstance(stmt, ir.BlockRealize) and stmt.block is target)
 
 
@@ -35,15 +35,8 @@ def replace_in_parent(
     block_sref_reuse: Mapping[ir.Block, ir.Block],
 ) -> None:
     """Exchange a loop, or a block with its realization, for the statements `new`."""
-    parent = old.parent
-    assert parent is not None
-    assert parent.stmt is not None
-    assert old.stmt is not None
-    target = ir.replace(parent.stmt, body=splice(parent.stmt.body, old.stmt, new))
-    reuse = dict(block_sref_reuse)
-    if isinstance(parent.stmt, ir.Block) and isinstance(target, ir.Block):
-        reuse[parent.stmt] = target
-    state.replace(parent, target, reuse)
+    parent = old.around
+    state.set_body(parent, splice(parent.body, old.stmt, new), block_sref_reuse)
 
 
 def replace_run_in_parent(
@@ -54,30 +47,18 @@ def replace_run_in_parent(
 ) -> None:
     """Exchange consecutive statements of one sequence for `new`."""
     first, *others = run
-    parent = first.parent
-    assert parent is not None
-    assert parent.stmt is not None
-    assert first.stmt is not None
-    body = splice(parent.stmt.body, first.stmt, (new,))
+    body = splice(first.around.body, first.stmt, (new,))
     for other in others:
-        assert other.stmt is not None
         body = splice(body, other.stmt, ())
-    target = ir.replace(parent.stmt, body=body)
-    reuse = dict(block_sref_reuse)
-    if isinstance(parent.stmt, ir.Block) and isinstance(target, ir.Block):
-        reuse[parent.stmt] = target
-    state.replace(parent, target, reuse)
+    state.set_body(first.around, body, block_sref_reuse)
 
 
 def copy_path(top: StmtSRef, bottom: StmtSRef, new: ir.Stmt) -> ir.Stmt:
     """The statement of `top` with `new` where `bottom`, which lies below it, stands."""
     node = bottom
     while node is not top:
-        parent = node.parent
-        assert parent is not None
-        assert parent.stmt is not None
-        assert node.stmt is not None
-        new = ir.replace(parent.stmt, body=splice(parent.stmt.body, node.stmt, (new,)))
+        parent = node.around
+        new = parent.with_body(splice(parent.body, node.stmt, (new,)))
         node = parent
     return new
 

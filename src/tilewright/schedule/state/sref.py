@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, For
+from tilewright.ir import Block, For, Stmt, replace
 
 SchedulableStmt: TypeAlias = Block | For
 
@@ -55,6 +56,23 @@ class StmtSRef:
         return self.stmt
 
     @property
+    def body(self) -> Stmt:
+        """What the block or loop runs."""
+        assert self.stmt is not None
+        return self.stmt.body
+
+    def with_body(self, body: Stmt) -> SchedulableStmt:
+        """The block or loop as it is when it runs something else."""
+        assert self.stmt is not None
+        return replace(self.stmt, body=body)
+
+    @property
+    def around(self) -> StmtSRef:
+        """The nearest enclosing block or loop of one that has one."""
+        assert self.parent is not None
+        return self.parent
+
+    @property
     def is_block(self) -> bool:
         return isinstance(self.stmt, Block)
 
@@ -71,6 +89,13 @@ class StmtSRef:
 
     def __repr__(self) -> str:
         return f"<sref {self.name}>"
+
+
+def upwards(sref: StmtSRef | None, top: StmtSRef | None = None) -> Iterator[StmtSRef]:
+    """A block or loop and all around it, from the inside out, up to `top`, which is left out."""
+    while sref is not None and sref is not top:
+        yield sref
+        sref = sref.parent
 
 
 def _kind(sref: StmtSRef) -> str:

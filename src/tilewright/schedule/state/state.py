@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef
+from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, upwards
 
 VERIFY_SREF_TREE = 1
 VERIFY_CACHED_FLAGS = 2
@@ -110,9 +110,7 @@ class ScheduleState:
 
     def function_of(self, sref: StmtSRef) -> str:
         """The name of the function that holds a block or loop."""
-        root = sref
-        while root.parent is not None:
-            root = root.parent
+        *_, root = upwards(sref)
         for name, candidate in self.roots.items():
             if candidate is root:
                 return name
@@ -130,7 +128,7 @@ class ScheduleState:
 
         References into parts that `target` shares with the old statement stay; those of loops move
         to the new loop with the same variable, those of blocks as `block_sref_reuse` (old to new)
-        says. All others expire.
+        says, and `source` from block to block. All others expire.
         """
         old = source.stmt
         if old is None:
@@ -153,6 +151,8 @@ class ScheduleState:
             sref = self.srefs.get(before)
             if sref is not None:
                 blocks[after] = sref
+        if isinstance(old, ir.Block) and isinstance(target, ir.Block):
+            blocks.setdefault(target, source)
         for stmt in removed.values():
             del self.srefs[stmt]
         self._adopt(target, parent, seq_index, loops, blocks)
@@ -164,6 +164,12 @@ class ScheduleState:
         self._copy_path(parent, old, written, seq_index)
         if self.debug_mask:
             self._verify()
+
+    def set_body(
+        self, sref: StmtSRef, body: ir.Stmt, reuse: Mapping[ir.Block, ir.Block] | None = None
+    ) -> None:
+        """Let a block or loop run something else; `reuse` is that of `replace`."""
+        self.replace(sref, sref.with_body(body), reuse)
 
     def _find_intact(self, stmt: ir.Stmt, intact: set[SchedulableStmt]) -> None:
         for child, _ in _positions_below(stmt):
@@ -216,8 +222,7 @@ class ScheduleState:
         while parent is not None:
             before = parent.stmt
             assert before is not None
-            body = _swap(before.body, old, new, seq_index)
-            after: SchedulableStmt = ir.replace(before, body=body)
+            after = parent.with_body(_swap(before.body, old, new, seq_index))
             del self.srefs[before]
             self.srefs[after] = parent
             parent.stmt = after
