@@ -8,11 +8,6 @@ from tilewright.arith.bounds import (
     ConstIntBound as ConstIntBound,
 )
 from tilewright.arith.index_map import IndexMap as IndexMap
-from tilewright.arith.int_set import (
-    eval_set as eval_set,
-    intersect as intersect,
-    union as union,
-)
 from tilewright.arith.interval import (
     EVERYTHING as EVERYTHING,
     NEGATIVE_INFINITY as NEGATIVE_INFINITY,
@@ -41,8 +36,11 @@ from tilewright.arith.region import (
     estimate_region_lower_bound as estimate_region_lower_bound,
     estimate_region_strict_bound as estimate_region_strict_bound,
     estimate_region_upper_bound as estimate_region_upper_bound,
+    eval_set as eval_set,
+    intersect as intersect,
     region_intersect as region_intersect,
     region_union as region_union,
     to_range as to_range,
+    union as union,
 )
 from tilewright.arith.subspace import subspace_divide as subspace_divide

@@ -7,12 +7,14 @@ bases and bounds may be numbers or arrays of numbers (one for each of many progr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright import ir
 
+_Term = TypeVar("_Term")
 Terms = dict[ir.PrimExpr, Any]  # numbers or arrays
 Bound = tuple[Any, Any]  # smallest and largest value
+Collect = Callable[[ir.PrimExpr, int, Terms], int]
 STILL: Bound = (0, 0)  # of a variable that does not run
 
 
@@ -47,13 +49,7 @@ class Affine:
         base = self.base + factor * other.base
         if not other.terms:
             return Affine(self.terms, base, self.is_plain)
-        terms = dict(self.terms)
-        for term, scale in other.terms.items():
-            total = terms.get(term, 0) + factor * scale
-            if total:
-                terms[term] = total
-            else:
-                terms.pop(term, None)
+        terms = summed(self.terms, other.terms, factor)
         return Affine(terms, base, (self.is_plain and other.is_plain) or None)
 
     def times(self, factor: int) -> Affine:
@@ -81,9 +77,10 @@ class Affine:
 
     def in_order(self) -> Iterator[tuple[ir.PrimExpr | None, int]]:
         """The terms as they are printed: falling scales; None stands for the base."""
-        ordered = sorted(self.terms.items(), key=_falling_scale) if len(self.terms) > 1 else None
+        items = self.terms.items()
+        ordered = sorted(items, key=lambda item: -item[1]) if len(items) > 1 else items
         positive = True
-        for term, scale in ordered or self.terms.items():
+        for term, scale in ordered:
             if positive and scale < 0:
                 positive = False
                 if self.base > 0:
@@ -104,6 +101,20 @@ class Affine:
             else:
                 result = ir.Add(result, term) if scale > 0 else ir.Sub(result, term)
         return ir.const(0, dtype) if result is None else result
+
+
+def summed(
+    terms: Mapping[_Term, int], others: Mapping[_Term, int], factor: int
+) -> dict[_Term, int]:
+    """`terms + factor * others`, without terms that cancel."""
+    result = dict(terms)
+    for term, scale in others.items():
+        total = result.get(term, 0) + factor * scale
+        if total:
+            result[term] = total
+        else:
+            result.pop(term, None)
+    return result
 
 
 def affine_in(
@@ -174,27 +185,34 @@ def only_variable(term: ir.PrimExpr) -> ir.Var | None:
     return used.pop() if len(used) == 1 else None
 
 
-def _falling_scale(item: tuple[ir.PrimExpr, int]) -> int:
-    return -item[1]
-
-
 def affine_of(expr: ir.PrimExpr) -> Affine:
     """An expression as a sum, as it stands; anything but sums and scales is a term."""
     terms: Terms = {}
-    base = _collect(expr, 1, terms)
+    base = collect(expr, 1, terms)
     return Affine({term: scale for term, scale in terms.items() if scale}, base)
 
 
-def _collect(expr: ir.PrimExpr, factor: int, terms: Terms) -> int:
-    """Add `factor * expr` to `terms`; its constant part is returned."""
-    match expr:
-        case ir.IntImm(value=value):
-            return factor * value
-        case ir.Add(a=a, b=b):
-            return _collect(a, factor, terms) + _collect(b, factor, terms)
-        case ir.Sub(a=a, b=b):
-            return _collect(a, factor, terms) + _collect(b, -factor, terms)
-        case ir.Mul(a=a, b=ir.IntImm(value=times)) | ir.Mul(a=ir.IntImm(value=times), b=a):
-            return _collect(a, factor * times, terms)
+def _as_term(expr: ir.PrimExpr, factor: int, terms: Terms) -> int:
     terms[expr] = terms.get(expr, 0) + factor
     return 0
+
+
+def collect(expr: Any, factor: int, terms: Terms, other: Collect = _as_term) -> int:
+    """Add `factor * expr` to `terms`; its constant part is returned.
+
+    `other` does the same for what is neither a sum, a scale nor a constant.
+    """
+    kind = type(expr)
+    if kind is ir.IntImm:
+        return factor * int(expr.value)
+    if kind is ir.Add:
+        return collect(expr.a, factor, terms, other) + collect(expr.b, factor, terms, other)
+    if kind is ir.Sub:
+        return collect(expr.a, factor, terms, other) + collect(expr.b, -factor, terms, other)
+    if kind is ir.Mul:
+        a, b = expr.a, expr.b
+        if type(b) is ir.IntImm:
+            return collect(a, factor * b.value, terms, other)
+        if type(a) is ir.IntImm:
+            return collect(b, factor * a.value, terms, other)
+    return other(expr, factor, terms)

@@ -62,25 +62,18 @@ def _solve(
     relax_map: DomainMap,
 ) -> IntervalSet:
     """`var` such that `form <= limit` for the largest value of everything else."""
-    own = [(split, scale) for split, scale in form.terms.items() if _mentions(split[0], var)]
+    own = [
+        (split, scale) for split, scale in form.terms.items() if ir.uses_var(split[0], var.same_as)
+    ]
     if len(own) != 1 or own[0][0][0] is not var or own[0][0][1:] != (1, WHOLE):
         return NOTHING
     split, scale = own[0]
     rest = LinearForm({s: v for s, v in form.terms.items() if s is not split}, form.base)
-    largest = _largest(analyzer, analyzer.from_linear_form(rest, sample.dtype), relax_map)
-    if largest is None:
+    others = evaluate(analyzer.from_linear_form(rest, sample.dtype), relax_map, analyzer)
+    if not others.has_upper_bound:
         return NOTHING
-    room = ir.subtract(limit, largest)  # scale * var <= room
+    room = ir.subtract(limit, others.max_value)  # scale * var <= room
     if scale > 0:
         return IntervalSet(NEGATIVE_INFINITY, analyzer.simplify(ir.floordiv(room, scale)))
     smallest = ir.subtract(0, ir.floordiv(room, -scale))
     return IntervalSet(analyzer.simplify(smallest), POSITIVE_INFINITY)
-
-
-def _mentions(expr: ir.PrimExpr, var: ir.Var) -> bool:
-    return ir.uses_var(expr, lambda other: other is var)
-
-
-def _largest(analyzer: Analyzer, rest: ir.PrimExpr, relax_map: DomainMap) -> ir.PrimExpr | None:
-    found = evaluate(rest, relax_map, analyzer)
-    return found.max_value if found.has_upper_bound else None

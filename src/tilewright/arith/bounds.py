@@ -7,6 +7,7 @@ a bound that leaves their range falls back to the whole range.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import floordiv
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tilewright import ir
@@ -94,10 +95,6 @@ def _divide(x: int, y: int, quotient: Callable[[int, int], int]) -> int:
     return quotient(x, y)
 
 
-def _floor_quotient(x: int, y: int) -> int:
-    return x // y
-
-
 def _trunc_quotient(x: int, y: int) -> int:
     result = abs(x) // abs(y)
     return result if (x < 0) == (y < 0) else -result
@@ -145,11 +142,6 @@ def union_bounds(a: ConstIntBound, b: ConstIntBound) -> ConstIntBound:
     return ConstIntBound(min(a[0], b[0]), max(a[1], b[1]))
 
 
-def _of_constant(_: Facts, expr: ir.IntImm) -> ConstIntBound:
-    value = _clamp(expr.value)
-    return ConstIntBound(value, value)
-
-
 def _of_var(facts: Facts, expr: ir.Var) -> ConstIntBound:
     known = facts.var_bounds.get(expr)
     if known is not None:
@@ -164,10 +156,6 @@ def _of_cast(facts: Facts, expr: ir.Cast) -> ConstIntBound:
         return target
     value = facts.bound(expr.value)
     return value if target[0] <= value[0] and value[1] <= target[1] else target
-
-
-def _of_select(facts: Facts, expr: ir.Select) -> ConstIntBound:
-    return union_bounds(facts.bound(expr.true_value), facts.bound(expr.false_value))
 
 
 def _of_ramp(facts: Facts, expr: ir.Ramp) -> ConstIntBound:
@@ -197,7 +185,7 @@ def _shift_right(facts: Facts, expr: ir.Call) -> ConstIntBound:
     a, b = facts.bound(expr.args[0]), facts.bound(expr.args[1])
     if b[0] < 0 or b[1] > 63:
         return dtype_bound(expr.dtype)
-    return div_bounds(a, ConstIntBound(1 << b[0], 1 << b[1]), _floor_quotient)
+    return div_bounds(a, ConstIntBound(1 << b[0], 1 << b[1]), floordiv)
 
 
 def _shift_left(facts: Facts, expr: ir.Call) -> ConstIntBound:
@@ -207,15 +195,11 @@ def _shift_left(facts: Facts, expr: ir.Call) -> ConstIntBound:
     return mul_bounds(a, ConstIntBound(1 << b[0], 1 << b[1]))
 
 
-def _if_then_else(facts: Facts, expr: ir.Call) -> ConstIntBound:
-    return union_bounds(facts.bound(expr.args[1]), facts.bound(expr.args[2]))
-
-
 _CALLS: dict[str, Callable[[Facts, ir.Call], ConstIntBound]] = {
     "tir.bitwise_and": _bitwise_and,
     "tir.shift_right": _shift_right,
     "tir.shift_left": _shift_left,
-    "tir.if_then_else": _if_then_else,
+    "tir.if_then_else": lambda facts, expr: union_bounds(*map(facts.bound, expr.args[1:])),
     "tir.likely": lambda facts, expr: facts.bound(expr.args[0]),
     "tir.clz": lambda _, expr: ConstIntBound(0, expr.args[0].dtype.bits),
     "tir.popcount": lambda _, expr: ConstIntBound(0, expr.args[0].dtype.bits),
@@ -233,16 +217,14 @@ def _pairwise(
     return lambda facts, expr: combine(facts.bound(expr.a), facts.bound(expr.b))
 
 
-def _boolean(_: Facts, __: ir.PrimExpr) -> ConstIntBound:
-    return BOOLEAN
-
-
 BOUND_OF: dict[type, Callable[[Facts, Any], ConstIntBound]] = {
-    ir.IntImm: _of_constant,
+    ir.IntImm: lambda _, expr: ConstIntBound(_clamp(expr.value), _clamp(expr.value)),
     ir.Var: _of_var,
     ir.SizeVar: _of_var,
     ir.Cast: _of_cast,
-    ir.Select: _of_select,
+    ir.Select: lambda facts, expr: union_bounds(
+        facts.bound(expr.true_value), facts.bound(expr.false_value)
+    ),
     ir.Ramp: _of_ramp,
     ir.Broadcast: lambda facts, expr: facts.bound(expr.value),
     ir.Call: _of_call,
@@ -251,11 +233,13 @@ BOUND_OF: dict[type, Callable[[Facts, Any], ConstIntBound]] = {
     ir.Mul: _pairwise(mul_bounds),
     ir.Div: _pairwise(lambda a, b: div_bounds(a, b, _trunc_quotient)),
     ir.Mod: _pairwise(truncmod_bounds),
-    ir.FloorDiv: _pairwise(lambda a, b: div_bounds(a, b, _floor_quotient)),
+    ir.FloorDiv: _pairwise(lambda a, b: div_bounds(a, b, floordiv)),
     ir.FloorMod: _of_floormod,
     ir.Min: _pairwise(lambda a, b: ConstIntBound(min(a[0], b[0]), min(a[1], b[1]))),
     ir.Max: _pairwise(lambda a, b: ConstIntBound(max(a[0], b[0]), max(a[1], b[1]))),
-    **dict.fromkeys((ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not), _boolean),
+    **dict.fromkeys(
+        (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not), lambda *_: BOOLEAN
+    ),
 }
 
 

@@ -264,7 +264,8 @@ class CanonicalSimplifier:
     def to_expr(self, form: LinearForm, dtype: ir.DType) -> ir.PrimExpr:
         """The form as an expression: positive terms, a positive base, negative terms, the rest."""
         form = self._with_atoms_opened(self._with_divisions_undone(form))
-        ordered = sorted(form.terms.items(), key=_falling)
+        # By falling scale, then from the highest digits of an atom down.
+        ordered = sorted(form.terms.items(), key=lambda t: (-t[1], -t[0][1], -t[0][2]))
         positive = [term for term in ordered if term[1] > 0]
         negative = [term for term in ordered if term[1] < 0]
         result: ir.PrimExpr | None = None
@@ -334,11 +335,6 @@ def _constant(value: int, dtype: ir.DType) -> ir.PrimExpr:
     if not fits(value, dtype):
         raise NotLinear
     return ir.const(value, dtype)
-
-
-def _falling(term: tuple[Split, int]) -> tuple[int, int, int]:
-    (_, lower, upper), scale = term
-    return (-scale, -lower, -upper)
 
 
 def _single_scale(form: LinearForm) -> int:

@@ -15,24 +15,14 @@ def fold_binary(kind: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.PrimExpr) -> ir.P
     """`kind(a, b)` evaluated, or with a negative constant respelt; None when neither applies."""
     if type(b) is ir.IntImm:
         if type(a) is ir.IntImm:
-            return _fold_constants(kind, a, b)
+            inexact = a.dtype.is_bool or (b.value == 0 and kind in _DIVISIONS)
+            return None if inexact else FOLDERS[kind](a, b)
         if b.value < 0 and (kind is ir.Add or kind is ir.Sub):
             return _respell_negative(kind, a, b)
     elif type(a) is ir.FloatImm and type(b) is ir.FloatImm and a.dtype in _EXACT_FLOATS:
-        return _fold_floats(kind, a, b)
+        inexact = kind in _DIVISIONS and (kind is not ir.Div or b.value == 0)
+        return None if inexact else FOLDERS[kind](a, b)
     return None
-
-
-def _fold_constants(kind: type[ir.BinaryOp], a: ir.IntImm, b: ir.IntImm) -> ir.PrimExpr | None:
-    if a.dtype.is_bool or (b.value == 0 and kind in _DIVISIONS):
-        return None
-    return FOLDERS[kind](a, b)
-
-
-def _fold_floats(kind: type[ir.BinaryOp], a: ir.FloatImm, b: ir.FloatImm) -> ir.PrimExpr | None:
-    if kind in (ir.Mod, ir.FloorDiv, ir.FloorMod) or (kind is ir.Div and b.value == 0):
-        return None
-    return FOLDERS[kind](a, b)
 
 
 def _respell_negative(kind: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.IntImm) -> ir.PrimExpr | None:

@@ -30,7 +30,7 @@ class Interner:
         known = self._representative.get(expr)
         if known is not None:
             return known
-        result = self._lookup(expr)
+        result = self.shallow(ir.map_children(expr, self._intern_child))
         self._representative[expr] = result
         self._representative[result] = result
         return result
@@ -60,11 +60,6 @@ class Interner:
             self._representative[expr] = known
         return known
 
-    def _lookup(self, expr: ir.PrimExpr) -> ir.PrimExpr:
-        expr = ir.map_children(expr, self._intern_child)
-        key = _key_of(expr)
-        return expr if key is None else self._by_key.setdefault(key, expr)
-
     def _intern_child(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.PrimExpr):
             return self.intern(node)
@@ -88,10 +83,6 @@ def _key_of(expr: ir.PrimExpr) -> tuple[Any, ...] | None:
             return (ir.Call, expr.dtype, expr.op, *expr.args) if is_pure_call(expr) else None
         case ir.BufferLoad():
             return (ir.BufferLoad, expr.buffer, expr.predicate, *expr.indices)
-    return _generic_key(expr)
-
-
-def _generic_key(expr: ir.PrimExpr) -> tuple[Any, ...]:
     return (type(expr), *(getattr(expr, name) for name in expr.__struct_fields__))
 
 

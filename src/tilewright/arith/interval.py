@@ -101,16 +101,25 @@ class _Evaluator:
 
     def visit(self, expr: ir.PrimExpr) -> IntervalSet:
         if not ir.uses_var(expr, self._domains.__contains__):
-            return IntervalSet.point(expr if isinstance(expr, ir.Var) else self.simplify(expr))
+            return IntervalSet.point(
+                expr if isinstance(expr, ir.Var) else self.prover.simplify(expr)
+            )
         if expr.dtype.is_int and expr.dtype.lanes == 1:
             # Terms that cancel must cancel before each of them is relaxed on its own.
             expr = self.prover.simplify(expr)
             if isinstance(expr, ir.IntImm):
                 return IntervalSet.point(expr)
-        rule = _RULES.get(type(expr))
         if isinstance(expr, ir.Var):
             return self._variable(expr)
+        if isinstance(expr, ir.BinaryOp) and type(expr) in _BINARY:
+            a, b = self.visit(expr.a), self.visit(expr.b)
+            return NOTHING if a.is_nothing or b.is_nothing else _BINARY[type(expr)](self, a, b)
+        rule = _RULES.get(type(expr))
         return EVERYTHING if rule is None else rule(self, expr)
+
+    def either(self, *exprs: ir.PrimExpr) -> IntervalSet:
+        """All values of several expressions."""
+        return union_of(map(self.visit, exprs), self.prover)
 
     def _variable(self, var: ir.Var) -> IntervalSet:
         domain = self._domains.get(var)
@@ -131,20 +140,11 @@ class _Evaluator:
         inner = self.visit(end)
         return inner.min_value if is_low else inner.max_value
 
-    def simplify(self, expr: ir.PrimExpr) -> ir.PrimExpr:
-        return self.prover.simplify(expr)
-
     def is_nonnegative(self, expr: ir.PrimExpr) -> bool:
         return expr.dtype.is_int and self.prover.can_prove(expr >= 0)
 
-    def is_positive(self, expr: ir.PrimExpr) -> bool:
-        return expr.dtype.is_int and self.prover.can_prove(expr > 0)
-
     def make(self, low: ir.PrimExpr | None, high: ir.PrimExpr | None) -> IntervalSet:
-        return IntervalSet(
-            NEGATIVE_INFINITY if low is None else self.simplify(low),
-            POSITIVE_INFINITY if high is None else self.simplify(high),
-        )
+        return _interval(self.prover, low, high)
 
 
 def _low(interval: IntervalSet) -> ir.PrimExpr | None:
@@ -159,27 +159,23 @@ _Combine: TypeAlias = Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]
 
 
 def _both(a: ir.PrimExpr | None, b: ir.PrimExpr | None, combine: _Combine) -> ir.PrimExpr | None:
+    """What two ends make; none if one of them is infinite."""
     return None if a is None or b is None else combine(a, b)
 
 
-def _add(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
-    return ev.make(_both(_low(a), _low(b), ir.add), _both(_high(a), _high(b), ir.add))
+def _tighter(a: ir.PrimExpr | None, b: ir.PrimExpr | None, pick: _Combine) -> ir.PrimExpr | None:
+    """The end that `pick` makes of two; the finite one if the other is infinite."""
+    return b if a is None else a if b is None else pick(a, b)
 
 
-def _sub(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
-    return ev.make(_both(_low(a), _high(b), ir.subtract), _both(_high(a), _low(b), ir.subtract))
+def _interval(prover: Prover, low: ir.PrimExpr | None, high: ir.PrimExpr | None) -> IntervalSet:
+    return IntervalSet(
+        NEGATIVE_INFINITY if low is None else prover.simplify(low),
+        POSITIVE_INFINITY if high is None else prover.simplify(high),
+    )
 
 
-def _mul(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
+def _mul(ev: _Evaluator, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     if not b.is_single_point:
         a, b = b, a
     if not b.is_single_point:
@@ -202,103 +198,73 @@ def _product_of_constants(a: IntervalSet, b: IntervalSet) -> IntervalSet:
 
 def _scaled(ev: _Evaluator, a: IntervalSet, factor: ir.PrimExpr, combine: _Combine) -> IntervalSet:
     """`combine(a, factor)` for an operation that is monotonic in `a` on either sign of `factor`."""
-    low, high = _low(a), _high(a)
+    low, high = _both(_low(a), factor, combine), _both(_high(a), factor, combine)
     if ev.is_nonnegative(factor):
-        return ev.make(
-            None if low is None else combine(low, factor),
-            None if high is None else combine(high, factor),
-        )
+        return ev.make(low, high)
     if ev.is_nonnegative(ir.subtract(ir.const(0, factor.dtype), factor)):
-        return ev.make(
-            None if high is None else combine(high, factor),
-            None if low is None else combine(low, factor),
-        )
+        return ev.make(high, low)
     return EVERYTHING
 
 
-def _floordiv(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
+def _floordiv(ev: _Evaluator, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     zero = isinstance(b.min_value, ir.IntImm) and b.min_value.value == 0
-    return (
-        _scaled(ev, a, b.min_value, ir.floordiv) if b.is_single_point and not zero else EVERYTHING
-    )
+    if zero or not b.is_single_point:
+        return EVERYTHING
+    return _scaled(ev, a, b.min_value, ir.floordiv)
 
 
-def _floormod(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
+def _floormod(ev: _Evaluator, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     divisor = b.min_value
-    if not b.is_single_point or not ev.is_positive(divisor):
+    if not (b.is_single_point and divisor.dtype.is_int and ev.prover.can_prove(divisor > 0)):
         return EVERYTHING
     low, high = _low(a), _high(a)
     if low is not None and high is not None:
-        same_cycle = ev.prover.can_prove_equal(
-            ir.floordiv(low, divisor), ir.floordiv(high, divisor)
-        )
-        if same_cycle:
+        cycles = ir.floordiv(low, divisor), ir.floordiv(high, divisor)
+        if ev.prover.can_prove_equal(*cycles):
             return ev.make(ir.floormod(low, divisor), ir.floormod(high, divisor))
-    return ev.make(ir.const(0, expr.dtype), ir.subtract(divisor, 1))
-
-
-def _min(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
-    highs = [high for high in (_high(a), _high(b)) if high is not None]
-    high = ir.minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
-    return ev.make(_both(_low(a), _low(b), ir.minimum), high)
-
-
-def _max(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
-    a, b = ev.visit(expr.a), ev.visit(expr.b)
-    if a.is_nothing or b.is_nothing:
-        return NOTHING
-    lows = [low for low in (_low(a), _low(b)) if low is not None]
-    low = ir.maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
-    return ev.make(low, _both(_high(a), _high(b), ir.maximum))
-
-
-def _select(ev: _Evaluator, expr: ir.Select) -> IntervalSet:
-    return union_of([ev.visit(expr.true_value), ev.visit(expr.false_value)], ev.prover)
+    return ev.make(ir.const(0, divisor.dtype), ir.subtract(divisor, 1))
 
 
 def _call(ev: _Evaluator, expr: ir.Call) -> IntervalSet:
     name = expr.op.name if isinstance(expr.op, ir.Op) else ""
     if name == "tir.if_then_else":
-        return union_of([ev.visit(expr.args[1]), ev.visit(expr.args[2])], ev.prover)
+        return ev.either(*expr.args[1:])
     return ev.visit(expr.args[0]) if name == "tir.likely" else EVERYTHING
 
 
 def _cast(ev: _Evaluator, expr: ir.Cast) -> IntervalSet:
-    if not (expr.dtype.is_int and expr.value.dtype.is_int):
-        return EVERYTHING
-    if expr.dtype.bits < expr.value.dtype.bits:
+    dtype, source = expr.dtype, expr.value.dtype
+    if not (dtype.is_int and source.is_int) or dtype.bits < source.bits:
         return EVERYTHING
     inner = ev.visit(expr.value)
-    low, high = _low(inner), _high(inner)
-    return ev.make(
-        None if low is None else ir.cast(expr.dtype, low),
-        None if high is None else ir.cast(expr.dtype, high),
-    )
+    ends = (_low(inner), _high(inner))
+    return ev.make(*(None if end is None else ir.cast(dtype, end) for end in ends))
 
 
 def _ramp(ev: _Evaluator, expr: ir.Ramp) -> IntervalSet:
-    last = ir.add(expr.base, ir.multiply(expr.stride, expr.lanes - 1))
-    return union_of([ev.visit(expr.base), ev.visit(last)], ev.prover)
+    return ev.either(expr.base, ir.add(expr.base, ir.multiply(expr.stride, expr.lanes - 1)))
 
 
-_RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
-    ir.Add: _add,
-    ir.Sub: _sub,
+# Of two intervals that hold something.
+_BINARY: dict[type, Callable[[_Evaluator, IntervalSet, IntervalSet], IntervalSet]] = {
+    ir.Add: lambda ev, a, b: ev.make(
+        _both(_low(a), _low(b), ir.add), _both(_high(a), _high(b), ir.add)
+    ),
+    ir.Sub: lambda ev, a, b: ev.make(
+        _both(_low(a), _high(b), ir.subtract), _both(_high(a), _low(b), ir.subtract)
+    ),
     ir.Mul: _mul,
     ir.FloorDiv: _floordiv,
     ir.FloorMod: _floormod,
-    ir.Min: _min,
-    ir.Max: _max,
-    ir.Select: _select,
+    ir.Min: lambda ev, a, b: ev.make(
+        _both(_low(a), _low(b), ir.minimum), _tighter(_high(a), _high(b), ir.minimum)
+    ),
+    ir.Max: lambda ev, a, b: ev.make(
+        _tighter(_low(a), _low(b), ir.maximum), _both(_high(a), _high(b), ir.maximum)
+    ),
+}
+_RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
+    ir.Select: lambda ev, expr: ev.either(expr.true_value, expr.false_value),
     ir.Call: _call,
     ir.Cast: _cast,
     ir.Ramp: _ramp,
@@ -308,7 +274,6 @@ _RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
 
 def union_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
     """The smallest interval around all sets."""
-    simplify = prover.simplify
     result = NOTHING
     for item in sets:
         if result.is_nothing:
@@ -316,10 +281,7 @@ def union_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
         elif not item.is_nothing:
             low = _both(_low(result), _low(item), ir.minimum)
             high = _both(_high(result), _high(item), ir.maximum)
-            result = IntervalSet(
-                NEGATIVE_INFINITY if low is None else simplify(low),
-                POSITIVE_INFINITY if high is None else simplify(high),
-            )
+            result = _interval(prover, low, high)
     return result
 
 
@@ -329,14 +291,9 @@ def intersection_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
     for item in sets:
         if item.is_nothing:
             return NOTHING
-        lows = [low for low in (_low(result), _low(item)) if low is not None]
-        highs = [high for high in (_high(result), _high(item)) if high is not None]
-        low = ir.maximum(*lows) if len(lows) == 2 else lows[0] if lows else NEGATIVE_INFINITY
-        high = ir.minimum(*highs) if len(highs) == 2 else highs[0] if highs else POSITIVE_INFINITY
-        result = IntervalSet(
-            low if low is NEGATIVE_INFINITY else prover.simplify(low),
-            high if high is POSITIVE_INFINITY else prover.simplify(high),
-        )
+        low = _tighter(_low(result), _low(item), ir.maximum)
+        high = _tighter(_high(result), _high(item), ir.minimum)
+        result = _interval(prover, low, high)
     if result.has_lower_bound and result.has_upper_bound:
         empty = prover.can_prove_less(result.max_value, result.min_value)
         return NOTHING if empty else result

@@ -30,23 +30,24 @@ class FactorArithmetic:
         return split.source, self.key_of(split.lower_factor), self.key_of(split.extent)
 
     def product(self, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
+        # Constants go without the checks of `const`: this is on the hot path.
         if isinstance(b, ir.IntImm) and isinstance(a, ir.IntImm):
-            return number(a.value * b.value, a.dtype)
+            return ir.int_imm(a.dtype, a.value * b.value)
         return self.analyzer.simplify(ir.multiply(a, b))
 
     def quotient(self, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         if isinstance(b, ir.IntImm) and isinstance(a, ir.IntImm):
-            return number(a.value // b.value, a.dtype)
+            return ir.int_imm(a.dtype, a.value // b.value)
         return self.analyzer.simplify(ir.floordiv(a, b))
 
     def total(self, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         if isinstance(b, ir.IntImm) and isinstance(a, ir.IntImm):
-            return number(a.value + b.value, a.dtype)
+            return ir.int_imm(a.dtype, a.value + b.value)
         return self.analyzer.simplify(ir.add(a, b))
 
     def difference(self, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         if isinstance(b, ir.IntImm) and isinstance(a, ir.IntImm):
-            return number(a.value - b.value, a.dtype)
+            return ir.int_imm(a.dtype, a.value - b.value)
         return self.analyzer.simplify(ir.subtract(a, b))
 
     def equal(self, a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
@@ -63,15 +64,10 @@ class FactorArithmetic:
         return self.analyzer.can_prove_equal(ir.floormod(value, divisor), 0)
 
 
-def number(value: int, dtype: ir.DType) -> ir.PrimExpr:
-    """An integer constant; without the checks of `const`, as this is on the hot path."""
-    return ir.int_imm(dtype, value)
-
-
 def round_up(value: ir.PrimExpr, divisor: ir.PrimExpr) -> ir.PrimExpr:
     """The next multiple of a number; a symbolic one has the form that TVM gives it."""
     if isinstance(value, ir.IntImm) and isinstance(divisor, ir.IntImm):
-        return number(-(-value.value // divisor.value) * divisor.value, value.dtype)
+        return ir.int_imm(value.dtype, -(-value.value // divisor.value) * divisor.value)
     rest = rest_of(value, divisor)
     total = ir.subtract(value, rest) if isinstance(divisor, ir.IntImm) else ir.add(rest, value)
     return ir.multiply(ir.floordiv(total, divisor), divisor)
@@ -80,5 +76,5 @@ def round_up(value: ir.PrimExpr, divisor: ir.PrimExpr) -> ir.PrimExpr:
 def rest_of(value: ir.PrimExpr, divisor: ir.PrimExpr) -> ir.PrimExpr:
     """How far a number is from the next multiple of another, with either sign: as TVM writes it."""
     if isinstance(divisor, ir.IntImm):
-        return ir.floormod(value, number(-divisor.value, divisor.dtype))
-    return ir.floormod(ir.subtract(number(0, value.dtype), value), divisor)
+        return ir.floormod(value, ir.int_imm(divisor.dtype, -divisor.value))
+    return ir.floormod(ir.subtract(ir.int_imm(value.dtype, 0), value), divisor)

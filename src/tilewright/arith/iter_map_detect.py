@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.common_dividend import with_common_dividends
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMapResult,
@@ -20,7 +19,6 @@ from tilewright.arith.iter_map import (
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.iter_map_predicate import (
     BoundConstraint,
-    is_true,
     parse_predicate,
     shrink_domains,
 )
@@ -57,10 +55,48 @@ def detect_iter_map(
     level, holds = as_level(check_level), ir.convert(predicate)
     nodes = [ir.convert(index) for index in indices]
     found = _result(nodes, input_iters, holds, level, simplify_trivial_iterators)
-    together = with_common_dividends(nodes) if found.errors else None
+    together = _with_common_dividends(nodes) if found.errors else None
     if together is None:
         return found
     return _result(together, input_iters, holds, level, simplify_trivial_iterators)
+
+
+def _with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] | None:
+    """The indices with remainders of what others are quotients of; None if nothing changes.
+
+    `(a * 32 + b) // 15` and `(a * 2 + b) % 15` are the two parts of `a * 32 + b`: multiples of the
+    divisor change no remainder, which a simplifier uses. Written with one dividend, they are an
+    iterator map.
+    """
+    dividends: dict[int, list[ir.PrimExpr]] = {}
+    for index in indices:
+        for node in ir.nodes_of(index, ir.FloorDiv):
+            if isinstance(node.b, ir.IntImm) and node.b.value > 0:
+                dividends.setdefault(node.b.value, []).append(node.a)
+    rewriter = _Remainders(dividends)
+    changed = [rewriter.rewrite(index) for index in indices] if dividends else indices
+    same = all(new is old for new, old in zip(changed, indices, strict=True))
+    return None if same else list(changed)
+
+
+class _Remainders(ir.Rewriter):
+    def __init__(self, dividends: dict[int, list[ir.PrimExpr]]) -> None:
+        self._dividends = dividends
+        self._form_of = Analyzer().linear_form
+
+    def visit_floor_mod(self, node: ir.FloorMod) -> ir.PrimExpr:
+        made: ir.FloorMod = self.generic_visit(node)
+        if not isinstance(made.b, ir.IntImm):
+            return made
+        divisor = made.b.value
+        known = [
+            dividend
+            for dividend in self._dividends.get(divisor, ())
+            if self._form_of(dividend).is_congruent(self._form_of(made.a), divisor)
+        ]
+        if not known or any(ir.structural_equal(dividend, made.a) for dividend in known):
+            return made
+        return ir.floormod(known[0], divisor)
 
 
 def _result(
@@ -98,11 +134,9 @@ def make_rewriter(
     simplify_trivial: bool,
 ) -> IterMapRewriter:
     """A rewriter that knows the iterators and the bounds the predicate puts on them."""
-    analyzer = Analyzer()
-    for var, domain in input_iters.items():
-        analyzer.bind(var, domain)
+    analyzer = Analyzer(input_iters)
     constraints: list[BoundConstraint] = []
-    if not is_true(predicate):
+    if not is_constant(predicate, 1):
         parsed = parse_predicate(analyzer, predicate, input_iters)
         input_iters, constraints = shrink_domains(analyzer, input_iters, parsed)
     rewriter = IterMapRewriter(analyzer, input_iters, level, simplify_trivial)
@@ -157,21 +191,17 @@ class _MappingCheck:
         if self._bijective and not is_constant(covered, 1):
             raise NotAnIterMap("the indices do not form a bijective map")
         for split in chain:
-            if not self._follows(split.lower_factor, covered):
+            if not self._meets(covered, split.lower_factor):
                 raise NotAnIterMap("the indices are not independent")
             covered = self._rewriter.product(split.lower_factor, split.extent)
-        if self._covering and not self._covers(covered, mark.extent):
+        if self._covering and not self._meets(covered, mark.extent):
             raise NotAnIterMap("the indices do not form a bijective map")
 
-    def _follows(self, lower: ir.PrimExpr, covered: ir.PrimExpr) -> bool:
-        if self._rewriter.equal(lower, covered):
+    def _meets(self, covered: ir.PrimExpr, wanted: ir.PrimExpr) -> bool:
+        """True when digits reach just as far as wanted or, of no bijection, an even part of it."""
+        if self._rewriter.equal(covered, wanted):
             return True
-        return not self._bijective and self._rewriter.divides(covered, lower)
-
-    def _covers(self, covered: ir.PrimExpr, extent: ir.PrimExpr) -> bool:
-        if self._rewriter.equal(covered, extent):
-            return True
-        return not self._bijective and self._rewriter.divides(covered, extent)
+        return not self._bijective and self._rewriter.divides(covered, wanted)
 
     def _sorted_by_lower_factor(self, splits: list[IterSplitExpr]) -> list[IterSplitExpr]:
         if all(isinstance(split.lower_factor, ir.IntImm) for split in splits):
@@ -202,7 +232,8 @@ class _MappingCheck:
         for _, mark, _ in self._rewriter.constrained:
             if mark in self._uses:
                 continue
-            inner = marks_outermost_first([_whole(mark)])
+            assert isinstance(mark.source, IterSumExpr)
+            inner = marks_outermost_first([mark.source])
             if any(other in self._uses for other in inner if other is not mark):
                 raise NotAnIterMap("the predicate couples iterators that the indices separate")
 
@@ -230,12 +261,6 @@ def _lower_then_extent(split: IterSplitExpr) -> tuple[int, int]:
     lower = split.lower_factor.value if isinstance(split.lower_factor, ir.IntImm) else 0
     extent = split.extent.value if isinstance(split.extent, ir.IntImm) else 0
     return lower, extent
-
-
-def _whole(mark: IterMark) -> IterSumExpr:
-    source = mark.source
-    assert isinstance(source, IterSumExpr)
-    return source
 
 
 def marks_outermost_first(sums: Sequence[IterSumExpr]) -> list[IterMark]:

@@ -31,7 +31,7 @@ class IterMapInverse:
                 f"the map has {len(iter_map)} indices but {len(outputs)} outputs were given"
             )
         self._analyzer = Analyzer()
-        self._simplify = self._analyzer.simplify if simplified else _as_it_is
+        self._simplify = self._analyzer.simplify if simplified else lambda expr: expr
         self._parts: dict[IterMark, ir.PrimExpr] = {}
         self.value_of: dict[IterMark, ir.PrimExpr] = {}
         self.variables: dict[ir.Var, ir.PrimExpr] = {}
@@ -81,10 +81,6 @@ class IterMapInverse:
             if not outermost:
                 digit = ir.floormod(digit, split.extent)
             self._push(split, digit)
-
-
-def _as_it_is(expr: ir.PrimExpr) -> ir.PrimExpr:
-    return expr
 
 
 def inverse_affine_iter_map(

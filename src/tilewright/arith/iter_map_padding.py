@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import lcm
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import FactorArithmetic, SplitKey, number, round_up
+from tilewright.arith.iter_factors import FactorArithmetic, SplitKey, round_up
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
@@ -13,19 +15,18 @@ from tilewright.arith.iter_map import (
     IterSumExpr,
     PaddedMark,
 )
-from tilewright.ir import IntImm, PrimExpr, const, floormod, subtract
 
 
 class NotAnIterMap(Exception):
     """The expression is no iterator map; the message says why. Never leaves this package."""
 
 
+@dataclass(eq=False)
 class Padding:
     """How far an iterator is extended: counted from `-left`, up to a multiple of `divisor`."""
 
-    def __init__(self, left: int, divisor: PrimExpr) -> None:
-        self.left = left
-        self.divisor = divisor
+    left: int
+    divisor: ir.PrimExpr
 
 
 class IterPadding(FactorArithmetic):
@@ -50,8 +51,8 @@ class IterPadding(FactorArithmetic):
         self._used_padding.clear()
 
     def padded_to(
-        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, remainder: bool
-    ) -> tuple[IterSplitExpr, PrimExpr]:
+        self, split: IterSplitExpr, base: ir.PrimExpr, by: ir.PrimExpr, remainder: bool
+    ) -> tuple[IterSplitExpr, ir.PrimExpr]:
         """The split, extended so that `by` divides its extent, and a base that `by` divides."""
         key = self.split_key(split)
         needs_none = self.divides(by, split.extent) and self.divides(by, base)
@@ -61,18 +62,18 @@ class IterPadding(FactorArithmetic):
             raise NotAnIterMap(f"an iterator of extent {split.extent} cannot be divided by {by}")
         self._check_can_pad(split.extent, by, remainder)
         padded = self._pad(key, split, base, by)
-        shifted = subtract(base, padded.left_pad)
+        shifted = ir.subtract(base, padded.left_pad)
         if not self.divides(by, shifted):
             raise NotAnIterMap(f"one iterator is divided by {by} with different offsets")
-        one = number(1, split.dtype)
+        one = ir.int_imm(split.dtype, 1)
         extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
         return extended, self.analyzer.simplify(shifted)
 
-    def _check_can_pad(self, extent: PrimExpr, by: PrimExpr, remainder: bool) -> None:
+    def _check_can_pad(self, extent: ir.PrimExpr, by: ir.PrimExpr, remainder: bool) -> None:
         if self.level == IterMapLevel.NO_CHECK:
-            known = not isinstance(by, IntImm) or by.value > 0
+            known = not isinstance(by, ir.IntImm) or by.value > 0
         else:
-            known = isinstance(by, IntImm) and isinstance(extent, IntImm) and by.value > 0
+            known = isinstance(by, ir.IntImm) and isinstance(extent, ir.IntImm) and by.value > 0
             if known and remainder and extent.value < by.value:  # type: ignore[attr-defined]
                 raise NotAnIterMap(f"an iterator of extent {extent} misses some remainders")
         if not known:
@@ -81,11 +82,13 @@ class IterPadding(FactorArithmetic):
     def _known_padding(self, key: SplitKey) -> Padding | None:
         return next((p for k, p in self._padding.items() if same_key(k, key)), None)
 
-    def _pad(self, key: SplitKey, split: IterSplitExpr, base: PrimExpr, by: PrimExpr) -> PaddedMark:
+    def _pad(
+        self, key: SplitKey, split: IterSplitExpr, base: ir.PrimExpr, by: ir.PrimExpr
+    ) -> PaddedMark:
         padding = self._known_padding(key)
         if padding is None:
-            left = self.analyzer.simplify(floormod(base, by))
-            if not isinstance(left, IntImm):
+            left = self.analyzer.simplify(ir.floormod(base, by))
+            if not isinstance(left, ir.IntImm):
                 raise NotAnIterMap(f"cannot find the offset {base} modulo {by}")
             padding = self._padding[key] = Padding(left.value, by)
             self.padding_changed = True
@@ -99,19 +102,19 @@ class IterPadding(FactorArithmetic):
         self._used_padding[known.mark] = known
         return known
 
-    def _common_multiple(self, known: PrimExpr, by: PrimExpr) -> PrimExpr:
+    def _common_multiple(self, known: ir.PrimExpr, by: ir.PrimExpr) -> ir.PrimExpr:
         if self.divides(by, known):
             return known
-        if isinstance(known, IntImm) and isinstance(by, IntImm):
-            return number(lcm(known.value, by.value), by.dtype)
+        if isinstance(known, ir.IntImm) and isinstance(by, ir.IntImm):
+            return ir.int_imm(by.dtype, lcm(known.value, by.value))
         if not self.divides(known, by):
             raise NotAnIterMap(f"one iterator is divided by {known} and by {by}")
         return by
 
     def _make_padded(self, split: IterSplitExpr, padding: Padding) -> PaddedMark:
-        used = self.total(split.extent, number(padding.left, split.dtype))
+        used = self.total(split.extent, ir.int_imm(split.dtype, padding.left))
         extent = round_up(used, padding.divisor)
-        shifted = IterSumExpr((split,), const(padding.left, split.dtype))
+        shifted = IterSumExpr((split,), ir.const(padding.left, split.dtype))
         return PaddedMark(IterMark(shifted, extent), padding.left, split.extent, padding.divisor)
 
 

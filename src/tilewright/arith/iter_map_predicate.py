@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_map import is_constant
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.linear import WHOLE, LinearForm
 
@@ -130,7 +129,3 @@ def _narrowed(analyzer: Analyzer, domain: ir.Range, constraint: BoundConstraint)
     if isinstance(extent, ir.IntImm) and extent.value <= 0:
         raise NotAnIterMap("the predicate leaves no iteration at all")
     return domain if extent is domain.extent and first is domain.min else ir.Range(first, extent)
-
-
-def is_true(predicate: ir.PrimExpr) -> bool:
-    return is_constant(predicate, 1)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import FactorKey, SplitKey, number
+from tilewright.arith.iter_factors import FactorKey, SplitKey
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
@@ -52,7 +52,7 @@ class IterMapRewriter(IterPadding):
             return
         mark = IterMark(var if is_constant(low, 0) else ir.subtract(var, low), extent)
         self.input_marks.append(mark)
-        one = number(1, var.dtype)
+        one = ir.int_imm(var.dtype, 1)
         self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
 
     # --- expressions ---
@@ -61,7 +61,8 @@ class IterMapRewriter(IterPadding):
         """Every index as a sum with at most one split, which is a fused iterator."""
         while True:
             self.forget_use_of_padding()
-            result = [self.to_single(self.rewrite(index)) for index in indices]
+            sums = [self.rewrite(index) for index in indices]
+            result = [self.fuse(s, always_wrap=True) if s.args else s for s in sums]
             if not self.padding_changed:
                 return result
 
@@ -94,15 +95,17 @@ class IterMapRewriter(IterPadding):
         args = list(a.args)
         keys = [self.split_key(split) for split in args]
         for split in b.args:
-            scale = split.scale if sign > 0 else self.product(split.scale, number(-1, split.dtype))
+            scale = (
+                split.scale if sign > 0 else self.product(split.scale, ir.int_imm(split.dtype, -1))
+            )
             key = self.split_key(split)
             for position, known in enumerate(keys):
                 if same_key(known, key):
                     total = self.total(args[position].scale, scale)
-                    args[position] = _rescaled(split, total)
+                    args[position] = rescaled(split, total)
                     break
             else:
-                args.append(_rescaled(split, scale))
+                args.append(rescaled(split, scale))
                 keys.append(key)
         return IterSumExpr(tuple(arg for arg in args if not is_constant(arg.scale, 0)), base)
 
@@ -110,15 +113,11 @@ class IterMapRewriter(IterPadding):
         if a.args and b.args:
             raise NotAnIterMap(f"the product of two iterators, {expr}, cannot be an iterator map")
         many, factor = (a, b.base) if a.args else (b, a.base)
-        args = tuple(_rescaled(split, self.product(split.scale, factor)) for split in many.args)
+        args = tuple(rescaled(split, self.product(split.scale, factor)) for split in many.args)
         kept = tuple(arg for arg in args if not is_constant(arg.scale, 0))
         return IterSumExpr(kept, self.product(many.base, factor))
 
     # --- fusing ---
-
-    def to_single(self, total: IterSumExpr) -> IterSumExpr:
-        """The sum as one fused iterator, whatever it consists of."""
-        return self.fuse(total, always_wrap=True) if total.args else total
 
     def fuse(self, total: IterSumExpr, *, always_wrap: bool = False) -> IterSumExpr:
         """The sum with its splits combined into one."""
@@ -128,9 +127,9 @@ class IterMapRewriter(IterPadding):
         if single_already or (len(args) == 1 and not always_wrap):
             return IterSumExpr(tuple(args), base)
         chain, unit, extent = self._chain(args)
-        relative = [_rescaled(arg, self._over(arg.scale, unit)) for arg in chain]
+        relative = [rescaled(arg, self._over(arg.scale, unit)) for arg in chain]
         mark = self._mark_of(relative, extent)
-        one = number(1, mark.extent.dtype)
+        one = ir.int_imm(mark.extent.dtype, 1)
         return IterSumExpr((IterSplitExpr(mark, one, mark.extent, unit),), base)
 
     def _over(self, scale: ir.PrimExpr, unit: ir.PrimExpr) -> ir.PrimExpr:
@@ -143,7 +142,7 @@ class IterMapRewriter(IterPadding):
         key = self.sum_key(args)
         known = self._fused.get(key)
         if known is None:
-            zero = number(0, extent.dtype)
+            zero = ir.int_imm(extent.dtype, 0)
             known = self._fused[key] = IterMark(IterSumExpr(tuple(args), zero), extent)
         return known
 
@@ -224,7 +223,7 @@ class IterMapRewriter(IterPadding):
             if found is None:
                 continue
             positions, unit = found
-            one = number(1, mark.extent.dtype)
+            one = ir.int_imm(mark.extent.dtype, 1)
             fused = IterSplitExpr(mark, one, mark.extent, unit)
             args = [arg for at, arg in enumerate(args) if at not in positions]
             args.insert(min(positions), fused)
@@ -266,17 +265,17 @@ class IterMapRewriter(IterPadding):
         if isinstance(split.source.source, IterSumExpr):
             args, natural = split.source.source.args, split.source.extent
         else:
-            args, natural = (_rescaled(split, number(1, split.dtype)),), split.extent
-        first = self._bound_over(low, single.base, split.scale, number(0, split.dtype))
+            args, natural = (rescaled(split, ir.int_imm(split.dtype, 1)),), split.extent
+        first = self._bound_over(low, single.base, split.scale, ir.int_imm(split.dtype, 0))
         last = self._bound_over(high, single.base, split.scale, natural)
         if self.analyzer.can_prove(first <= 0):
-            first = number(0, split.dtype)
+            first = ir.int_imm(split.dtype, 0)
         if self.analyzer.can_prove(last >= natural):
             last = natural
         if is_constant(first, 0) and last is natural:
             return
         shifted = IterSumExpr(
-            args, self.analyzer.simplify(ir.subtract(number(0, split.dtype), first))
+            args, self.analyzer.simplify(ir.subtract(ir.int_imm(split.dtype, 0), first))
         )
         extent = self.analyzer.simplify(ir.subtract(last, first))
         if isinstance(extent, ir.IntImm) and extent.value <= 0:
@@ -311,7 +310,7 @@ class IterMapRewriter(IterPadding):
             divide = ir.floormod if remainder else ir.floordiv
             return IterSumExpr((), self.analyzer.simplify(divide(total.base, by)))
         if is_constant(by, 1):
-            return IterSumExpr((), number(0, total.dtype)) if remainder else total
+            return IterSumExpr((), ir.int_imm(total.dtype, 0)) if remainder else total
         if all(self.divides(by, arg.scale) for arg in total.args):
             return self._divided_exactly(total, by, remainder)
         single = self.fuse(total)
@@ -323,7 +322,7 @@ class IterMapRewriter(IterPadding):
         reduced = self.quotient(by, split.scale)
         if isinstance(reduced, ir.IntImm) and reduced.value < 0:
             raise NotAnIterMap(f"an iterator that runs backwards is divided in {expr}")
-        unit, base = _rescaled(split, number(1, split.dtype)), single.base
+        unit, base = rescaled(split, ir.int_imm(split.dtype, 1)), single.base
         inner_base = self._over(base, split.scale)
         left_over = self.analyzer.simplify(ir.floormod(base, split.scale)) if remainder else base
         result = self._split_by(unit, inner_base, reduced, remainder=remainder)
@@ -335,7 +334,7 @@ class IterMapRewriter(IterPadding):
     def _divided_exactly(self, total: IterSumExpr, by: ir.PrimExpr, remainder: bool) -> IterSumExpr:
         if remainder:
             return IterSumExpr((), self.analyzer.simplify(ir.floormod(total.base, by)))
-        args = tuple(_rescaled(arg, self.quotient(arg.scale, by)) for arg in total.args)
+        args = tuple(rescaled(arg, self.quotient(arg.scale, by)) for arg in total.args)
         return IterSumExpr(args, self.quotient(total.base, by))
 
     def _split_by(
@@ -352,5 +351,6 @@ class IterMapRewriter(IterPadding):
         return IterSumExpr((digit,), self.quotient(base, by))
 
 
-def _rescaled(split: IterSplitExpr, scale: ir.PrimExpr) -> IterSplitExpr:
+def rescaled(split: IterSplitExpr, scale: ir.PrimExpr) -> IterSplitExpr:
+    """A split with another scale."""
     return IterSplitExpr(split.source, split.lower_factor, split.extent, scale)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
+from operator import floordiv
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tilewright.arith.affine import summed
 from tilewright.arith.bounds import (
     POS_INF,
     ConstIntBound,
@@ -44,17 +46,10 @@ class LinearForm:
         """`self + factor * other`."""
         if not other.terms:
             return LinearForm(self.terms, self.base + factor * other.base)
-        terms = dict(self.terms)
-        touched = False
-        atoms = {split[0] for split in terms}
-        for split, scale in other.terms.items():
-            touched = touched or split[0] in atoms
-            total = terms.get(split, 0) + factor * scale
-            if total:
-                terms[split] = total
-            else:
-                terms.pop(split, None)
+        terms = summed(self.terms, other.terms, factor)
         result = LinearForm(terms, self.base + factor * other.base)
+        atoms = {split[0] for split in self.terms}
+        touched = any(split[0] in atoms for split in other.terms)
         return _recombine(result) if touched else result
 
     def times(self, factor: int) -> LinearForm:
@@ -72,13 +67,10 @@ class LinearForm:
     def scale_gcd(self, start: int) -> int:
         return gcd(start, *self.terms.values())
 
-    def is_multiple_of(self, divisor: int) -> bool:
-        """True when `divisor` divides every scale and the base."""
-        return self.scale_gcd(self.base) % divisor == 0
-
     def is_congruent(self, other: LinearForm, divisor: int) -> bool:
         """True when both surely leave the same remainder."""
-        return self.plus(other, -1).is_multiple_of(divisor)
+        difference = self.plus(other, -1)
+        return difference.scale_gcd(difference.base) % divisor == 0
 
     def partition(self, divisor: int) -> tuple[dict[Split, int], dict[Split, int]]:
         """The terms whose scale `divisor` divides, and the others."""
@@ -148,18 +140,13 @@ def _join(high: Split, high_scale: int, low: Split, low_scale: int) -> tuple[Spl
     return None
 
 
-def bound_of_split(facts: Facts, split: Split) -> ConstIntBound:
-    atom, lower, upper = split
-    bound = facts.bound(atom)
-    if upper != WHOLE:
-        bound = floormod_bounds(bound, ConstIntBound(upper, upper))
-    if lower != 1:
-        bound = div_bounds(bound, ConstIntBound(lower, lower), lambda p, q: p // q)
-    return bound
-
-
 def bound_of_terms(facts: Facts, terms: Iterable[tuple[Split, int]], base: int) -> ConstIntBound:
     total = ConstIntBound(base, base)
-    for split, scale in terms:
-        total = add_bounds(total, scale_bound(bound_of_split(facts, split), scale))
+    for (atom, lower, upper), scale in terms:
+        bound = facts.bound(atom)
+        if upper != WHOLE:
+            bound = floormod_bounds(bound, ConstIntBound(upper, upper))
+        if lower != 1:
+            bound = div_bounds(bound, ConstIntBound(lower, lower), floordiv)
+        total = add_bounds(total, scale_bound(bound, scale))
     return total

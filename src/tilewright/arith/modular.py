@@ -57,19 +57,12 @@ def intersect_modular(a: ModularSet, b: ModularSet) -> ModularSet:
     return make_modular(a.coeff // step * b.coeff, a.base + a.coeff * shift)
 
 
-def _add(facts: Facts, expr: ir.Add) -> ModularSet:
-    a, b = facts.modular(expr.a), facts.modular(expr.b)
+def _sum(a: ModularSet, b: ModularSet) -> ModularSet:
     return make_modular(gcd(a.coeff, b.coeff), a.base + b.base)
 
 
-def _sub(facts: Facts, expr: ir.Sub) -> ModularSet:
-    a, b = facts.modular(expr.a), facts.modular(expr.b)
+def _difference(a: ModularSet, b: ModularSet) -> ModularSet:
     return make_modular(gcd(a.coeff, b.coeff), a.base - b.base)
-
-
-def _mul(facts: Facts, expr: ir.Mul) -> ModularSet:
-    a, b = facts.modular(expr.a), facts.modular(expr.b)
-    return _product(a, b)
 
 
 def _product(a: ModularSet, b: ModularSet) -> ModularSet:
@@ -109,24 +102,10 @@ def _mod(facts: Facts, expr: ir.FloorMod | ir.Mod) -> ModularSet:
     return a.gcd_with(divisor.value)  # the value changes by multiples of the divisor
 
 
-def _either(facts: Facts, expr: ir.Min | ir.Max) -> ModularSet:
-    return _union(facts.modular(expr.a), facts.modular(expr.b))
-
-
-def _select(facts: Facts, expr: ir.Select) -> ModularSet:
-    return _union(facts.modular(expr.true_value), facts.modular(expr.false_value))
-
-
-def _ramp(facts: Facts, expr: ir.Ramp) -> ModularSet:
-    base, stride = facts.modular(expr.base), facts.modular(expr.stride)
-    steps = _product(stride, ANYTHING)
-    return make_modular(gcd(base.coeff, steps.coeff), base.base + steps.base)
-
-
 def _call(facts: Facts, expr: ir.Call) -> ModularSet:
     name = expr.op.name if isinstance(expr.op, ir.Op) else ""
     if name == "tir.if_then_else":
-        return _union(facts.modular(expr.args[1]), facts.modular(expr.args[2]))
+        return _union(*map(facts.modular, expr.args[1:]))
     shift = expr.args[1] if name == "tir.shift_left" else None
     if isinstance(shift, ir.IntImm) and 0 <= shift.value < 63:
         return _product(facts.modular(expr.args[0]), ModularSet(0, 1 << shift.value))
@@ -141,25 +120,31 @@ def _cast(facts: Facts, expr: ir.Cast) -> ModularSet:
     return facts.modular(expr.value)
 
 
-def _var(facts: Facts, expr: ir.Var) -> ModularSet:
-    return facts.var_modular.get(expr, ANYTHING)
+def _pairwise(
+    combine: Callable[[ModularSet, ModularSet], ModularSet],
+) -> Callable[[Facts, Any], ModularSet]:
+    return lambda facts, expr: combine(facts.modular(expr.a), facts.modular(expr.b))
 
 
 _MODULAR_OF: dict[type, Callable[[Facts, Any], ModularSet]] = {
     ir.IntImm: lambda _, expr: ModularSet(0, expr.value),
-    ir.Var: _var,
-    ir.SizeVar: _var,
-    ir.Add: _add,
-    ir.Sub: _sub,
-    ir.Mul: _mul,
+    ir.Var: lambda facts, expr: facts.var_modular.get(expr, ANYTHING),
+    ir.SizeVar: lambda facts, expr: facts.var_modular.get(expr, ANYTHING),
+    ir.Add: _pairwise(_sum),
+    ir.Sub: _pairwise(_difference),
+    ir.Mul: _pairwise(_product),
     ir.FloorDiv: _floordiv,
     ir.FloorMod: _mod,
     ir.Div: _truncdiv,
     ir.Mod: _mod,
-    ir.Min: _either,
-    ir.Max: _either,
-    ir.Select: _select,
-    ir.Ramp: _ramp,
+    ir.Min: _pairwise(_union),
+    ir.Max: _pairwise(_union),
+    ir.Select: lambda facts, expr: _union(
+        facts.modular(expr.true_value), facts.modular(expr.false_value)
+    ),
+    ir.Ramp: lambda facts, expr: _sum(
+        facts.modular(expr.base), _product(facts.modular(expr.stride), ANYTHING)
+    ),
     ir.Broadcast: lambda facts, expr: facts.modular(expr.value),
     ir.Call: _call,
     ir.Cast: _cast,

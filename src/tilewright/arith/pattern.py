@@ -12,8 +12,9 @@ A condition on expressions (`0 <= y`) holds when the analyzer can prove it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, Union
 
 PatternLike: TypeAlias = Union["Pattern", int, bool]
@@ -22,69 +23,34 @@ PatternLike: TypeAlias = Union["Pattern", int, bool]
 COMMUTATIVE = frozenset({"Add", "Mul", "Min", "Max", "EQ", "NE", "And", "Or"})
 
 
+_Operator: TypeAlias = Callable[["Pattern", PatternLike], "Pattern"]
+
+
+def _operator(kind: str) -> _Operator:
+    return lambda left, right: op(kind, left, right)
+
+
+def _reflected(kind: str) -> _Operator:
+    return lambda right, left: op(kind, left, right)
+
+
 class Pattern:
     """A tree to match or to build."""
 
     __slots__ = ()
-
-    def __add__(self, other: PatternLike) -> Pattern:
-        return op("Add", self, other)
-
-    def __radd__(self, other: PatternLike) -> Pattern:
-        return op("Add", other, self)
-
-    def __sub__(self, other: PatternLike) -> Pattern:
-        return op("Sub", self, other)
-
-    def __rsub__(self, other: PatternLike) -> Pattern:
-        return op("Sub", other, self)
-
-    def __mul__(self, other: PatternLike) -> Pattern:
-        return op("Mul", self, other)
-
-    def __rmul__(self, other: PatternLike) -> Pattern:
-        return op("Mul", other, self)
-
-    def __floordiv__(self, other: PatternLike) -> Pattern:
-        return op("FloorDiv", self, other)
-
-    def __rfloordiv__(self, other: PatternLike) -> Pattern:
-        return op("FloorDiv", other, self)
-
-    def __mod__(self, other: PatternLike) -> Pattern:
-        return op("FloorMod", self, other)
-
-    def __rmod__(self, other: PatternLike) -> Pattern:
-        return op("FloorMod", other, self)
+    __add__, __radd__ = _operator("Add"), _reflected("Add")
+    __sub__, __rsub__ = _operator("Sub"), _reflected("Sub")
+    __mul__, __rmul__ = _operator("Mul"), _reflected("Mul")
+    __floordiv__, __rfloordiv__ = _operator("FloorDiv"), _reflected("FloorDiv")
+    __mod__, __rmod__ = _operator("FloorMod"), _reflected("FloorMod")
+    __lt__, __le__ = _operator("LT"), _operator("LE")
+    __gt__, __ge__ = _operator("GT"), _operator("GE")
+    __eq__, __ne__ = _operator("EQ"), _operator("NE")  # type: ignore[assignment]
+    __hash__ = object.__hash__
+    __and__, __or__ = _operator("And"), _operator("Or")
 
     def __neg__(self) -> Pattern:
         return op("Sub", 0, self)
-
-    def __lt__(self, other: PatternLike) -> Pattern:
-        return op("LT", self, other)
-
-    def __le__(self, other: PatternLike) -> Pattern:
-        return op("LE", self, other)
-
-    def __gt__(self, other: PatternLike) -> Pattern:
-        return op("GT", self, other)
-
-    def __ge__(self, other: PatternLike) -> Pattern:
-        return op("GE", self, other)
-
-    def __eq__(self, other: PatternLike) -> Pattern:  # type: ignore[override]
-        return op("EQ", self, other)
-
-    def __ne__(self, other: PatternLike) -> Pattern:  # type: ignore[override]
-        return op("NE", self, other)
-
-    __hash__ = object.__hash__
-
-    def __and__(self, other: PatternLike) -> Pattern:
-        return op("And", self, other)
-
-    def __or__(self, other: PatternLike) -> Pattern:
-        return op("Or", self, other)
 
     def __invert__(self) -> Pattern:
         return op("Not", self)
@@ -147,36 +113,10 @@ def consts(names: str) -> tuple[Pattern, ...]:
     return tuple(ConstVar(name) for name in names.split())
 
 
-def minimum(a: PatternLike, b: PatternLike) -> Pattern:
-    return op("Min", a, b)
-
-
-def maximum(a: PatternLike, b: PatternLike) -> Pattern:
-    return op("Max", a, b)
-
-
-def truncdiv(a: PatternLike, b: PatternLike) -> Pattern:
-    return op("Div", a, b)
-
-
-def truncmod(a: PatternLike, b: PatternLike) -> Pattern:
-    return op("Mod", a, b)
-
-
-def select(condition: PatternLike, yes: PatternLike, no: PatternLike) -> Pattern:
-    return op("Select", condition, yes, no)
-
-
-def if_then_else(condition: PatternLike, yes: PatternLike, no: PatternLike) -> Pattern:
-    return op("if_then_else", condition, yes, no)
-
-
-def ramp(base: PatternLike, stride: PatternLike, lanes: PatternLike) -> Pattern:
-    return op("Ramp", base, stride, lanes)
-
-
-def broadcast(value: PatternLike, lanes: PatternLike) -> Pattern:
-    return op("Broadcast", value, lanes)
+minimum, maximum = partial(op, "Min"), partial(op, "Max")
+truncdiv, truncmod = partial(op, "Div"), partial(op, "Mod")
+select, if_then_else = partial(op, "Select"), partial(op, "if_then_else")
+ramp, broadcast = partial(op, "Ramp"), partial(op, "Broadcast")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

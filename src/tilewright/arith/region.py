@@ -1,20 +1,43 @@
-"""Regions that an access touches while loops run: exact and outer bounds, unions, coverage."""
+"""Sets of values and regions while loops run: exact and outer bounds, unions, coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import eval_set, intersect, union
-from tilewright.arith.interval import IntervalSet, as_interval
+from tilewright.arith.interval import (
+    DomainMap,
+    IntervalSet,
+    as_interval,
+    evaluate,
+    intersection_of,
+    union_of,
+)
 from tilewright.arith.iter_map import IterMapLevel, IterSumExpr
 from tilewright.arith.iter_map_detect import detect_iter_map
 from tilewright.errors import ArithError
 
 Region: TypeAlias = Sequence[ir.Range]
 Bounds: TypeAlias = list[IntervalSet]
+
+
+def eval_set(
+    expr: ir.ExprLike | ir.Range, domains: DomainMap, analyzer: Analyzer | None = None
+) -> IntervalSet:
+    """An interval that holds every value of `expr` while the variables range over `domains`."""
+    return evaluate(expr, domains, analyzer or Analyzer())
+
+
+def union(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The smallest interval around all sets."""
+    return union_of(sets, analyzer or Analyzer())
+
+
+def intersect(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The interval that all sets share."""
+    return intersection_of(sets, analyzer or Analyzer())
 
 
 def estimate_region_strict_bound(

@@ -137,10 +137,9 @@ class RewriteSimplifier:
                 return interner.intern(fold_cast(expr.dtype, self.visit(expr.value)))
             case ir.Let():
                 return ir.map_children(expr, self.visit)
-        return interner.shallow(ir.map_children(expr, self._visit_node))
-
-    def _visit_node(self, node: Any) -> Any:
-        return self.visit(node) if isinstance(node, ir.PrimExpr) else node
+        return interner.shallow(
+            ir.map_children(expr, lambda n: self.visit(n) if isinstance(n, ir.PrimExpr) else n)
+        )
 
     def _choice(
         self, expr: Any, condition: ir.PrimExpr, yes: ir.PrimExpr, no: ir.PrimExpr

@@ -208,11 +208,12 @@ class _Code:
         if isinstance(pattern, ExprVar):
             return pattern.name
         if is_constant_only(pattern):
-            return self._build_constant(pattern, dtype)
+            return "wrapped_const({}, {})".format(*self._constant(pattern, dtype))
         assert isinstance(pattern, OperationPattern)
         kind, args = pattern.kind, pattern.args
         if kind in ("Ramp", "Broadcast"):
-            parts = [self.build(arg, self._lane_dtype(dtype)) for arg in args[:-1]]
+            lane = dtype if dtype.endswith("element_of") else f"{dtype}.element_of"
+            parts = [self.build(arg, lane) for arg in args[:-1]]
             return f"{kind}({', '.join([*parts, self.number(args[-1])])})"
         operand = "da" if kind in _COMPARISONS and dtype == "dt" else dtype
         if kind == "Add" and is_constant_only(args[1]):
@@ -222,14 +223,6 @@ class _Code:
         if kind == "if_then_else":
             return f"Call({parts[1]}.dtype, IF_THEN_ELSE, ({', '.join(parts)}))"
         return f"{kind}({', '.join(parts)})"
-
-    @staticmethod
-    def _lane_dtype(dtype: str) -> str:
-        return dtype if dtype.endswith("element_of") else f"{dtype}.element_of"
-
-    def _build_constant(self, pattern: Pattern, dtype: str) -> str:
-        value, constant_dtype = self._constant(pattern, dtype)
-        return f"wrapped_const({value}, {constant_dtype})"
 
     def _constant(self, pattern: Pattern, dtype: str) -> tuple[str, str]:
         """A local with the value, checked to fit, and the dtype it takes."""

@@ -20,7 +20,7 @@ from tilewright.arith.iter_map import (
 )
 from tilewright.arith.iter_map_detect import as_level, find_iter_map
 from tilewright.arith.iter_map_padding import NotAnIterMap
-from tilewright.arith.iter_map_rewrite import IterMapRewriter
+from tilewright.arith.iter_map_rewrite import IterMapRewriter, rescaled
 from tilewright.errors import ArithError
 
 Division: TypeAlias = tuple[IterMark, IterMark]
@@ -151,17 +151,8 @@ class _Divider:
             raise NotAnIterMap("a predicate cuts through the inner iterators of a binding")
         outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
         zero = ir.const(0, mark.extent.dtype)
-        outer_args = tuple(
-            IterSplitExpr(
-                arg.source,
-                arg.lower_factor,
-                arg.extent,
-                self._rewriter.quotient(arg.scale, inner_extent),
-            )
-            for arg in args[:at]
-        )
         self._require_plain(mark, args)
-        outer = IterMark(IterSumExpr(outer_args, zero), outer_extent)
+        outer = IterMark(IterSumExpr(self._over(args[:at], inner_extent), zero), outer_extent)
         return outer, IterMark(IterSumExpr(args[at:], zero), inner_extent)
 
     def _divide_through(self, mark: IterMark, args: tuple[IterSplitExpr, ...], at: int) -> Division:
@@ -171,20 +162,17 @@ class _Divider:
         below = args[at].scale
         inner_extent = self._rewriter.product(part_inner.extent, below)
         outer_sum = self._with_scale(part_outer, ir.const(1, below.dtype))
-        outer_args = [
-            IterSplitExpr(
-                arg.source,
-                arg.lower_factor,
-                arg.extent,
-                self._rewriter.quotient(arg.scale, inner_extent),
-            )
-            for arg in args[:at]
-        ]
         zero = ir.const(0, below.dtype)
-        outer = IterSumExpr((*outer_args, *outer_sum), zero)
+        outer = IterSumExpr((*self._over(args[:at], inner_extent), *outer_sum), zero)
         inner = IterSumExpr((*self._with_scale(part_inner, below), *args[at + 1 :]), zero)
         outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
         return IterMark(outer, outer_extent), IterMark(inner, inner_extent)
+
+    def _over(
+        self, args: Sequence[IterSplitExpr], divisor: ir.PrimExpr
+    ) -> tuple[IterSplitExpr, ...]:
+        """Splits with their scales divided."""
+        return tuple(rescaled(arg, self._rewriter.quotient(arg.scale, divisor)) for arg in args)
 
     def _require_plain(self, mark: IterMark, args: tuple[IterSplitExpr, ...]) -> None:
         """The extent of the mark is the product of its parts: nothing overlaps or is cut off."""

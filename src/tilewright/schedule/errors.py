@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, Node
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state import StmtSRef
 
 Excerpt = Callable[[IRModule, Sequence[Node]], str]
 

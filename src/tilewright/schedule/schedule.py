@@ -74,7 +74,7 @@ from tilewright.schedule.primitives.transform_block_layout import TransformBlock
 from tilewright.schedule.primitives.transform_layout import TransformLayout
 from tilewright.schedule.primitives.unsafe_set_dtype import UnsafeSetDType
 from tilewright.schedule.primitives.widen_accumulator import WidenAccumulator
-from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
+from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
 
 BlockLike: TypeAlias = BlockRV | str
 Factor: TypeAlias = int | PrimExpr | None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.schedule.analysis.tensorize_info import description_block
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.schedule.conditions.checks import has_affine_binding
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
-from tilewright.schedule.state.sref import StmtSRef
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

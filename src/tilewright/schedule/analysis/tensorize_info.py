@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.tensor_intrin import description_nest
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.scope import realize_of
-from tilewright.schedule.state.sref import StmtSRef, upwards
+from tilewright.schedule.state.sref import upwards
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

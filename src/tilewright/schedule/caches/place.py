@@ -21,6 +21,7 @@ from tilewright.arith import (
 from tilewright.arith.interval import EVERYTHING
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
 from tilewright.schedule.regions.relaxed import points_at
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     DEFINITIONS,
     domain_of,
@@ -30,8 +31,7 @@ from tilewright.schedule.state.scope import (
     loops_between,
     realize_of,
 )
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import upwards
 
 
 @dataclass(frozen=True)

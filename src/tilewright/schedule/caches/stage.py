@@ -21,9 +21,8 @@ from tilewright.schedule.caches.copy_block import (
 )
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 
 _SCOPES = (
     "global",

@@ -10,6 +10,7 @@ from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView, points_at
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     BlockScope,
     child_blocks,
@@ -21,8 +22,7 @@ from tilewright.schedule.state.scope import (
     scope_over,
     scope_root as scope_root_of,
 )
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import upwards
 
 READS_ITS_RESULT = "it reads what it writes"
 IterTypes: TypeAlias = tuple[ir.IterType, ...]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tilewright.ir import For, ForKind, IntImm, PrimExpr, uses_var
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import BlockScope, DepKind, is_ancestor, loops_of, realize_of
-from tilewright.schedule.state.sref import StmtSRef
 
 
 class WrittenByAll(PrimitiveError):

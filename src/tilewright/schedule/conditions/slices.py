@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from tilewright import ir
 from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
 from tilewright.schedule.conditions.checks import has_affine_binding
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import domains_of, is_ancestor, loops_of, realize_of
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 
 
 def free_positions(block: ir.Block) -> list[int]:

@@ -7,8 +7,8 @@ from typing import Any
 from tilewright.ir import Block, Buffer, BufferRewriter, MatchBufferRegion, Var
 from tilewright.ir.node import map_children, replace
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state.sref import upwards
 
 
 class NotAllocated(PrimitiveError):

@@ -16,8 +16,8 @@ from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state.sref import upwards
 
 _MOST_ELEMENTS_TRIED = 1 << 20
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from tilewright import ir
 from tilewright.arith import IterMapLevel, iter_map_simplify
 from tilewright.ir.visit import Substituter
+from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import domains_of, loops_from
-from tilewright.schedule.state.sref import StmtSRef
 
 Domains = dict[ir.Var, ir.Range]
 

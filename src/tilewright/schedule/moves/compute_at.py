@@ -33,6 +33,7 @@ from tilewright.schedule.regions.relaxed import (
     join,
     points_at,
 )
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.scope import (
     BlockScope,
@@ -47,8 +48,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 
 
 class NeitherCompleteNorReduction(PrimitiveError):

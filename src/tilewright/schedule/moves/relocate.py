@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor, scope_root
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import upwards
 
 
 class OnlyBlockOfScope(PrimitiveError):

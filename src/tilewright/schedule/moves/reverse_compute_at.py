@@ -31,6 +31,7 @@ from tilewright.schedule.moves.compute_at import (
 )
 from tilewright.schedule.regions.domains import CannotInvert, Solution, make_nest, solve, unite
 from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import box_covers
 from tilewright.schedule.state.scope import (
     child_blocks,
@@ -39,8 +40,6 @@ from tilewright.schedule.state.scope import (
     loops_of,
     realize_of,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 
 Provided = list[tuple[ir.BufferRegion, Box]]  # each read, and what one iteration provides for it
 

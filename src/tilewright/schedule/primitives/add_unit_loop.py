@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -20,7 +20,6 @@ class NoLoopAroundRoot(PrimitiveError):
 class AddUnitLoop(Primitive[LoopRV]):
     """Wrap a block or loop into a loop `u` of extent 1."""
 
-    method = "add_unit_loop"
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
 

@@ -8,9 +8,7 @@ from tilewright.ir import PrimExpr
 from tilewright.ir.node import replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -35,7 +33,6 @@ def annotate(state: ScheduleState, place: StmtSRef, key: str, value: object) -> 
 class Unannotate(Primitive[None]):
     """Remove an annotation."""
 
-    method = "unannotate"
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
     ann_key: str
@@ -70,7 +67,6 @@ def _plain(sch: ScheduleCore, key: str, value: Any) -> Any:
 
 @register_primitive
 class Annotate(Primitive[None]):
-    method = "annotate"
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
     ann_key: str

@@ -15,8 +15,8 @@ from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.moves.relocate import path_below
 from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     domain_of,
     domains_of,
@@ -28,8 +28,6 @@ from tilewright.schedule.state.scope import (
     scope_root,
 )
 from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 
@@ -377,7 +375,6 @@ def _union(regions: Sequence[ir.BufferRegion]) -> ir.BufferRegion:
 
 @register_primitive
 class Blockize(Primitive[BlockRV]):
-    method = "blockize"
     target: LoopRV | list[BlockRV] = given()
     preserve_unit_iters: bool = constant(from_json=bool)
 

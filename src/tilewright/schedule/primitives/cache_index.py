@@ -11,7 +11,7 @@ from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -30,7 +30,6 @@ class NestedBlocks(PrimitiveError):
 class CacheIndex(Primitive[list[BlockRV]]):
     """Compute ahead what depends on iterators alone, if it occurs `cse_thresh` times or more."""
 
-    method = "cache_index"
     block: BlockRV = given()
     storage_scope: str
     cse_thresh: int

@@ -17,8 +17,8 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -32,7 +32,6 @@ class NotUpdatedInPlace(PrimitiveError):
 class CacheInplace(Primitive[list[BlockRV]]):
     """Copy the region before each run of the block, and what it wrote back afterwards."""
 
-    method = "cache_inplace"
     block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str

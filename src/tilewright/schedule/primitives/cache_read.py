@@ -27,8 +27,8 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     BlockScope,
     loops_from,
@@ -36,8 +36,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -55,7 +53,6 @@ class ReadsMoreThanWritten(PrimitiveError):
 class CacheRead(Primitive[BlockRV]):
     """Let the readers of a buffer, or only the listed ones, read a copy of it."""
 
-    method = "cache_read"
     block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str

@@ -25,11 +25,9 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow, reads_only_its_own
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import lowest_common_ancestor, scope_of, scope_root
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -89,7 +87,6 @@ def check_no_gaps(
 
 @register_primitive
 class CacheWrite(Primitive[BlockRV]):
-    method = "cache_write"
     moves_blocks = False
     block: BlockRV = given()
     write_buffer_index: int

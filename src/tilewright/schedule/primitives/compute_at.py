@@ -11,10 +11,9 @@ from tilewright.schedule.moves.relocate import move
 from tilewright.schedule.moves.reverse_compute_at import plan_reverse_compute_at
 from tilewright.schedule.primitives.compute_inline import compute_inline
 from tilewright.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK
 from tilewright.schedule.trace.instruction import (
     Primitive,
     constant,
@@ -115,15 +114,11 @@ class _Placing(Primitive[None]):
 
 @register_primitive
 class ComputeAt(_Placing):
-    method = "compute_at"
-
     def run(self, sch: ScheduleCore) -> None:
         self.placed(sch, compute_at, compute_inline)
 
 
 @register_primitive
 class ReverseComputeAt(_Placing):
-    method = "reverse_compute_at"
-
     def run(self, sch: ScheduleCore) -> None:
         self.placed(sch, reverse_compute_at, reverse_compute_inline)

@@ -13,16 +13,14 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     DepKind,
     iterator_domains,
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -224,7 +222,6 @@ def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
 
 @register_primitive
 class ComputeInline(Primitive[None]):
-    method = "compute_inline"
     block: BlockRV = given()
 
     def run(self, sch: ScheduleCore) -> None:

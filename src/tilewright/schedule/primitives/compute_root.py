@@ -14,12 +14,10 @@ from tilewright.schedule.moves.relocate import (
     path_below,
     without,
 )
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import DepKind, domain_of, scope_of, scope_root
 from tilewright.schedule.state.splice import loop_nest
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
@@ -40,7 +38,6 @@ class ProducersInTheWay(PrimitiveError):
 class ComputeRoot(Primitive[None]):
     """Compute all of `block` before the loops that it is in now."""
 
-    method = "compute_root"
     block: BlockRV = given()
 
     @classmethod

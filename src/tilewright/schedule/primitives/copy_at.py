@@ -31,8 +31,8 @@ from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
+from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     child_blocks,
     domains_of,
@@ -42,8 +42,6 @@ from tilewright.schedule.state.scope import (
     scope_root,
 )
 from tilewright.schedule.state.splice import loop_nest
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 ANNOTATION = "auto_copy"
@@ -84,7 +82,6 @@ class ReadAt(Primitive[BlockRV]):
     Threads that share the cache all copy what any of them reads, so that they may do it together.
     """
 
-    method = "read_at"
     loop: LoopRV = given()
     block: BlockRV = given()
     read_buffer_index: int
@@ -126,7 +123,6 @@ class WriteAt(Primitive[BlockRV]):
     Each thread copies what it wrote itself: what others write may not be there yet.
     """
 
-    method = "write_at"
     loop: LoopRV = given()
     block: BlockRV = given()
     write_buffer_index: int

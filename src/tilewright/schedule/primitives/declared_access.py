@@ -15,9 +15,7 @@ from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import python_value
 
@@ -52,7 +50,6 @@ def _regions(block: StmtSRef, side: str, indices: Sequence[int]) -> tuple[ir.Buf
 class UnsafeHideBufferAccess(Primitive[None]):
     """Drop regions from what a block declares."""
 
-    method = "unsafe_hide_buffer_access"
     block: BlockRV = given()
     buf_type: str = given()
     buf_index_array: list[int] = given()
@@ -68,7 +65,6 @@ class UnsafeHideBufferAccess(Primitive[None]):
 class AnnotateBufferAccess(Primitive[None]):
     """Declare another region; the block is marked so that nobody works it out again."""
 
-    method = "annotate_buffer_access"
     block: BlockRV = given()
     buffer_index: int = given()
     side: int = given()  # 0 for reads, 1 for writes

@@ -12,7 +12,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import in_serial_copies
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.scope import (
     domains_of,
     iterator_domains,
@@ -22,8 +22,6 @@ from tilewright.schedule.state.scope import (
     scope_root,
 )
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -50,7 +48,6 @@ class PaddedStore:
 class DecomposePadding(Primitive[BlockRV]):
     """Fill right before `loop`; the block copies only what is in bounds from then on."""
 
-    method = "decompose_padding"
     block: BlockRV = given()
     loop: LoopRV = given()
 

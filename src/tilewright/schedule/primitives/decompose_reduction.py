@@ -13,11 +13,9 @@ from tilewright.schedule.conditions.checks import (
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import domains_of, realize_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -38,7 +36,6 @@ class RunsRepeatedly(PrimitiveError):
 class DecomposeReduction(Primitive[BlockRV]):
     """Initialize right before `loop`; the block only updates from then on."""
 
-    method = "decompose_reduction"
     moves_blocks = False
     block: BlockRV = given()
     loop: LoopRV = given()

@@ -8,7 +8,6 @@ from tilewright.schedule.trace.instruction import Primitive, register_primitive
 
 @register_primitive
 class EnterPostproc(Primitive[None]):
-    method = "enter_postproc"
     moves_blocks = False
     is_postproc = True
 

@@ -10,8 +10,7 @@ from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above, simplify_bindings
-from tilewright.schedule.state.handles import LoopRV
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state import LoopRV, StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 
@@ -32,7 +31,6 @@ class ExtentDependsOnLoop(PrimitiveError):
 class Fuse(Primitive[LoopRV]):
     """Fuse `loops`, given from the outside in."""
 
-    method = "fuse"
     moves_blocks = False
     loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
     preserve_unit_iters: bool = flag()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tilewright.ir import Block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.scope import (
     DepKind,
     child_blocks,
@@ -18,7 +18,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
@@ -69,7 +68,6 @@ def _output_blocks_below(scope_block: Block) -> Iterator[Block]:
 
 @register_primitive
 class GetBlock(Primitive[BlockRV]):
-    method = "get_block"
     is_pure = True
     moves_blocks = False
     other_kinds = ("GetSBlock",)
@@ -94,7 +92,6 @@ class GetBlock(Primitive[BlockRV]):
 
 @register_primitive
 class GetLoops(Primitive[list[LoopRV]]):
-    method = "get_loops"
     is_pure = True
     moves_blocks = False
     block: BlockRV = given()
@@ -107,7 +104,6 @@ class GetLoops(Primitive[list[LoopRV]]):
 
 @register_primitive
 class GetChildBlocks(Primitive[list[BlockRV]]):
-    method = "get_child_blocks"
     is_pure = True
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given(positional=True)
@@ -119,7 +115,6 @@ class GetChildBlocks(Primitive[list[BlockRV]]):
 
 @register_primitive
 class GetProducers(Primitive[list[BlockRV]]):
-    method = "get_producers"
     is_pure = True
     moves_blocks = False
     block: BlockRV = given()
@@ -131,7 +126,6 @@ class GetProducers(Primitive[list[BlockRV]]):
 
 @register_primitive
 class GetConsumers(Primitive[list[BlockRV]]):
-    method = "get_consumers"
     is_pure = True
     moves_blocks = False
     block: BlockRV = given()
@@ -143,7 +137,6 @@ class GetConsumers(Primitive[list[BlockRV]]):
 
 @register_primitive
 class GetOutputBlocks(Primitive[list[BlockRV]]):
-    method = "get_output_blocks"
     is_pure = True
     moves_blocks = False
     scope_block: BlockRV = given()

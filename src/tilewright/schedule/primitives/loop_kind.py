@@ -16,10 +16,8 @@ from tilewright.schedule.conditions.races import depends_on, is_unit
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
@@ -150,7 +148,6 @@ def _is_seen_outside(
 
 @register_primitive
 class Parallel(Primitive[None]):
-    method = "parallel"
     moves_blocks = False
     loop: LoopRV = given()
 
@@ -160,7 +157,6 @@ class Parallel(Primitive[None]):
 
 @register_primitive
 class Vectorize(Primitive[None]):
-    method = "vectorize"
     moves_blocks = False
     loop: LoopRV = given()
 
@@ -170,7 +166,6 @@ class Vectorize(Primitive[None]):
 
 @register_primitive
 class Unroll(Primitive[None]):
-    method = "unroll"
     moves_blocks = False
     loop: LoopRV = given()
 
@@ -180,7 +175,6 @@ class Unroll(Primitive[None]):
 
 @register_primitive
 class Bind(Primitive[None]):
-    method = "bind"
     moves_blocks = False
     loop: LoopRV = given()
     thread_axis: str

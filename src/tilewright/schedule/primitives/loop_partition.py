@@ -22,10 +22,9 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
 from tilewright.schedule.primitives.split import FactorNotPositive
-from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state import LoopRV, StmtSRef
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 
@@ -57,7 +56,6 @@ class PartitionLoop(Primitive[list[LoopRV]]):
     """Cut the range of `loop` after each of `factors` iterations; the loops of the parts."""
 
     kind = "LoopPartition"
-    method = "loop_partition"
     loop: LoopRV = given()
     factors: tuple[Any, ...] = given(rest=True)
     preserve_unit_iters: bool = flag()

@@ -14,11 +14,9 @@ from tilewright.schedule.conditions.interference import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
 from tilewright.schedule.state.splice import splice
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -74,7 +72,6 @@ class MergedNest:
 class Merge(Primitive[LoopRV]):
     """Merge the nests of `loops`; the bodies run in the order in which the loops are given."""
 
-    method = "merge"
     loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 
     def run(self, sch: ScheduleCore) -> LoopRV:

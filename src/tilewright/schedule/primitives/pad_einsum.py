@@ -12,8 +12,8 @@ from tilewright.ir.intrinsics import if_then_else
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     BlockScope,
     domain_of,
@@ -22,8 +22,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -66,7 +64,6 @@ class Growth:
 class PadEinsum(Primitive[None]):
     """Grow the iterators of a contraction by `padding`, and its inputs and output with them."""
 
-    method = "pad_einsum"
     block: BlockRV = given()
     padding: list[Any]
 

@@ -28,8 +28,8 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     domain_of,
     iterator_domains,
@@ -38,8 +38,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text
 

@@ -30,8 +30,8 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     domain_of,
     iterator_domains,
@@ -41,8 +41,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -258,7 +256,6 @@ def _needed_loops(
 
 @register_primitive
 class ReindexCacheRead(Primitive[BlockRV]):
-    method = "reindex_cache_read"
     block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str
@@ -272,7 +269,6 @@ class ReindexCacheRead(Primitive[BlockRV]):
 
 @register_primitive
 class ReindexCacheWrite(Primitive[BlockRV]):
-    method = "reindex_cache_write"
     block: BlockRV = given()
     write_buffer_index: int
     storage_scope: str

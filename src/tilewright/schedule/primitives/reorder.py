@@ -9,10 +9,9 @@ from tilewright.ir.node import nodes_in, replace
 from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import upwards
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -45,7 +44,6 @@ class OuterDependsOnInner(PrimitiveError):
 class Reorder(Primitive[None]):
     """Put `loops` into the given order; loops between them keep their places."""
 
-    method = "reorder"
     moves_blocks = False
     ordered_loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 

@@ -8,7 +8,7 @@ from tilewright.ir import BlockRealize
 from tilewright.ir.node import replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -27,7 +27,6 @@ class RootHasNoIterators(PrimitiveError):
 class ReorderBlockIterVar(Primitive[None]):
     """Put the iterators, with their bindings, into the given order."""
 
-    method = "reorder_block_iter_var"
     block: BlockRV = given()
     new_order: list[Any] = given()
 

@@ -30,8 +30,8 @@ from tilewright.schedule.primitives.compute_inline import (
     single_store,
 )
 from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
@@ -42,8 +42,6 @@ from tilewright.schedule.state.scope import (
     scope_root,
     used_between_blocks,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -341,7 +339,6 @@ def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
 
 @register_primitive
 class ReverseComputeInline(Primitive[None]):
-    method = "reverse_compute_inline"
     block: BlockRV = given()
 
     def run(self, sch: ScheduleCore) -> None:

@@ -17,11 +17,9 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 from tilewright.schedule.moves.init_block import copied_loop
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
 from tilewright.schedule.state.splice import splice
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.te.reducers import Reduction, recognize_reduction
 

@@ -28,8 +28,8 @@ from tilewright.schedule.layouts.allocated_buffer import (
     allocating_block,
     change_allocation,
 )
+from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     DepKind,
     domains_of,
@@ -40,8 +40,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _POSITIONS = (ir.IterType.DATA_PAR, ir.IterType.OPAQUE)
@@ -84,7 +82,6 @@ class RollingWindow:
 class RollingBuffer(Primitive[None]):
     """Shrink the buffer that `block` writes to the window its consumers need."""
 
-    method = "rolling_buffer"
     block: BlockRV = given()
     write_buffer_index: int
 

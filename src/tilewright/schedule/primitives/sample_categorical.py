@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import ExprRV
+from tilewright.schedule.state import ExprRV
 from tilewright.schedule.trace.instruction import Primitive, register_primitive
 
 
@@ -25,7 +25,6 @@ class DecisionOutOfRange(PrimitiveError):
 
 @register_primitive
 class SampleCategorical(Primitive[ExprRV]):
-    method = "sample_categorical"
     is_pure = True
     moves_blocks = False
     candidates: list[int]

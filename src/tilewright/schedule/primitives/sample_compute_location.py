@@ -15,7 +15,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
@@ -24,8 +24,7 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 INLINE, ROOT = -2, -1
@@ -119,7 +118,6 @@ def _decided(sch: ScheduleCore, block: StmtSRef, decision: Any) -> tuple[int, St
 
 @register_primitive
 class SampleComputeLocation(Primitive[LoopRV]):
-    method = "sample_compute_location"
     is_pure = True
     block: BlockRV = given()
 

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.ir import IntImm
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import ExprRV, LoopRV
+from tilewright.schedule.state import ExprRV, LoopRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.random import RandomEngine
 
@@ -119,7 +119,6 @@ def _extent_of(sch: ScheduleCore, loop: Any) -> int | None:
 
 @register_primitive
 class SamplePerfectTile(Primitive[list[ExprRV]]):
-    method = "sample_perfect_tile"
     is_pure = True
     moves_blocks = False
     loop: LoopRV = given()
@@ -152,7 +151,6 @@ class SamplePerfectTile(Primitive[list[ExprRV]]):
 
 @register_primitive
 class SamplePartitionedTile(Primitive[list[ExprRV]]):
-    method = "sample_partitioned_tile"
     is_pure = True
     loop: LoopRV = given()
     n: int

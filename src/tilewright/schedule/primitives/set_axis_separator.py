@@ -10,7 +10,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.layouts.layout import buffer_site, change_buffer
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text
 
@@ -24,7 +24,6 @@ class BadSeparators(PrimitiveError):
 class SetAxisSeparator(Primitive[None]):
     """Let `buffer` have these axis separators wherever it is used."""
 
-    method = "set_axis_separator"
     block: BlockRV = given()
     buffer_index: int
     side: int  # 0 for reads, 1 for writes

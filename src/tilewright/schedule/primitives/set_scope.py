@@ -11,7 +11,7 @@ from tilewright.schedule.layouts.allocated_buffer import (
     allocating_block,
     change_allocation,
 )
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -36,7 +36,6 @@ def in_scope(buffer: Buffer, scope: str) -> Buffer:
 class SetScope(Primitive[None]):
     """Change the storage scope of a buffer that `block` writes."""
 
-    method = "set_scope"
     moves_blocks = False
     block: BlockRV = given()
     buffer_index: int

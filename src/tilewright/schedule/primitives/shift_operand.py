@@ -19,7 +19,7 @@ from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     domain_of,
     is_ancestor,
@@ -28,8 +28,6 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
@@ -72,7 +70,6 @@ class ShiftOperand(Primitive[list[BlockRV]]):
     The blocks that make the shifted operand and the sums to start from.
     """
 
-    method = "shift_operand"
     block: BlockRV = given()
     read_buffer_index: int
 

@@ -12,10 +12,8 @@ from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
-from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.splice import loop_nest
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 
@@ -44,7 +42,6 @@ class ProductTooSmall(PrimitiveError):
 class Split(Primitive[list[LoopRV]]):
     """Split `loop`; iterations beyond its extent are guarded unless that is disabled."""
 
-    method = "split"
     moves_blocks = False
     loop: LoopRV = given()
     factors: tuple[Any, ...] = given(rest=True)

@@ -8,8 +8,7 @@ from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import allocating_block
-from tilewright.schedule.state.handles import BlockRV
-from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -31,7 +30,6 @@ class BadAlignment(PrimitiveError):
 class StorageAlign(Primitive[None]):
     """Let the stride of `axis` be `offset` modulo `factor` when the buffer is allocated."""
 
-    method = "storage_align"
     moves_blocks = False
     block: BlockRV = given()
     buffer_index: int

@@ -12,9 +12,8 @@ from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.blockize import blockized_loop
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.splice import replace_in_parent
-from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.tensor.match import DescribedOperand, Mismatch, match_description
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
@@ -36,7 +35,6 @@ class OperandNotContiguous(PrimitiveError):
 class Tensorize(Primitive[None]):
     """Let a tensor instruction do the work of a block, or of all that is under a loop."""
 
-    method = "tensorize"
     block_or_loop: BlockRV | LoopRV = given()
     tensor_intrin: str
     preserve_unit_iters: bool = constant(from_json=bool)

@@ -12,10 +12,9 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.scope import domain_of, leaf_realizes, loops_of, realize_of
 from tilewright.schedule.state.splice import loop_nest
-from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
@@ -63,7 +62,6 @@ class NotBijective(PrimitiveError):
 class TransformBlockLayout(Primitive[None]):
     """Run a block over the iterators that `index_map` makes of its own."""
 
-    method = "transform_block_layout"
     block: BlockRV = given()
     index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
 

@@ -20,11 +20,9 @@ from tilewright.schedule.layouts.layout import (
 )
 from tilewright.schedule.layouts.opaque import padded_loops
 from tilewright.schedule.layouts.padding import LayoutPadding, assumption, padded_writer, with_fill
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
-from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text, index_map_from_json, index_map_to_json
 
@@ -206,7 +204,6 @@ def _map_from_json(text: str | None) -> IndexMap | None:
 class TransformLayout(Primitive[None]):
     """Store `buffer` in the layout that `index_map` describes, wherever it is used."""
 
-    method = "transform_layout"
     block: BlockRV = given()
     buffer_index: int
     side: int  # 0 for reads, 1 for writes

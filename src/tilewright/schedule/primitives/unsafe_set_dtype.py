@@ -14,7 +14,7 @@ from tilewright.schedule.layouts.allocated_buffer import (
     allocating_block,
     change_allocation,
 )
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 

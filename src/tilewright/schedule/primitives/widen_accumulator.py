@@ -12,7 +12,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger, change_allocation
 from tilewright.schedule.primitives.cache_write import cache_write
 from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
-from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.scope import scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -66,7 +66,6 @@ class _Widener(AllocationChanger):
 class WidenAccumulator(Primitive[BlockRV]):
     """Let a reduction accumulate in a wider type; the block that rounds its results."""
 
-    method = "widen_accumulator"
     block: BlockRV = given()
     dtype: str
 

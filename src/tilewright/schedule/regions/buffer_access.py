@@ -10,8 +10,8 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import iterator_domains
-from tilewright.schedule.state.sref import StmtSRef
 
 
 class NotAccessedInOneWay(PrimitiveError):

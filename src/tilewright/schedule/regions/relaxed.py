@@ -18,9 +18,8 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     union,
 )
+from tilewright.arith.affine import Terms, affine_of, collect
 from tilewright.schedule.state.scope import domains_of
-
-Terms: TypeAlias = dict[ir.PrimExpr, int]
 
 
 class NotASum(Exception):
@@ -198,7 +197,7 @@ class RelaxedView:
         if type(extent) is not ir.IntImm:
             raise NotASum
         terms: Terms = {}
-        offset = self._collect(item.min, 1, terms)
+        offset = collect(item.min, 1, terms, self._collect)
         inner = [atom for atom in terms if atom in self._inner]
         if not inner:
             return SumSpan(terms, offset, extent.value, item.min.dtype)
@@ -243,28 +242,11 @@ class RelaxedView:
         return SumSpan(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
 
     def _collect(self, expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
-        """Add `scale * expr` to `terms`; the constant part is returned."""
-        kind = type(expr)
-        if kind is ir.IntImm:
-            return scale * expr.value  # type: ignore[attr-defined, no-any-return]
-        if kind is ir.Add:
-            return self._collect(expr.a, scale, terms) + self._collect(expr.b, scale, terms)  # type: ignore[attr-defined]
-        if kind is ir.Sub:
-            return self._collect(expr.a, scale, terms) + self._collect(expr.b, -scale, terms)  # type: ignore[attr-defined]
-        if kind is ir.Mul:
-            a, b = expr.a, expr.b  # type: ignore[attr-defined]
-            if type(b) is ir.IntImm:
-                return self._collect(a, scale * b.value, terms)
-            if type(a) is ir.IntImm:
-                return self._collect(b, scale * a.value, terms)
-        return self._collect_other(expr, scale, terms)
-
-    def _collect_other(self, expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
-        """The same for what is neither a sum nor a constant."""
+        """Add `scale * expr`, which is neither a sum nor a constant, to `terms`, as `collect`."""
         if isinstance(expr, ir.Var):
             binding = self._bindings.get(expr)
             if binding is not None:
-                return self._collect(binding, scale, terms)
+                return collect(binding, scale, terms, self._collect)
             unit = self._outer.units.get(expr)
             if unit is not None:
                 return scale * unit
@@ -283,7 +265,7 @@ class RelaxedView:
             return None
         divisor = expr.b.value
         terms: Terms = {}
-        low = high = self._collect(expr.a, 1, terms)
+        low = high = collect(expr.a, 1, terms, self._collect)
         divided: Terms = {}
         for atom, factor in terms.items():
             if factor % divisor == 0:
@@ -378,24 +360,8 @@ def compact(interval: IntervalSet, analyzer: Analyzer) -> Dimension:
     length = analyzer.simplify(ir.subtract(high, low) + 1)
     if not isinstance(length, ir.IntImm):
         return IntervalSet(low, analyzer.simplify(high))
-    terms: Terms = {}
-    offset = _sum_terms(low, 1, terms)
-    return SumSpan(terms, offset, length.value, low.dtype)
-
-
-def _sum_terms(expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
-    """The terms of an expression that stays as it is."""
-    match expr:
-        case ir.IntImm(value=value):
-            return scale * value
-        case ir.Add(a=a, b=b):
-            return _sum_terms(a, scale, terms) + _sum_terms(b, scale, terms)
-        case ir.Sub(a=a, b=b):
-            return _sum_terms(a, scale, terms) + _sum_terms(b, -scale, terms)
-        case ir.Mul(a=a, b=ir.IntImm(value=factor)):
-            return _sum_terms(a, scale * factor, terms)
-    terms[expr] = terms.get(expr, 0) + scale
-    return 0
+    form = affine_of(low)
+    return SumSpan(form.terms, form.base, length.value, low.dtype)
 
 
 def join(boxes: Sequence[Box], place: Surroundings) -> Box:

@@ -1,1 +1,13 @@
 """The program under a schedule: references into it, its scopes, and what is known of them."""
+
+from tilewright.schedule.state.handles import (
+    AnyRV as AnyRV,
+    BlockRV as BlockRV,
+    ExprRV as ExprRV,
+    LoopRV as LoopRV,
+)
+from tilewright.schedule.state.sref import StmtSRef as StmtSRef
+from tilewright.schedule.state.state import (
+    BlockInfo as BlockInfo,
+    ScheduleState as ScheduleState,
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.ir import For, IntImm
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule.analysis.tensorize_info import get_tensorize_loop_mapping
-from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state import BlockRV, LoopRV
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -8,13 +8,14 @@ their Python text, their JSON and their replay are read off the fields.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeGuard, get_origin
 
 from typing_extensions import Self, TypeVar, dataclass_transform
 
 from tilewright.errors import RegistryError
-from tilewright.schedule.state.handles import AnyRV
+from tilewright.schedule.state import AnyRV
 from tilewright.schedule.trace.text import name_rv, python_value, translated
 from tilewright.support.suggestions import did_you_mean
 
@@ -85,7 +86,7 @@ class Primitive(Generic[Made]):
 
     kind: ClassVar[str]  # its name in JSON: that of the class, unless it says otherwise
     name: ClassVar[str]  # the same, as TVM calls it
-    method: ClassVar[str]  # its name in Python, e.g. "split"
+    method: ClassVar[str]  # its name in Python: `LoopPartition` is "loop_partition", as a rule
     is_pure: ClassVar[bool] = False  # no effect but its results: traces drop unused ones
     moves_blocks: ClassVar[bool] = True  # may ask how data flows between blocks (state/flags.py)
     is_postproc: ClassVar[bool] = False  # the mark that divides a trace from its post-processing
@@ -100,6 +101,8 @@ class Primitive(Generic[Made]):
         super().__init_subclass__()
         dataclasses.dataclass(frozen=True, eq=False)(cls)
         cls.kind = cls.name = cls.__dict__.get("kind", cls.__name__)
+        words = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.kind).lower()
+        cls.method = cls.__dict__.get("method", words)
         for base in getattr(cls, "__orig_bases__", ()):
             if get_origin(base) is Primitive:
                 cls.gives_list = get_origin(base.__args__[0]) is list

@@ -13,7 +13,7 @@ from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, free_vars, substitute
 from tilewright.ir.json import load_json, save_json
-from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
+from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_map
 from tilewright.support.decoding import decoding
 

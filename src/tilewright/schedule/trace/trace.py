@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError
-from tilewright.schedule.state.handles import AnyRV, BlockRV, LoopRV, new_expr_rv
+from tilewright.schedule.state import AnyRV, BlockRV, LoopRV
+from tilewright.schedule.state.handles import new_expr_rv
 from tilewright.schedule.trace.instruction import Instruction, Primitive, get_primitive
 from tilewright.schedule.trace.text import input_from_json, input_to_json, name_rv, rvs_in
 from tilewright.support.decoding import decoding
