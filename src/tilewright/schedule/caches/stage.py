@@ -340,10 +340,5 @@ def written_region(block: StmtSRef, buffer: ir.Buffer) -> ir.BufferRegion:
 
 def readers_after(scope: BlockScope, writer: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
     """The other blocks of a scope that read what `writer` wrote, in program order."""
-    return list(
-        dict.fromkeys(
-            dependency.dst
-            for dependency in scope.from_block(writer)
-            if dependency.kind is DepKind.RAW and reads_buffer(dependency.dst.block, buffer)
-        )
-    )
+    consumers = scope.consumers(writer, DepKind.RAW)
+    return [reader for reader in consumers if reads_buffer(reader.block, buffer)]

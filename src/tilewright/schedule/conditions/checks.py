@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright import ir
@@ -233,16 +233,8 @@ def _is_dominant(scope: BlockScope, block: StmtSRef) -> bool:
 
 def _reduction_indexes_output(stmt: ir.Block) -> bool:
     reduction = {iv.var for iv in stmt.iter_vars if iv.iter_type is ir.IterType.COMM_REDUCE}
-    if not reduction:
-        return False
-    from_region = (
-        bound for region in stmt.writes for axis in region.region for bound in (axis.min,)
-    )
-    return any(_uses(bound, reduction) for bound in from_region)
-
-
-def _uses(expr: ir.PrimExpr, variables: set[ir.Var]) -> bool:
-    return ir.uses_var(expr, variables.__contains__)
+    axes = (axis for region in stmt.writes for axis in region.region)
+    return any(ir.uses_var(axis.min, reduction.__contains__) for axis in axes)
 
 
 def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
@@ -293,10 +285,11 @@ def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[ir.
             for var in (value,) if isinstance(value, ir.Var) else ir.free_vars(value):
                 if var in kinds:
                     kinds[var].add(iter_var.iter_type)
-    return [_iter_type(found) for found in kinds.values()]
+    return [common_iter_type(found) for found in kinds.values()]
 
 
-def _iter_type(kinds: set[ir.IterType]) -> ir.IterType:
-    if not kinds or kinds == {ir.IterType.DATA_PAR}:
-        return ir.IterType.DATA_PAR
-    return ir.IterType.COMM_REDUCE if kinds == {ir.IterType.COMM_REDUCE} else ir.IterType.OPAQUE
+def common_iter_type(kinds: Collection[ir.IterType]) -> ir.IterType:
+    """The type of what iterators of these types are bound to; spatial if there are none."""
+    if len(kinds) > 1:
+        return ir.IterType.OPAQUE
+    return next(iter(kinds), ir.IterType.DATA_PAR)

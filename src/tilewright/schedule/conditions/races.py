@@ -32,8 +32,7 @@ def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[F
 
 def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence[StmtSRef]) -> None:
     """What `block` reads may also be read at `places`: no parallel iteration has it for itself."""
-    producers = [edge.src for edge in scope.to_block(block) if edge.kind is DepKind.RAW]
-    for producer in dict.fromkeys(producers):
+    for producer in scope.producers(block, DepKind.RAW):
         values = realize_of(producer).iter_values
         for loop in loops_of(producer):
             if not repeats(loop.loop, values):

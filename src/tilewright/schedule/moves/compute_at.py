@@ -6,7 +6,7 @@ the new loops of the block, so that asking whether a move is possible needs no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import to_range
@@ -36,8 +36,8 @@ from tilewright.schedule.regions.relaxed import (
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.scope import (
+    FLOW,
     BlockScope,
-    DepKind,
     bounds_read,
     domain_of,
     is_ancestor,
@@ -121,18 +121,11 @@ class Site:
 
     @property
     def producers(self) -> list[StmtSRef]:
-        return _distinct(e.src for e in self.scope.to_block(self.block) if e.kind in _FLOW)
+        return self.scope.producers(self.block, *FLOW)
 
     @property
     def consumers(self) -> list[StmtSRef]:
-        return _distinct(e.dst for e in self.scope.from_block(self.block) if e.kind in _FLOW)
-
-
-_FLOW = (DepKind.RAW, DepKind.WAW)
-
-
-def _distinct(blocks: Iterable[StmtSRef]) -> list[StmtSRef]:
-    return list(dict.fromkeys(blocks))
+        return self.scope.consumers(self.block, *FLOW)
 
 
 def find_site(

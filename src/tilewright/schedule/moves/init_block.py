@@ -69,14 +69,14 @@ def _guard_of_any(
     realize: ir.BlockRealize, loops: Sequence[ir.For], dropped: set[ir.Var]
 ) -> ir.PrimExpr:
     """What must hold for the block to run in any iteration of the dropped loops."""
-    guard: ir.PrimExpr = ir.TRUE
+    guards: list[ir.PrimExpr] = []
     first = {loop.loop_var: loop.min for loop in loops if loop.loop_var in dropped}
     for part in ir.conjuncts(realize.predicate):
         if not ir.uses_var(part, dropped.__contains__):
-            guard = ir.logical_and(guard, part)
+            guards.append(part)
         elif ir.uses_var(part, lambda var: var not in dropped):
-            guard = ir.logical_and(guard, _in_first_iteration(realize.block, part, loops, first))
-    return guard
+            guards.append(_in_first_iteration(realize.block, part, loops, first))
+    return ir.logical_and(*guards)
 
 
 def _in_first_iteration(

@@ -18,6 +18,7 @@ from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_b
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.scope import (
+    DepKind,
     domain_of,
     domains_of,
     leaf_realizes,
@@ -167,8 +168,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: 
 
 def _wrapped(state: ScheduleState, outer: StmtSRef) -> StmtSRef:
     """The new block; what is read from it comes in larger pieces now."""
-    scope = scope_of(state, scope_root(outer))
-    forget_flow(state, *(edge.dst for edge in scope.from_block(outer)))
+    forget_flow(state, *scope_of(state, scope_root(outer)).consumers(outer, *DepKind))
     return outer
 
 

@@ -23,48 +23,19 @@ from tilewright.schedule.trace.instruction import (
 )
 
 
-def compute_at(
-    state: ScheduleState,
-    block: StmtSRef,
-    loop: StmtSRef,
-    *,
-    preserve_unit_loops: bool = False,
-    index: int = -1,
-) -> None:
-    """Move a producer under a loop around all its consumers."""
-    _carry_out(state, _planned(state, block, loop, preserve_unit_loops, index))
-
-
-def reverse_compute_at(
-    state: ScheduleState,
-    block: StmtSRef,
-    loop: StmtSRef,
-    *,
-    preserve_unit_loops: bool = False,
-    index: int = -1,
-) -> None:
-    """Move a consumer under a loop around all its producers."""
-    _carry_out(
-        state,
-        plan_reverse_compute_at(
-            state, block, loop, preserve_unit_loops=preserve_unit_loops, index=index
-        ),
-    )
-
-
 def can_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool = False
 ) -> bool:
     """Whether `compute_at` would work; nothing changes."""
     try:
-        _planned(state, block, loop, preserve_unit_loops, index=-1)
+        _planned(state, block, loop, preserve_unit_loops=preserve_unit_loops, index=-1)
     except PrimitiveError:
         return False
     return True
 
 
 def _planned(
-    state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
 ) -> MovePlan:
     """How to move a block; whoever asks first whether it can be moved does not plan twice."""
     if state.plans[0] is not state.mod:
@@ -97,28 +68,29 @@ class _Placing(Primitive[None]):
     def placed(
         self,
         sch: ScheduleCore,
-        place: Callable[..., None],
+        plan: Callable[..., MovePlan],
         inline: Callable[[ScheduleState, StmtSRef], None],
     ) -> None:
-        """Call the function that fits the location."""
-        block, loop, keep = (
-            sch.get_sref(self.block),
-            sch.get_sref(self.loop),
-            self.preserve_unit_loops,
-        )
+        """Do what fits the location."""
+        state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
         if loop is INLINE_MARK:
-            inline(sch.state, block)
+            inline(state, block)
         elif loop is not ROOT_MARK:
-            place(sch.state, block, loop, preserve_unit_loops=keep, index=self.index)
+            keep, index = self.preserve_unit_loops, self.index
+            _carry_out(state, plan(state, block, loop, preserve_unit_loops=keep, index=index))
 
 
 @register_primitive
 class ComputeAt(_Placing):
+    """Move a producer under a loop around all its consumers."""
+
     def run(self, sch: ScheduleCore) -> None:
-        self.placed(sch, compute_at, compute_inline)
+        self.placed(sch, _planned, compute_inline)
 
 
 @register_primitive
 class ReverseComputeAt(_Placing):
+    """Move a consumer under a loop around all its producers."""
+
     def run(self, sch: ScheduleCore) -> None:
-        self.placed(sch, reverse_compute_at, reverse_compute_inline)
+        self.placed(sch, plan_reverse_compute_at, reverse_compute_inline)

@@ -91,9 +91,7 @@ def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     if why:
         raise NotComplete(block=block, why=why)
     _check_store(block, store)
-    consumers = tuple(
-        dict.fromkeys(e.dst for e in scope.from_block(block) if e.kind is DepKind.RAW)
-    )
+    consumers = tuple(scope.consumers(block, DepKind.RAW))
     for consumer in consumers:
         check_plain_loads(consumer, store.buffer)
     check_reads_stay_inside(scope, block, consumers)

@@ -56,8 +56,7 @@ class ComputeRoot(Primitive[None]):
         if not (is_complete_block(state, block) or is_reduction_block(state, block)):
             raise NotAStage(block=block)
         _check_producers(state, root, top, block)
-        scope = scope_of(state, root)
-        forget_flow(state, block, *(edge.dst for edge in scope.from_block(block)))
+        forget_flow(state, block, *scope_of(state, root).consumers(block, *DepKind))
         state.info(block).affine_binding = None
         rest = without(root.body, path_below(root, removed))
         state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
@@ -65,12 +64,8 @@ class ComputeRoot(Primitive[None]):
 
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
     """What the block reads must be complete before the statement that it leaves."""
-    edges = scope_of(state, root).to_block(block)
-    inside = [
-        edge.src
-        for edge in edges
-        if edge.kind is DepKind.RAW and path_below(root, edge.src)[0] is top
-    ]
+    producers = scope_of(state, root).producers(block, DepKind.RAW)
+    inside = [producer for producer in producers if path_below(root, producer)[0] is top]
     if inside:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
         raise ProducersInTheWay(*inside, block=block, producers=names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.arith.affine import affine_of
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -140,28 +141,13 @@ def _bound_of(
             slack = a - b - 1
         case _:
             return None
-    line = _line(slack, variable)
-    if line is None:
+    form = affine_of(Analyzer().simplify(slack))
+    if len(form.terms) != 1 or variable not in form.terms:
         return None
-    slope, start = line
+    slope, start = form.terms[variable], form.base
     if slope > 0:
         return variable, -(start // slope), high
-    if slope < 0:
-        return variable, low, start // -slope + 1
-    return None
-
-
-def _line(expr: ir.PrimExpr, variable: ir.Var) -> tuple[int, int] | None:
-    """(slope, value at zero) of a linear expression."""
-    analyzer = Analyzer()
-    start = analyzer.simplify(ir.substitute(expr, {variable: ir.const(0, variable.dtype)}))
-    one = analyzer.simplify(ir.substitute(expr, {variable: ir.const(1, variable.dtype)}))
-    if not isinstance(start, ir.IntImm) or not isinstance(one, ir.IntImm):
-        return None
-    slope = one.value - start.value
-    if not analyzer.can_prove_equal(expr, variable * slope + start):
-        return None
-    return slope, start.value
+    return variable, low, start // -slope + 1
 
 
 # --- the two blocks -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.scope import (
-    DepKind,
+    FLOW,
     child_blocks,
     leaf_realizes,
     loops_of,
@@ -52,10 +52,7 @@ def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRe
         raise RootHasNoNeighbours(name=block)
     _ = block.block  # dependencies are between blocks
     scope = scope_of(sch.state, scope_root(block))
-    dependencies = scope.to_block(block) if before else scope.from_block(block)
-    kinds = (DepKind.RAW, DepKind.WAW)
-    found = [d.src if before else d.dst for d in dependencies if d.kind in kinds]
-    return list(dict.fromkeys(found))
+    return scope.producers(block, *FLOW) if before else scope.consumers(block, *FLOW)
 
 
 def _output_blocks_below(scope_block: Block) -> Iterator[Block]:

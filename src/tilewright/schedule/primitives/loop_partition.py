@@ -15,6 +15,7 @@ from tilewright.ir.clone import Cloner
 from tilewright.schedule.conditions.checks import (
     LoopHasAnnotations,
     check_names_no_loops,
+    common_iter_type,
     only_block_under,
 )
 from tilewright.schedule.conditions.interference import TouchedRegion, accesses_of
@@ -145,15 +146,8 @@ def _outer_iterators(
         }
         if ir.IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(outer=sref, loop=inner, block=block)
-        kind = (
-            kinds.pop()
-            if len(kinds) == 1
-            else ir.IterType.OPAQUE
-            if kinds
-            else ir.IterType.DATA_PAR
-        )
         variable = ir.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-        iter_vars.append(ir.IterVar(loop.domain, variable, kind))
+        iter_vars.append(ir.IterVar(loop.domain, variable, common_iter_type(kinds)))
         values.append(loop.loop_var)
         renamed[loop.loop_var] = variable
     return tuple(iter_vars), tuple(values), renamed

@@ -17,6 +17,7 @@ from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.scope import (
     BlockScope,
     domain_of,
+    iterator_domains,
     loops_of,
     realize_of,
     scope_of,
@@ -256,12 +257,8 @@ def _grown_block(block: ir.Block, change: Growth) -> ir.Block:
     body = block.body
     if change.guarded and change.extra:
         assert isinstance(body, ir.BufferStore)
-        inside: ir.PrimExpr = ir.TRUE
-        for iter_var in block.iter_vars:
-            if iter_var.var in change.extra:
-                domain = domain_of(iter_var)
-                end = domain.min + domain.extent
-                inside = ir.logical_and(inside, ir.less(iter_var.var, end))
+        domains = {v: dom for v, dom in iterator_domains(block).items() if v in change.extra}
+        inside = ir.logical_and(*(v < dom.min + dom.extent for v, dom in domains.items()))
         zero = ir.const(0, body.value.dtype)
         body = ir.replace(body, value=if_then_else(inside, body.value, zero))
     return ir.replace(block, iter_vars=iter_vars, body=body)

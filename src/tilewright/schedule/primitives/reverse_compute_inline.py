@@ -169,14 +169,14 @@ def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
 
 
 def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
-    producers = dict.fromkeys(e.src for e in scope.to_block(block) if e.kind is DepKind.RAW)
+    producers = scope.producers(block, DepKind.RAW)
     if len(producers) != 1:
         raise NotOneProducer(*producers, block=block, count=len(producers))
     (producer,) = producers
     why = why_not_complete(scope, producer)
     if why:
         raise ProducerNotComplete(block=block, producer=producer, why=why)
-    consumers = dict.fromkeys(e.dst for e in scope.from_block(producer) if e.kind is DepKind.RAW)
+    consumers = scope.consumers(producer, DepKind.RAW)
     if len(consumers) != 1:
         raise SeveralConsumers(
             *consumers, block=block.name, producer=producer, count=len(consumers)
@@ -205,11 +205,9 @@ def _inverse(
     made: ir.BufferStore,
 ) -> dict[ir.Var, ir.PrimExpr]:
     """The iterators of the consumer that read what one iteration of the producer writes."""
-    domains = {
-        iter_var.var: dom for iter_var, dom in zip(block.block.iter_vars, values, strict=True)
-    }
+    domains = dict(zip((iv.var for iv in block.block.iter_vars), values, strict=True))
     units: dict[ir.Var, ir.PrimExpr] = {
-        var: dom.min for var, dom in domains.items() if _is_unit(dom)
+        var: dom.min for var, dom in domains.items() if ir.is_one(dom.extent)
     }
     outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
     inverse = _solved(indices, domains, outputs)
@@ -267,10 +265,6 @@ def _whole_tiles(dom: ir.Range, tile: int) -> ir.Range:
     return ir.Range(dom.min, ir.const(-(-dom.extent.value // tile) * tile, dom.extent.dtype))
 
 
-def _is_unit(dom: ir.Range) -> bool:
-    return ir.is_one(dom.extent)
-
-
 def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimExpr]) -> None:
     """Every iteration of the consumer reads an element that the producer writes."""
     block, producer, buffer = plan.block, plan.producer, plan.made.buffer
@@ -296,22 +290,17 @@ def _guard(
         conditions += [ir.greater_equal(value, dom.min), ir.less(value, dom.min + dom.extent)]
     for index, written in zip(indices, plan.made.indices, strict=True):
         conditions.append(ir.equal(ir.substitute(index, inverse), ir.cast(index.dtype, written)))
-    predicate: ir.PrimExpr = ir.TRUE
-    for condition in conditions:
-        if not analyzer.can_prove(condition):
-            simple = analyzer.simplify(condition)
-            predicate = simple if predicate is ir.TRUE else ir.logical_and(predicate, simple)
-    return predicate
+    open_ones = [condition for condition in conditions if not analyzer.can_prove(condition)]
+    return ir.logical_and(*map(analyzer.simplify, open_ones))
 
 
 def _merged_body(
     store: ir.BufferStore, made: ir.BufferStore, inverse: Mapping[ir.Var, ir.PrimExpr]
 ) -> ir.BufferStore:
     """The consumer's store in terms of the producer: its loads become the producer's value."""
-    # Iterators are replaced first: those of the producer's value stay as they are.
-    moved = ir.substitute(store, inverse)
     of_made = {ir.BufferLoad: lambda load: made.value if load.buffer is made.buffer else load}
-    return ir.rewrite(moved, of_made)
+    # Iterators are replaced first: those of the producer's value stay as they are.
+    return ir.rewrite(ir.substitute(store, inverse), of_made)
 
 
 def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:

@@ -18,7 +18,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 from tilewright.schedule.moves.init_block import copied_loop
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
+from tilewright.schedule.state.scope import child_blocks, domains_of, loops_of, realize_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.te.reducers import Reduction, recognize_reduction
@@ -202,23 +202,14 @@ def _final_predicate(nest: ReductionNest) -> ir.PrimExpr:
     the first iteration of these loops has to pass them.
     """
     dropped = nest.reducing - {nest.factored.loop_var}
-    final: ir.PrimExpr = ir.TRUE
-    others: ir.PrimExpr = ir.TRUE
-    for part in ir.conjuncts(nest.realize.predicate):
-        if ir.uses_var(part, dropped.__contains__):
-            others = ir.logical_and(others, part)
-        else:
-            final = ir.logical_and(final, part)
+    parts = ir.conjuncts(nest.realize.predicate)
+    others = ir.logical_and(*(part for part in parts if ir.uses_var(part, dropped.__contains__)))
+    final = ir.logical_and(*(p for p in parts if not ir.uses_var(p, dropped.__contains__)))
     if isinstance(others, ir.IntImm):
         return final
-    analyzer = Analyzer()
-    starts: dict[ir.Var, ir.PrimExpr] = {}
-    for sref in nest.loops:
-        loop = sref.loop
-        if loop.loop_var in dropped:
-            starts[loop.loop_var] = loop.min
-        else:
-            analyzer.bind(loop.loop_var, loop.domain)
+    loops = [sref.loop for sref in nest.loops]
+    starts = {loop.loop_var: loop.min for loop in loops if loop.loop_var in dropped}
+    analyzer = Analyzer(domains_of(loop for loop in loops if loop.loop_var not in dropped))
     with analyzer.constraint_scope(final):
         if not analyzer.can_prove(ir.substitute(others, starts)):
             raise PartNeverInitialized(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from tilewright import ir
@@ -184,7 +183,7 @@ def _bounds(
     bounds = None
     if all(ir.uses_var(part, inner.__contains__) for part in cuts):
         bounds = estimate_region_strict_bound(
-            produced.region, inner, reduce(ir.logical_and, cuts), analyzer
+            produced.region, inner, ir.logical_and(*cuts), analyzer
         )
     if bounds is None:
         why = f"`{cuts[0]}` cuts windows at places that are not known"
@@ -264,15 +263,13 @@ def _guard(windows: Sequence[RollingWindow]) -> ir.PrimExpr:
 
     A block that produces several elements at once runs again if one of them is new.
     """
-    guard: ir.PrimExpr | None = None
+    parts = []
     for window in windows:
         variable = window.loop.loop_var
         first = ir.less(variable, ir.const(1, variable.dtype))
         fresh = ir.less_equal(ir.const(window.overlap, window.last.dtype), window.last)
-        part = ir.logical_or(first, fresh)
-        guard = part if guard is None else ir.logical_and(guard, part)
-    assert guard is not None
-    return guard
+        parts.append(ir.logical_or(first, fresh))
+    return ir.logical_and(*parts)
 
 
 # --- the new program ----------------------------------------------------------------------------
@@ -294,18 +291,16 @@ class _Roller(AllocationChanger):
         self._producer = producer
         self._guard = guard
 
-    def _wrapped(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
-        axis = self._axis
-        rolled = ir.floormod(indices[axis], self._size)
-        return (*indices[:axis], rolled, *indices[axis + 1 :])
-
     def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
             return super().with_buffer(node)
         new = self.buffers[self._old]
         if isinstance(node, ir.BufferRegion):
             return ir.BufferRegion(new, self._wrapped_region(node.region))
-        return ir.replace(node, buffer=new, indices=self._wrapped(node.indices))
+        axis, indices = self._axis, node.indices
+        rolled = ir.floormod(indices[axis], self._size)
+        indices = (*indices[:axis], rolled, *indices[axis + 1 :])
+        return ir.replace(node, buffer=new, indices=indices)
 
     def _wrapped_region(self, region: tuple[ir.Range, ...]) -> tuple[ir.Range, ...]:
         axis = self._axis
@@ -321,16 +316,11 @@ class _Roller(AllocationChanger):
         predicate = node.predicate
         if node.block is self._producer:
             predicate = ir.logical_and(predicate, self._guard)
-        pairs = zip(block.iter_vars, node.iter_values, strict=True)
-        iter_vars = tuple(self._iterator(iter_var, value) for iter_var, value in pairs)
-        if any(ir.uses_var(value, self._is_rolled) for value in node.iter_values):
+        rolled = [ir.uses_var(value, self._loop_var.same_as) for value in node.iter_values]
+        if any(rolled):  # the order of iterations counts along the loop that rolls
+            iter_vars = tuple(
+                ir.replace(iter_var, iter_type=ir.IterType.OPAQUE) if moves else iter_var
+                for iter_var, moves in zip(block.iter_vars, rolled, strict=True)
+            )
             block = self.reuse[node.block] = ir.replace(block, iter_vars=iter_vars)
         return ir.BlockRealize(node.iter_values, predicate, block)
-
-    def _iterator(self, iter_var: ir.IterVar, value: ir.PrimExpr) -> ir.IterVar:
-        """The order of iterations counts along the loop that rolls."""
-        rolled = ir.uses_var(value, self._is_rolled)
-        return ir.replace(iter_var, iter_type=ir.IterType.OPAQUE) if rolled else iter_var
-
-    def _is_rolled(self, variable: ir.Var) -> bool:
-        return variable is self._loop_var

@@ -17,7 +17,7 @@ from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
-    DepKind,
+    FLOW,
     is_ancestor,
     loops_of,
     lowest_common_ancestor,
@@ -48,23 +48,17 @@ def _possible_locations(state: ScheduleState, block: StmtSRef) -> dict[int, Stmt
 
 
 def _fits(state: ScheduleState, block: StmtSRef, location: int, loop: StmtSRef) -> bool:
-    match location:
-        case -2:
-            return can_compute_inline(state, block)
-        case -1:
-            return True
-    return can_compute_at(state, block, loop, preserve_unit_loops=True)
+    if location == INLINE:
+        return can_compute_inline(state, block)
+    return location == ROOT or can_compute_at(state, block, loop, preserve_unit_loops=True)
 
 
 def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
     """The loops around all consumers, outermost first."""
-    scope = scope_of(state, scope_root(block))
-    flow = (DepKind.RAW, DepKind.WAW)
-    consumers = list(dict.fromkeys(e.dst for e in scope.from_block(block) if e.kind in flow))
+    consumers = scope_of(state, scope_root(block)).consumers(block, *FLOW)
     if not consumers:
         return []
-    boundary = consumers[0].parent if len(consumers) == 1 else lowest_common_ancestor(consumers)
-    assert boundary is not None
+    boundary = consumers[0].around if len(consumers) == 1 else lowest_common_ancestor(consumers)
     if not isinstance(boundary.stmt, For):
         return []
     return [loop for loop in loops_of(consumers[0]) if is_ancestor(loop, boundary)]
@@ -81,8 +75,7 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     seen_other = False
     kinds = loop_iter_types(state, loops)
     for position, (loop, kind) in enumerate(zip(loops, kinds, strict=True)):
-        extent = loop.loop.extent
-        is_unit = is_one(extent)
+        is_unit = is_one(loop.loop.extent)
         spatial = kind is IterType.DATA_PAR
         if spatial:
             count = len(chosen)
@@ -96,11 +89,6 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
         else:
             seen_other = True
     return iter(chosen[:count])
-
-
-def _sampled(sch: ScheduleCore, block: StmtSRef) -> tuple[int, StmtSRef]:
-    locations = list(compute_locations(sch.state, block).items())
-    return locations[sch.random.integer(0, len(locations))]
 
 
 def _decided(sch: ScheduleCore, block: StmtSRef, decision: Any) -> tuple[int, StmtSRef]:
@@ -124,7 +112,8 @@ class SampleComputeLocation(Primitive[LoopRV]):
     def decide(self, sch: ScheduleCore, decision: Any) -> tuple[LoopRV, int]:
         block = sch.get_sref(self.block)
         if decision is None:
-            location, loop = _sampled(sch, block)
+            locations = list(compute_locations(sch.state, block).items())
+            location, loop = locations[sch.random.integer(0, len(locations))]
         else:
             location, loop = _decided(sch, block, decision)
         return sch.loop_rv(loop), location

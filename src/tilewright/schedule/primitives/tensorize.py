@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.clone import Cloner
@@ -78,7 +76,8 @@ def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef) -> 
         body=body.body,
         alloc_buffers=body.alloc_buffers,
         match_buffers=(*views, *body.match_buffers),
-        annotations=_merged(block.annotations, implementation.annotations),
+        # Those of the program come first, and stay where both have one.
+        annotations={**block.annotations, **implementation.annotations, **block.annotations},
     )
 
 
@@ -89,11 +88,6 @@ def _index_dtype(block: ir.Block) -> ir.DType:
         return wide[0]
     starts = (axis.min.dtype for region in (*block.reads, *block.writes) for axis in region.region)
     return next((dtype for dtype in starts if dtype.bits > ir.INT32.bits), ir.INT32)
-
-
-def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Annotations of both; where they differ, those of the program stay."""
-    return {**own, **{key: value for key, value in added.items() if key not in own}}
 
 
 # --- operands in one piece ----------------------------------------------------------------------

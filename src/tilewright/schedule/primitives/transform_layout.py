@@ -163,7 +163,8 @@ def _rewrite_owner(
     if not _is_written(owner, site.buffer):
         changed: ir.Block = rewriter.visit(owner)
         promise = assumption(padding)
-        return ir.replace(changed, body=ir.seq([promise, changed.body])), _blocks_in(promise)
+        blocks = [leaf.block for leaf in leaf_realizes(promise)]
+        return ir.replace(changed, body=ir.seq([promise, changed.body])), blocks
     found = padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
     if found is None:
         changed = rewriter.visit(owner)
@@ -180,24 +181,12 @@ def _rewrite_owner(
     return changed, list(reuse.values())
 
 
-def _blocks_in(stmt: Any) -> list[ir.Block]:
-    return [leaf.block for leaf in leaf_realizes(stmt)]
-
-
 def _is_written(owner: ir.Block, buffer: ir.Buffer) -> bool:
     return any(
         region.buffer is buffer
         for leaf in leaf_realizes(owner.body)
         for region in leaf.block.writes
     )
-
-
-def _map_to_json(pad_value: IndexMap | None) -> str | None:
-    return None if pad_value is None else index_map_to_json(pad_value)
-
-
-def _map_from_json(text: str | None) -> IndexMap | None:
-    return None if text is None else index_map_from_json(text)
 
 
 @register_primitive
@@ -208,7 +197,10 @@ class TransformLayout(Primitive[None]):
     buffer_index: int
     side: int  # 0 for reads, 1 for writes
     index_map: IndexMap = given()
-    pad_value: IndexMap | None = constant(to_json=_map_to_json, from_json=_map_from_json)
+    pad_value: IndexMap | None = constant(
+        to_json=lambda value: None if value is None else index_map_to_json(value),
+        from_json=lambda text: None if text is None else index_map_from_json(text),
+    )
     assume_injective_transform: bool = constant(to_json=bool, from_json=bool)
 
     def run(self, sch: ScheduleCore) -> None:

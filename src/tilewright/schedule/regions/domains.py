@@ -253,13 +253,10 @@ def _guards(
     values: Sequence[ir.PrimExpr], domains: Sequence[IteratorDomain], place: Surroundings
 ) -> ir.PrimExpr:
     """What must hold for iterators to stay among their own values."""
-    predicate: ir.PrimExpr = ir.TRUE
+    guards: list[ir.PrimExpr] = []
     for value, domain in zip(values, domains, strict=True):
-        if domain.bound is None:
-            continue
-        low, high = domain.bound.min_value, domain.bound.max_value
-        for condition in (ir.greater_equal(value, low), ir.less(value, high + 1)):
-            if not place.analyzer.can_prove(condition):
-                simple = place.analyzer.simplify(condition)
-                predicate = simple if predicate is ir.TRUE else ir.logical_and(predicate, simple)
-    return predicate
+        if domain.bound is not None:
+            low, high = domain.bound.min_value, domain.bound.max_value
+            guards += [ir.greater_equal(value, low), ir.less(value, high + 1)]
+    open_ones = [guard for guard in guards if not place.analyzer.can_prove(guard)]
+    return ir.logical_and(*(place.analyzer.simplify(guard) for guard in open_ones))

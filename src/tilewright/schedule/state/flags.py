@@ -112,13 +112,11 @@ def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer)
 
 def producers_of(scope: BlockScope, block: StmtSRef, region: ir.BufferRegion) -> list[StmtSRef]:
     """The blocks before `block` that write the buffer of one of its reads."""
-    found: dict[StmtSRef, None] = {}
-    for edge in scope.to_block(block):
-        if edge.kind is DepKind.RAW and any(
-            written.buffer is region.buffer for written in edge.src.block.writes
-        ):
-            found[edge.src] = None
-    return list(found)
+    return [
+        producer
+        for producer in scope.producers(block, DepKind.RAW)
+        if any(written.buffer is region.buffer for written in producer.block.writes)
+    ]
 
 
 def _is_covered(

@@ -26,6 +26,10 @@ class DepKind(enum.IntEnum):
     OPAQUE = 3
 
 
+# What one block makes and another one uses.
+FLOW = (DepKind.RAW, DepKind.WAW)
+
+
 @dataclass(frozen=True)
 class Dependency:
     """`dst` must run after `src`."""
@@ -94,6 +98,14 @@ class BlockScope:
             if edge.src is sref
         ]
 
+    def producers(self, sref: StmtSRef, *kinds: DepKind) -> list[StmtSRef]:
+        """The blocks that one depends on in these ways, each once, in order."""
+        return list(dict.fromkeys(e.src for e in self.to_block(sref) if e.kind in kinds))
+
+    def consumers(self, sref: StmtSRef, *kinds: DepKind) -> list[StmtSRef]:
+        """The blocks that depend on one in these ways, each once, in order."""
+        return list(dict.fromkeys(e.dst for e in self.from_block(sref) if e.kind in kinds))
+
     get_deps_by_dst = to_block
     get_deps_by_src = from_block
 
@@ -133,7 +145,8 @@ def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
     if known is not None and known.body is body:
         return known
     leaves = [realize.block for realize in leaf_realizes(body)]
-    if known is None or not _same_nodes(known.leaves, leaves):
+    same = known is not None and len(known.leaves) == len(leaves)
+    if known is None or not (same and all(map(operator.is_, known.leaves, leaves))):
         known = state.scopes[root] = scope_over(state, leaves, known)
     known.body = body
     return known
@@ -146,10 +159,6 @@ def scope_over(
     known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
     srefs = [state.srefs[leaf] for leaf in leaves]
     return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
-
-
-def _same_nodes(old: Sequence[ir.Block], new: Sequence[ir.Block]) -> bool:
-    return len(old) == len(new) and all(map(operator.is_, old, new))
 
 
 def _access_of(leaf: ir.Block) -> LeafAccess:

@@ -162,8 +162,8 @@ class ScheduleState:
                 self.infos.pop(sref, None)
                 self.scopes.pop(sref, None)
         self._copy_path(parent, old, written, seq_index)
-        if self.debug_mask:
-            self._verify()
+        if self.debug_mask & VERIFY_SREF_TREE:
+            self.verify_sref_tree()
 
     def set_body(
         self, sref: StmtSRef, body: ir.Stmt, reuse: Mapping[ir.Block, ir.Block] | None = None
@@ -259,10 +259,6 @@ class ScheduleState:
                 )
 
     # --- checking ourselves ---------------------------------------------------------------------
-
-    def _verify(self) -> None:
-        if self.debug_mask & VERIFY_SREF_TREE:
-            self.verify_sref_tree()
 
     def verify_sref_tree(self) -> None:
         """Check that references and program agree."""

@@ -18,17 +18,12 @@ from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_ma
 from tilewright.support.decoding import decoding
 
 
-def rv_prefix(rv: Any) -> str:
-    """The letter of a random variable's name."""
-    return "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
-
-
 def name_rv(rv: Any, names: dict[Any, str]) -> str:
     """The name of a random variable, a new one unless it has one already."""
-    name = names.get(rv)
-    if name is None:
-        name = names[rv] = f"{rv_prefix(rv)}{len(names)}"
-    return name
+    if rv not in names:
+        prefix = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
+        names[rv] = f"{prefix}{len(names)}"
+    return names[rv]
 
 
 def python_value(value: Any, names: Mapping[Any, str]) -> str:

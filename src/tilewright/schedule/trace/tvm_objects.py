@@ -87,20 +87,8 @@ _BINARY = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or)
 
 
-def _nothing(graph: ObjectGraph, content: Any) -> None:
-    return None
-
-
-def _text(graph: ObjectGraph, content: str) -> str:
-    return content
-
-
 def _array(graph: ObjectGraph, positions: list[int] | None) -> tuple[Any, ...]:
     return tuple(graph.object_at(position) for position in positions or ())
-
-
-def _operator(graph: ObjectGraph, name: str) -> ir.Op:
-    return ir.Op.get(f"tir.{name.rpartition('.')[2]}")
 
 
 def _variable(kind: type[ir.Var]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.Var]:
@@ -118,31 +106,6 @@ def _binary(kind: type[ir.BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]
         return kind(a, b)
 
     return make
-
-
-def _int_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.IntImm:
-    return ir.IntImm(ir.DType(fields["dtype"]), int(fields["value"]))
-
-
-def _float_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.FloatImm:
-    return ir.FloatImm(ir.DType(fields["dtype"]), float(fields["value"]))
-
-
-def _string_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.StringImm:
-    return ir.StringImm(str(graph.object_at(fields["value"])))
-
-
-def _cast(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Cast:
-    return ir.Cast(ir.DType(fields["dtype"]), graph.expr_at(fields["value"]))
-
-
-def _not(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Not:
-    return ir.Not(graph.expr_at(fields["a"]))
-
-
-def _select(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Select:
-    names = ("condition", "true_value", "false_value")
-    return ir.Select(*(graph.expr_at(fields[name]) for name in names))
 
 
 def _let(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Let:
@@ -179,19 +142,21 @@ def _exprs(graph: ObjectGraph, position: Any) -> tuple[ir.PrimExpr, ...]:
 
 # By the last part of their names: what is `tir.Var` in 0.14 is `tirx.Var` today.
 EXPR_MAKERS: Mapping[str, Maker] = {
-    "": _nothing,
-    "None": _nothing,
-    "String": _text,
+    "": lambda graph, content: None,
+    "None": lambda graph, content: None,
+    "String": lambda graph, content: content,
     "Array": _array,
-    "Op": _operator,
+    "Op": lambda graph, name: ir.Op.get(f"tir.{name.rpartition('.')[2]}"),
     "Var": _variable(ir.Var),
     "SizeVar": _variable(ir.SizeVar),
-    "IntImm": _int_imm,
-    "FloatImm": _float_imm,
-    "StringImm": _string_imm,
-    "Cast": _cast,
-    "Not": _not,
-    "Select": _select,
+    "IntImm": lambda graph, of: ir.IntImm(ir.DType(of["dtype"]), int(of["value"])),
+    "FloatImm": lambda graph, of: ir.FloatImm(ir.DType(of["dtype"]), float(of["value"])),
+    "StringImm": lambda graph, of: ir.StringImm(str(graph.object_at(of["value"]))),
+    "Cast": lambda graph, of: ir.Cast(ir.DType(of["dtype"]), graph.expr_at(of["value"])),
+    "Not": lambda graph, of: ir.Not(graph.expr_at(of["a"])),
+    "Select": lambda graph, of: ir.Select(
+        *(graph.expr_at(of[name]) for name in ("condition", "true_value", "false_value"))
+    ),
     "Let": _let,
     "Call": _call,
     "IndexMap": _index_map,
