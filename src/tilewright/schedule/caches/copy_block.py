@@ -29,6 +29,17 @@ def spatial_iterator(name: str, extent: ir.PrimExpr) -> ir.IterVar:
     return ir.IterVar(domain, ir.Var(name, extent.dtype), ir.IterType.DATA_PAR)
 
 
+def iterators_over(shape: Sequence[ir.PrimExpr], prefix: str = "v") -> tuple[ir.IterVar, ...]:
+    """Spatial iterators `v0`, `v1`, ... over all elements of a shape."""
+    return tuple(spatial_iterator(f"{prefix}{axis}", e) for axis, e in enumerate(shape))
+
+
+def realize_over(shape: Sequence[ir.PrimExpr], block: ir.Block) -> ir.Stmt:
+    """A block in loops `ax0`, `ax1`, ... over a shape, each bound to one of its iterators."""
+    loops = [(ir.Var(f"ax{axis}", extent.dtype), extent) for axis, extent in enumerate(shape)]
+    return realize_in_loops(loops, [variable for variable, _ in loops], block)
+
+
 def realize_in_loops(
     loops: Sequence[tuple[ir.Var, ir.PrimExpr]],
     bindings: Sequence[ir.PrimExpr],

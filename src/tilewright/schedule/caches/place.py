@@ -18,7 +18,9 @@ from tilewright.arith import (
     region_union,
     to_range,
 )
+from tilewright.arith.affine import Bound
 from tilewright.arith.interval import EVERYTHING
+from tilewright.arith.ranges import RangeEvaluator
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
 from tilewright.schedule.regions.relaxed import points_at
 from tilewright.schedule.state import ScheduleState, StmtSRef
@@ -118,7 +120,8 @@ def relaxed_region(
     found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
     if any(ir.uses_var(domain, domains.__contains__) for domain in domains.values()):
         exact = None  # loops that others run up to: not all combinations, and bounds may name them
-        found = [each if _stands_still(each, domains) else EVERYTHING for each in found]
+        moves = [ir.uses_var(each, domains.__contains__) for each in found]
+        found = [EVERYTHING if m else each for each, m in zip(found, moves, strict=True)]
     analyzer = _analyzer_above(location)
     ranges = tuple(
         _clipped(interval, extent, analyzer)
@@ -126,11 +129,6 @@ def relaxed_region(
     )
     always = always and not _is_switched_from_above(realize.predicate, bound, domains)
     return RelaxedRegion(ranges, exact is not None and always)
-
-
-def _stands_still(interval: IntervalSet, loops: dict[ir.Var, ir.Range]) -> bool:
-    ends = (interval.min_value, interval.max_value)
-    return not any(ir.uses_var(end, loops.__contains__) for end in ends)
 
 
 def _is_switched_from_above(
@@ -185,12 +183,19 @@ def takes_all_values(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) ->
     """
     if not ir.is_true(realize.predicate):
         return _takes_all_allowed(realize, loops)
+    known = {var: bounds for var, dom in loops.items() if (bounds := _bounds(dom)) is not None}
+    spans = _Spans(known, _unknown)
     for iter_var, value in realize.bindings:
         domain = domain_of(iter_var)
-        if isinstance(value, ir.Var) and _is_domain(loops.get(value), domain):
+        loop = loops.get(value) if isinstance(value, ir.Var) else None
+        if loop is not None and ir.expr_deep_equal(loop, domain):
             continue
-        wanted, span = _bounds(domain), _span(value, loops)
-        if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
+        wanted = _bounds(domain)
+        try:
+            low, high = spans.of(value)
+        except _Unknown:
+            return False
+        if wanted is None or low > wanted[0] or high < wanted[1]:
             return False
     return True
 
@@ -201,36 +206,23 @@ def _takes_all_allowed(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) 
     return spans is not None and covers(spans, list(iterator_domains(realize.block).values()))
 
 
-def _is_domain(loop: ir.Range | None, domain: ir.Range) -> bool:
-    if loop is None or not ir.expr_deep_equal(loop.min, domain.min):
-        return False
-    return loop.extent is domain.extent or ir.expr_deep_equal(loop.extent, domain.extent)
+class _Unknown(Exception):
+    """Values that need not all be taken."""
 
 
-def _span(value: ir.PrimExpr, loops: dict[ir.Var, ir.Range]) -> tuple[int, int] | None:
-    """The smallest and the largest number that a sum of scaled loop variables can be."""
-    match value:
-        case ir.IntImm(value=number):
-            return number, number
-        case ir.Var():
-            return _bounds(loops[value]) if value in loops else None
-        case ir.Add(a=a, b=b):
-            left, right = _span(a, loops), _span(b, loops)
-            if left is None or right is None:
-                return None
-            return left[0] + right[0], left[1] + right[1]
-        case ir.Mul(a=a, b=ir.IntImm(value=scale)) if scale >= 0:
-            inner = _span(a, loops)
-            return None if inner is None else (inner[0] * scale, inner[1] * scale)
-        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
-            inner = _span(a, loops)
-            return None if inner is None else (inner[0] // divisor, inner[1] // divisor)
-        case ir.FloorMod(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
-            inner = _span(a, loops)
-            if inner is None or inner[0] != 0:
-                return None
-            return 0, min(inner[1], divisor - 1)
-    return None
+def _unknown(expr: ir.PrimExpr) -> Bound:
+    raise _Unknown
+
+
+class _Spans(RangeEvaluator):
+    """The smallest and the largest number that loops make of an expression, which it does take."""
+
+    def of_var(self, var: ir.Var) -> Bound:
+        return self.ranges[var] if var in self.ranges else _unknown(var)
+
+    def of_remainder(self, dividend: ir.PrimExpr, divisor: int) -> Bound:
+        low, high = self.of(dividend)
+        return (0, min(high, divisor - 1)) if low == 0 else _unknown(dividend)
 
 
 def _bounds(domain: ir.Range) -> tuple[int, int] | None:

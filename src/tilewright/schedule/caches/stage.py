@@ -138,17 +138,9 @@ def make_cache(
 
 def _is_whole(buffer: ir.Buffer, ranges: Sequence[ir.Range]) -> bool:
     return all(
-        ir.is_zero(axis.min) and _same_value(axis.extent, extent)
+        ir.is_zero(axis.min) and ir.expr_deep_equal(axis.extent, extent)
         for axis, extent in zip(ranges, buffer.shape, strict=True)
     )
-
-
-def _same_value(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
-    if a is b:
-        return True
-    if not isinstance(a, ir.IntImm) or not isinstance(b, ir.IntImm):
-        return False
-    return a.value == b.value and a.dtype == b.dtype
 
 
 def copy_nest(

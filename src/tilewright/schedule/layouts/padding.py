@@ -14,7 +14,7 @@ from tilewright import ir
 from tilewright.arith import IndexMap
 from tilewright.ir import intrinsics
 from tilewright.ir.node import NodeT
-from tilewright.schedule.caches.copy_block import spatial_iterator
+from tilewright.schedule.caches.copy_block import iterators_over
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
@@ -88,8 +88,8 @@ def fill(padding: LayoutPadding) -> ir.Stmt:
     return _nest(padding.new, block, padding)
 
 
-def _iterators(buffer: ir.Buffer) -> tuple[list[ir.Var], list[ir.IterVar]]:
-    iters = [spatial_iterator(f"v_axis{axis}", e) for axis, e in enumerate(buffer.shape)]
+def _iterators(buffer: ir.Buffer) -> tuple[list[ir.Var], tuple[ir.IterVar, ...]]:
+    iters = iterators_over(buffer.shape, "v_axis")
     return [iter_var.var for iter_var in iters], iters
 
 

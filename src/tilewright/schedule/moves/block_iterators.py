@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
@@ -25,6 +25,24 @@ def kept_annotations(
         for key, note in annotations.items()
         if not any(ir.uses_var(node, gone.__contains__) for node in nodes_in(note))
     }
+
+
+Rename = Callable[[str], str]
+
+
+def renamed_loops(loops: Iterable[ir.For], rename: Rename = str) -> dict[ir.Var, ir.PrimExpr]:
+    """Variables for copies of loops."""
+    variables = [loop.loop_var for loop in loops]
+    return {var: ir.Var(rename(var.name), var.dtype) for var in variables}
+
+
+def renamed_iterators(
+    iter_vars: Sequence[ir.IterVar], rename: Rename = str
+) -> tuple[tuple[ir.IterVar, ...], dict[ir.Var, ir.PrimExpr]]:
+    """The same iterators with variables of their own, and which variable became which."""
+    old = [iter_var.var for iter_var in iter_vars]
+    fresh = {var: ir.Var(rename(var.name), var.dtype) for var in old}
+    return tuple(ir.replace(iter_var, var=fresh[iter_var.var]) for iter_var in iter_vars), {**fresh}
 
 
 class IteratorSubstitution(ir.Rewriter):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import kept_annotations
+from tilewright.schedule.moves.block_iterators import (
+    Rename,
+    kept_annotations,
+    renamed_iterators,
+    renamed_loops,
+)
 from tilewright.schedule.state.scope import domains_of
 
-Rename = Callable[[str], str]
+_SPATIAL = ir.IterType.DATA_PAR
 
 
 class GuardAcrossLoops(PrimitiveError):
@@ -32,29 +37,18 @@ def initialization(
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that runs the init statement, and the nest of those of `loops` that it needs."""
     block = realize.block
-    spatial = [
-        (iter_var, value)
-        for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True)
-        if iter_var.iter_type is ir.IterType.DATA_PAR
-    ]
+    spatial = [(iv, value) for iv, value in realize.bindings if iv.iter_type is _SPATIAL]
     used = {var for _, value in spatial for var in ir.nodes_of(value, ir.Var)}
     kept = [loop for loop in loops if loop.loop_var in used]
     dropped = {loop.loop_var for loop in loops} - used
-    renamed: dict[ir.Var, ir.PrimExpr] = {
-        loop.loop_var: ir.Var(rename_loop(loop.loop_var.name), loop.loop_var.dtype) for loop in kept
-    }
-    fresh: dict[ir.Var, ir.PrimExpr] = {}
-    iter_vars = []
-    for iter_var, _ in spatial:
-        variable = ir.Var(rename_iterator(iter_var.var.name), iter_var.var.dtype)
-        fresh[iter_var.var] = variable
-        iter_vars.append(ir.replace(iter_var, var=variable))
+    renamed = renamed_loops(kept, rename_loop)
+    iter_vars, fresh = renamed_iterators([iter_var for iter_var, _ in spatial], rename_iterator)
     assert block.init is not None
     body = ir.substitute(block.init, fresh)
     writes = tuple(ir.substitute(region, fresh) for region in block.writes)
     name = f"{block.name_hint}_init"
     notes = kept_annotations(annotations, fresh, block.iter_vars)
-    init = ir.Block(tuple(iter_vars), (), writes, name, body, annotations=notes)
+    init = ir.Block(iter_vars, (), writes, name, body, annotations=notes)
     if ir.has_load(body):
         init = ir.replace(init, reads=block_access_regions(init).reads)
     values = tuple(ir.substitute(value, renamed) for _, value in spatial)

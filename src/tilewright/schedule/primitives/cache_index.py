@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import ir
-from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.copy_block import iterators_over, realize_over
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.core import ScheduleCore
@@ -71,20 +71,18 @@ class _Table:
 
     def nest(self) -> tuple[ir.Stmt, ir.Block]:
         """Loops with a block that fill the buffer."""
-        extents = self.buffer.shape
-        iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(extents)]
+        iterators = iterators_over(self.buffer.shape)
         pairs = zip(self.iterators, iterators, strict=True)
         renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
         at = tuple(renamed.values())
         block = ir.Block(
-            tuple(iterators),
+            iterators,
             (),
             (ir.BufferRegion.from_point(self.buffer, at),),
             f"index_{self.number}",
             ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at),
         )
-        loops = [(ir.Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(extents)]
-        return realize_in_loops(loops, [variable for variable, _ in loops], block), block
+        return realize_over(self.buffer.shape, block), block
 
 
 def _choose(block: ir.Block, scope: str, threshold: int) -> tuple[list[_Table], ir.Stmt]:
@@ -93,9 +91,9 @@ def _choose(block: ir.Block, scope: str, threshold: int) -> tuple[list[_Table], 
     finder.visit(block.body)
     tables: list[_Table] = []
     body = block.body
-    for candidate in sorted(finder.found, key=lambda found: -found.size):
-        table = _table(block, len(tables), candidate.expr, scope)
-        lookup = _UseTable(candidate.expr, ir.BufferLoad(table.buffer, table.indices))
+    for expr, _ in sorted(finder.found, key=lambda found: -found[1]):
+        table = _table(block, len(tables), expr, scope)
+        lookup = _UseTable(expr, ir.BufferLoad(table.buffer, table.indices))
         changed = lookup.rewrite(body)
         if lookup.count >= threshold:
             tables.append(table)
@@ -112,12 +110,6 @@ def _table(block: ir.Block, number: int, expr: ir.PrimExpr, scope: str) -> _Tabl
     return _Table(number, expr, iterators, ir.Buffer(data, expr.dtype, shape, name=name))
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    expr: ir.PrimExpr
-    size: int
-
-
 class _Candidates(ir.Visitor):
     """Finds the expressions in stored values that use nothing but iterators from 0."""
 
@@ -129,7 +121,7 @@ class _Candidates(ir.Visitor):
         }
         self._bound: set[ir.Var] = {iter_var.var for iter_var in block.iter_vars} - self._iterators
         self._seen: dict[int, list[ir.PrimExpr]] = {}
-        self.found: list[_Candidate] = []
+        self.found: list[tuple[ir.PrimExpr, int]] = []  # with their sizes
 
     def visit_for(self, node: ir.For) -> None:
         self._bound.add(node.loop_var)
@@ -150,13 +142,9 @@ class _Candidates(ir.Visitor):
         sizes = [
             self._measure(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)
         ]
-        if not self._is_plain(expr):
+        if not self._is_plain(expr) or None in sizes:
             return None
-        total = 1
-        for size in sizes:
-            if size is None:
-                return None
-            total += size
+        total = 1 + sum(size for size in sizes if size is not None)
         if total > 1 and any(var in self._iterators for var in ir.free_vars(expr)):
             self._record(expr, total)
         return total
@@ -179,7 +167,7 @@ class _Candidates(ir.Visitor):
         alike = self._seen.setdefault(ir.structural_hash(expr), [])
         if not any(ir.expr_deep_equal(expr, other) for other in alike):
             alike.append(expr)
-            self.found.append(_Candidate(expr, size))
+            self.found.append((expr, size))
 
 
 class _UseTable(ir.Rewriter):
@@ -187,7 +175,6 @@ class _UseTable(ir.Rewriter):
 
     def __init__(self, expr: ir.PrimExpr, lookup: ir.BufferLoad) -> None:
         self._expr = expr
-        self._hash = ir.structural_hash(expr)
         self._lookup = lookup
         self.count = 0
 

@@ -11,7 +11,11 @@ from tilewright.arith.affine import affine_of
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.moves.block_iterators import (
+    IteratorSubstitution,
+    renamed_iterators,
+    renamed_loops,
+)
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.scope import (
@@ -172,18 +176,11 @@ def _fill(
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that stores the constant everywhere, under serial copies of the loops."""
     block = realize.block
-    renamed: dict[ir.Var, ir.PrimExpr] = {}
-    for loop in loops:
-        renamed[loop.loop_var] = ir.Var(loop.loop_var.name, loop.loop_var.dtype)
-    fresh: dict[ir.Var, ir.PrimExpr] = {}
-    iter_vars: list[ir.IterVar] = []
-    for iter_var in block.iter_vars:
-        variable = ir.Var(iter_var.var.name, iter_var.var.dtype)
-        fresh[iter_var.var] = variable
-        iter_vars.append(ir.replace(iter_var, var=variable))
+    renamed = renamed_loops(loops)
+    iter_vars, fresh = renamed_iterators(block.iter_vars)
     indices = tuple(ir.substitute(index, fresh) for index in padding.store.indices)
     fill = ir.Block(
-        tuple(iter_vars),
+        iter_vars,
         (),
         tuple(ir.substitute(region, fresh) for region in block.writes),
         f"{block.name_hint}_pad_const",

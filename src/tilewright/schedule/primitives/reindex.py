@@ -8,11 +8,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.schedule.caches.copy_block import (
-    make_copy_block,
-    realize_in_loops,
-    spatial_iterator,
-)
+from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_over
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import (
     ScopeEdit,
@@ -169,7 +165,7 @@ def _copy(
     *,
     into_new: bool,
 ) -> tuple[ir.Stmt, ir.Block]:
-    iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(new.shape)]
+    iterators = iterators_over(new.shape)
     renamed: dict[ir.Var, ir.PrimExpr] = {
         old.var: fresh.var for old, fresh in zip(covered, iterators, strict=True)
     }
@@ -177,5 +173,4 @@ def _copy(
     ends = ((buffer, at_old), (new, tuple(renamed.values())))
     source, target = ends if into_new else ends[::-1]
     block = make_copy_block(f"{target[0].name}_reindex", iterators, source, target)
-    loops = [(ir.Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(new.shape)]
-    return realize_in_loops(loops, [variable for variable, _ in loops], block), block
+    return realize_over(new.shape, block), block

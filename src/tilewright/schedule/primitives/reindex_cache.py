@@ -24,6 +24,7 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.moves.block_iterators import renamed_iterators, renamed_loops
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.regions.buffer_access import (
     AccessChanger,
@@ -219,18 +220,11 @@ def _copy(
     """The copy, under copies of those loops below `location` that it needs."""
     realize = realize_of(block)
     used = {iter_var.var for iter_var in access.iterators}
-    bound = realize.bindings
-    bindings = [value for iter_var, value in bound if iter_var.var in used]
+    bindings = [value for iter_var, value in realize.bindings if iter_var.var in used]
     loops = _needed_loops(block, location, [*bindings, realize.predicate])
-    fresh: dict[ir.Var, ir.PrimExpr] = {
-        loop.loop_var: ir.Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
-    }
-    iterators = [
-        ir.IterVar(iv.dom, ir.Var(iv.var.name, iv.var.dtype), ir.IterType.DATA_PAR)
-        for iv in access.iterators
-    ]
-    pairs = zip(access.iterators, iterators, strict=True)
-    renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
+    fresh = renamed_loops(loops)
+    spatial = [ir.replace(iv, iter_type=ir.IterType.DATA_PAR) for iv in access.iterators]
+    iterators, renamed = renamed_iterators(spatial)
     at_old = tuple(ir.substitute(index, renamed) for index in access.old)
     at_new = tuple(ir.substitute(index, renamed) for index in access.new)
     ends = ((access.buffer, at_old), (cache, at_new))

@@ -15,7 +15,11 @@ from tilewright.schedule.conditions.checks import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import kept_annotations
+from tilewright.schedule.moves.block_iterators import (
+    kept_annotations,
+    renamed_iterators,
+    renamed_loops,
+)
 from tilewright.schedule.moves.init_block import copied_loop
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import child_blocks, domains_of, loops_of, realize_of
@@ -301,21 +305,15 @@ def _final_block(
 ) -> ir.BlockRealize:
     block = nest.realize.block
     factored = _factored_iterator(nest.factored, ir.IterType.COMM_REDUCE)
-    iter_vars, values = [factored], [nest.factored.loop_var]
-    renamed: dict[ir.Var, ir.PrimExpr] = {}
-    for iter_var, value in zip(block.iter_vars, nest.realize.iter_values, strict=True):
-        if iter_var.iter_type is not ir.IterType.COMM_REDUCE:
-            fresh = ir.Var(iter_var.var.name, iter_var.var.dtype)
-            iter_vars.append(ir.replace(iter_var, var=fresh))
-            values.append(value)  # type: ignore[arg-type]
-            renamed[iter_var.var] = fresh
+    kept = [b for b in nest.realize.bindings if b[0].iter_type is not ir.IterType.COMM_REDUCE]
+    iter_vars, renamed = renamed_iterators([iter_var for iter_var, _ in kept])
     indices = tuple(ir.substitute(i, renamed) for i in reduction.targets[0].indices)
     partial = (*indices[:axis], factored.var, *indices[axis:])
     inputs = [ir.BufferLoad(buffer, partial) for buffer in buffers]
     targets = [store.buffer for store in reduction.targets]
     init, body = _accumulate(reduction, targets, indices, inputs)
     made = ir.Block(
-        tuple(iter_vars),
+        (factored, *iter_vars),
         tuple(ir.BufferRegion.from_point(buffer, partial) for buffer in buffers),
         tuple(ir.substitute(region, renamed) for region in block.writes),
         block.name_hint,
@@ -323,7 +321,8 @@ def _final_block(
         init,
         annotations=kept_annotations(block.annotations, renamed, block.iter_vars),
     )
-    return ir.BlockRealize(tuple(values), predicate, made)
+    values = (nest.factored.loop_var, *(value for _, value in kept))
+    return ir.BlockRealize(values, predicate, made)
 
 
 def _accumulate(
@@ -372,9 +371,7 @@ def _install(
 def _partial_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:
     """All loops again, with variables of their own."""
     loops = [sref.loop for sref in nest.loops]
-    renamed: dict[ir.Var, ir.PrimExpr] = {
-        loop.loop_var: ir.Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
-    }
+    renamed = renamed_loops(loops)
     values = tuple(ir.substitute(value, renamed) for value in realize.iter_values)
     body: ir.Stmt = ir.BlockRealize(
         values, ir.substitute(realize.predicate, renamed), realize.block

@@ -9,16 +9,20 @@ result, wrapping included.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.copy_block import (
+    iterators_over,
+    realize_in_loops,
+    realize_over,
+)
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.moves.block_iterators import renamed_iterators
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     domain_of,
@@ -154,20 +158,19 @@ def _half(dtype: ir.DType) -> int:
     return half if dtype.is_int else -half
 
 
-def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, Any]:
-    iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(source.shape)]
+def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, ir.Stmt]:
+    iterators = iterators_over(source.shape)
     point = tuple(iterator.var for iterator in iterators)
     sign_bit = ir.const(-_half(source.dtype), source.dtype)
     value = ir.cast(target.dtype, bitwise_xor(ir.BufferLoad(source, point), sign_bit))
     block = ir.Block(
-        tuple(iterators),
+        iterators,
         (ir.BufferRegion.from_point(source, point),),
         (ir.BufferRegion.from_point(target, point),),
         target.name,
         ir.BufferStore(target, value, point),
     )
-    loops = [(ir.Var(f"ax{n}", v.var.dtype), source.shape[n]) for n, v in enumerate(iterators)]
-    return block, realize_in_loops(loops, [var for var, _ in loops], block)
+    return block, realize_over(source.shape, block)
 
 
 class _Start:
@@ -190,10 +193,9 @@ class _Start:
         """Where a result finds its number."""
         return tuple(iterator.var for iterator in self.iterators) or (ir.const(0, "int32"),)
 
-    def nest(self, half: int) -> tuple[ir.Block, Any]:
+    def nest(self, half: int) -> tuple[ir.Block, ir.Stmt]:
         old = [*self.iterators, *self._reductions]
-        new = [ir.replace(v, var=ir.Var(v.var.name, v.var.dtype)) for v in old]
-        renamed = {a.var: b.var for a, b in zip(old, new, strict=True)}
+        new, renamed = renamed_iterators(old)
         point = tuple(ir.substitute(index, renamed) for index in self.point())
         source = tuple(ir.substitute(index, renamed) for index in self._other.indices)
         dtype = self.buffer.dtype
@@ -201,7 +203,7 @@ class _Start:
             ir.cast(dtype, ir.BufferLoad(self._other.buffer, source)), ir.const(-half, dtype)
         )
         block = ir.Block(
-            tuple(new),
+            new,
             (ir.BufferRegion.from_point(self._other.buffer, source),),
             (ir.BufferRegion.from_point(self.buffer, point),),
             self.buffer.name,

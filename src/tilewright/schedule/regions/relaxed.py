@@ -8,6 +8,7 @@ everything else is left to `arith`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright import ir
@@ -26,6 +27,7 @@ class NotASum(Exception):
     """An expression that integer arithmetic on its terms cannot relax."""
 
 
+@dataclass(eq=False, slots=True)
 class SumSpan:
     """The integers from `Σ coefficient · atom + offset` on, `extent` of them.
 
@@ -34,26 +36,13 @@ class SumSpan:
     that were relaxed.
     """
 
-    __slots__ = ("dtype", "exact", "extent", "inner", "offset", "once", "terms")
-
-    def __init__(
-        self,
-        terms: Terms,
-        offset: int,
-        extent: int,
-        dtype: ir.DType,
-        *,
-        exact: bool = True,
-        once: bool = True,
-        inner: Sequence[ir.Var] = (),
-    ) -> None:
-        self.terms = terms
-        self.offset = offset
-        self.extent = extent
-        self.dtype = dtype
-        self.exact = exact
-        self.once = once
-        self.inner = inner
+    terms: Terms
+    offset: int
+    extent: int
+    dtype: ir.DType
+    exact: bool = True
+    once: bool = True
+    inner: Sequence[ir.Var] = ()
 
     def low(self) -> ir.PrimExpr:
         """The first integer."""
@@ -115,6 +104,14 @@ def constant_loop(loop: ir.For) -> tuple[int, int] | None:
     return None
 
 
+def scaled_ends(factor: int, domain: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The smallest and the largest multiple of what runs over a domain, if that is known."""
+    if domain is None:
+        return None
+    first, last = factor * domain[0], factor * (domain[0] + domain[1] - 1)
+    return (first, last) if first <= last else (last, first)
+
+
 class Surroundings:
     """The loops around a place; an analyzer that knows them is made when it is first needed."""
 
@@ -141,13 +138,10 @@ class Surroundings:
         """Smallest and largest value of a sum of loop variables; raises NotASum for others."""
         low = high = 0
         for atom, factor in terms.items():
-            domain = self.domains.get(atom) if isinstance(atom, ir.Var) else None
-            if domain is None:
+            ends = scaled_ends(factor, self.domains.get(atom))  # type: ignore[call-overload]
+            if ends is None:
                 raise NotASum
-            begin, count = domain
-            first, last = factor * begin, factor * (begin + count - 1)
-            low += min(first, last)
-            high += max(first, last)
+            low, high = low + ends[0], high + ends[1]
         return low, high
 
 
@@ -271,19 +265,12 @@ class RelaxedView:
             if factor % divisor == 0:
                 divided[atom] = factor // divisor
                 continue
-            domain = self._domain(atom)
-            if domain is None:
+            domain = self._inner.get(atom) or self._outer.domains.get(atom)  # type: ignore[call-overload]
+            ends = scaled_ends(factor, domain)
+            if ends is None:
                 return None
-            first, last = factor * domain[0], factor * (domain[0] + domain[1] - 1)
-            low, high = low + min(first, last), high + max(first, last)
+            low, high = low + ends[0], high + ends[1]
         return (divided, low // divisor) if low // divisor == high // divisor else None
-
-    def _domain(self, atom: ir.PrimExpr) -> tuple[int, int] | None:
-        """First value and number of values of a loop variable, when both are constants."""
-        if not isinstance(atom, ir.Var):
-            return None
-        known = self._inner.get(atom)
-        return known if known is not None else self._outer.domains.get(atom)
 
     def _atom(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """A part that is no sum; it must not depend on what is relaxed."""
@@ -317,22 +304,16 @@ class RelaxedView:
             return None
 
     def _exact(self, region: Sequence[ir.Range]) -> list[IntervalSet] | None:
-        ranges = [self.bound_range(item) for item in region]
+        ranges = [ir.substitute(item, self._bindings) for item in region]
         domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
         return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
 
     def _bounds(self, item: ir.Range) -> Dimension:
         """What surrounds a dimension."""
         domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
-        bound, analyzer = self.bound_range(item), self._outer.analyzer
+        bound, analyzer = ir.substitute(item, self._bindings), self._outer.analyzer
         (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
         return compact(interval, analyzer)
-
-    def bound_range(self, item: ir.Range) -> ir.Range:
-        """A range over block iterators as one over loops."""
-        return ir.Range(
-            ir.substitute(item.min, self._bindings), ir.substitute(item.extent, self._bindings)
-        )
 
     def inner_predicate(self) -> ir.PrimExpr:
         """The predicate of the block where the relaxed loops decide it alone, else "always"."""

@@ -8,6 +8,7 @@ blocks and nobody overwrites what an earlier block reads. Then blocks may be mov
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from tilewright import ir
@@ -231,22 +232,19 @@ def _merged_cover(
     boxes: list[Box], consumed: Box, region: ir.BufferRegion, outer: Surroundings
 ) -> bool:
     """Several boxes that only differ in one dimension and touch there count as one."""
-    merged = True
-    while merged and len(boxes) > 1:
-        merged = False
-        for first in range(len(boxes)):
-            for second in range(first + 1, len(boxes)):
-                joined = _merge(boxes[first], boxes[second])
-                if joined is not None:
-                    boxes = [b for k, b in enumerate(boxes) if k not in (first, second)]
-                    boxes.append(joined)
-                    merged = True
-                    break
-            if merged:
-                break
-        if merged and box_covers(boxes[-1], consumed, region, outer):
+    while (merged := _merged_once(boxes)) is not None:
+        if box_covers(merged[-1], consumed, region, outer):
             return True
+        boxes = merged
     return False
+
+
+def _merged_once(boxes: list[Box]) -> list[Box] | None:
+    for one, other in itertools.combinations(boxes, 2):
+        joined = _merge(one, other)
+        if joined is not None:
+            return [*(box for box in boxes if box is not one and box is not other), joined]
+    return None
 
 
 def _merge(one: Box, other: Box) -> Box | None:

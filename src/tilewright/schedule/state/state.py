@@ -9,6 +9,7 @@ changes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright import ir
@@ -20,40 +21,19 @@ VERIFY_CACHED_FLAGS = 2
 VERIFY_PROGRAM = 4
 
 
+@dataclass(eq=False, slots=True)
 class BlockInfo:
     """What is known of a block; None means not asked for yet."""
 
-    __slots__ = ("affine_binding", "in_doubt", "region_cover", "stage_pipeline")
-
-    def __init__(
-        self,
-        affine_binding: bool | None = None,
-        region_cover: bool | None = None,
-        stage_pipeline: bool | None = None,
-        in_doubt: frozenset[ir.Buffer] | None = None,
-    ) -> None:
-        self.affine_binding = affine_binding
-        self.region_cover = region_cover
-        self.stage_pipeline = stage_pipeline  # of the scope that this block opens
-        # While region_cover is None: the reads of which buffers have to be looked at (None: all).
-        self.in_doubt = in_doubt
+    affine_binding: bool | None = None
+    region_cover: bool | None = None
+    stage_pipeline: bool | None = None  # of the scope that this block opens
+    # While region_cover is None: the reads of which buffers have to be looked at (None: all).
+    in_doubt: frozenset[ir.Buffer] | None = None
 
 
 class ScheduleState:
     """A module with references to its blocks and loops."""
-
-    __slots__ = (
-        "debug_mask",
-        "enable_check",
-        "infos",
-        "mod",
-        "normal_bindings",
-        "plans",
-        "roots",
-        "scopes",
-        "settles_flow",
-        "srefs",
-    )
 
     def __init__(self, mod: ir.IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
         self.mod = mod.clone()  # its owner may change functions in place
