@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from typing_extensions import Self
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 BufferLike: TypeAlias = int | str | ir.Buffer | tuple[str, int]
-IndexMapLike: TypeAlias = IndexMap | Callable[..., Any]
+IndexMapLike: TypeAlias = arith.IndexMap | Callable[..., Any]
 
 _DEBUG_MASKS = {"none": 0, "all": -1}
 _RENDER_LEVELS = ("detail", "fast", "none")
@@ -129,12 +128,12 @@ class ScheduleCore:
             return known
         result = value
         if isinstance(value, ir.PrimExpr) and not isinstance(value, ir.IntImm):
-            result = Analyzer().simplify(ir.substitute(value, self._const_of))
+            result = arith.Analyzer().simplify(ir.substitute(value, self._const_of))
         if not isinstance(result, ir.IntImm):
             raise NotANumber(value=value)
         return result.value
 
-    def concrete_map(self, index_map: IndexMap) -> IndexMap:
+    def concrete_map(self, index_map: arith.IndexMap) -> arith.IndexMap:
         """An index map with the numbers behind the sampled integers in it."""
         return with_rvs(index_map, self._const_of)
 
@@ -292,7 +291,7 @@ class ScheduleCore:
             )
         return regions[index].buffer
 
-    def block_index_map(self, block: BlockRV, index_map: IndexMapLike) -> IndexMap:
+    def block_index_map(self, block: BlockRV, index_map: IndexMapLike) -> arith.IndexMap:
         """An index map over the iterators of a block."""
         iter_vars = self.get_sref(block).block.iter_vars
         return as_index_map(index_map, len(iter_vars), [v.var.dtype for v in iter_vars])[0]
@@ -319,13 +318,13 @@ def _moved_symbols(
 
 def as_index_map(
     index_map: IndexMapLike, ndim: int, dtypes: Sequence[ir.DType]
-) -> tuple[IndexMap, list[int]]:
+) -> tuple[arith.IndexMap, list[int]]:
     """An index map from a function of `ndim` indices of these types, and its separators."""
-    if isinstance(index_map, IndexMap):
+    if isinstance(index_map, arith.IndexMap):
         return index_map, []
     dtype = str(dtypes[0]) if dtypes else "int32"
     try:
-        layout, separators = IndexMap.from_func_with_separators(
+        layout, separators = arith.IndexMap.from_func_with_separators(
             index_map, ndim=ndim, index_dtype=dtype
         )
     except ArithError as error:

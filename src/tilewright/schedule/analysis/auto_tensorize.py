@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.scope import domain_of
@@ -28,7 +27,7 @@ _KINDS = (ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE)
 class AutoTensorizeMappingInfo:
     """How a block becomes the computation of a tensor instruction."""
 
-    mappings: list[IndexMap]  # of the block's iterators; exactly one
+    mappings: list[arith.IndexMap]  # of the block's iterators; exactly one
     lhs_buffer_map: Mapping[ir.Buffer, ir.Buffer]  # of the block -> of the description
     rhs_buffer_indices: Mapping[ir.Buffer, list[ir.PrimExpr]]  # of the description
     lhs_iters: tuple[ir.IterVar, ...]
@@ -48,7 +47,7 @@ class _BodyMatcher(DescriptionMatcher):
         self.mine: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # both by the buffer of the workload
         self.theirs: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # by the buffer of the description
         # Knows iterators with a single value, too.
-        self._single = Analyzer({iter_var.var: domain_of(iter_var) for iter_var in iters})
+        self._single = arith.Analyzer({iter_var.var: domain_of(iter_var) for iter_var in iters})
 
     def access(
         self, mine: ir.BufferLoad | ir.BufferStore, theirs: ir.BufferLoad | ir.BufferStore
@@ -119,7 +118,7 @@ def get_auto_tensorize_mapping_info(
     )
 
 
-def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> IndexMap | None:
+def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> arith.IndexMap | None:
     pairs = list(matched.buffer_map.items())
     mine = _uses([matched.mine[buffer] for buffer, _ in pairs])
     theirs = _uses([matched.theirs[wanted] for _, wanted in pairs])
@@ -143,12 +142,12 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> Ind
             return None
     if any(other not in fused for other in target.iter_vars):
         return None
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     for iter_var, fresh in zip(workload.iter_vars, inputs, strict=True):
         if not ir.is_one(domain_of(iter_var).extent):
             analyzer.bind(fresh, domain_of(iter_var))
     outputs = [analyzer.simplify(fused[other]) for other in target.iter_vars]
-    return IndexMap(tuple(inputs), (*kept, *outputs))
+    return arith.IndexMap(tuple(inputs), (*kept, *outputs))
 
 
 def _append(known: ir.PrimExpr | None, iter_var: ir.IterVar, fresh: ir.Var) -> ir.PrimExpr:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
+from tilewright import arith, ir
 from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr
 from tilewright.schedule.state.scope import domains_of
 
@@ -26,7 +25,7 @@ def suggest_index_map(
     indices: Sequence[ir.PrimExpr],
     loops: Sequence[ir.For],
     predicate: ir.PrimExpr = ir.TRUE,
-) -> IndexMap | None:
+) -> arith.IndexMap | None:
     """A layout in which the access at `indices` walks memory in the order of the loops.
 
     The map comes with its inverse. None where the access is no sum of digits of loop variables.
@@ -50,7 +49,7 @@ def _digits(
     """The digits that the flat index consists of, most significant first."""
     domains = domains_of(loops)
     flat = buffer.offset_of(indices)
-    found = detect_iter_map([flat], domains, predicate, IterMapLevel.SURJECTIVE)
+    found = arith.detect_iter_map([flat], domains, predicate, arith.IterMapLevel.SURJECTIVE)
     if len(found.indices) != 1:
         return None
     positions = {loop.loop_var: position for position, loop in enumerate(loops)}
@@ -77,7 +76,9 @@ def _atoms(total: IterSumExpr) -> Iterator[IterSplitExpr]:
             yield split
 
 
-def _index_map(shape: Sequence[int], extents: Sequence[int], order: Sequence[int]) -> IndexMap:
+def _index_map(
+    shape: Sequence[int], extents: Sequence[int], order: Sequence[int]
+) -> arith.IndexMap:
     inputs = [ir.Var(f"i{axis}", ir.INT32) for axis in range(len(shape))]
     outputs = [ir.Var(f"i{axis}", ir.INT32) for axis in range(len(extents))]
     forward = _unflatten(_flatten(inputs, shape), extents, inputs, shape)
@@ -86,8 +87,8 @@ def _index_map(shape: Sequence[int], extents: Sequence[int], order: Sequence[int
         values[digit] = outputs[position]
     reordered = [extents[digit] for digit in order]
     backward = _unflatten(_flatten(values, extents), shape, outputs, reordered)
-    inverse = IndexMap(tuple(outputs), tuple(backward))
-    return IndexMap(tuple(inputs), tuple(forward[digit] for digit in order), inverse)
+    inverse = arith.IndexMap(tuple(outputs), tuple(backward))
+    return arith.IndexMap(tuple(inputs), tuple(forward[digit] for digit in order), inverse)
 
 
 def _flatten(values: Sequence[ir.PrimExpr], extents: Sequence[int]) -> ir.PrimExpr:
@@ -101,7 +102,7 @@ def _unflatten(
     flat: ir.PrimExpr, extents: Sequence[int], variables: Sequence[ir.Var], domains: Sequence[int]
 ) -> list[ir.PrimExpr]:
     """The digits of a flat index; `variables` lie in `domains`."""
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     for var, extent in zip(variables, domains, strict=True):
         if extent != 1:
             analyzer.bind(var, ir.Range(ir.const(0, var.dtype), ir.const(extent, var.dtype)))

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.ir.tensor_intrin import description_nest
 from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.scope import realize_of
@@ -45,7 +44,7 @@ class _LoopMapper:
         self._realize = realize_of(block)
         self._desc_loops, self._desc = description_nest(desc_func)
         self._allow_padding = allow_padding
-        self._analyzer = Analyzer()
+        self._analyzer = arith.Analyzer()
         self._paddings: dict[int, int] = {}
         self._loop_map: dict[StmtSRef, ir.For] = {}
 

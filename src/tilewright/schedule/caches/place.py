@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IntervalSet,
-    covers,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-    eval_set,
-    intersect,
-    region_union,
-    to_range,
-)
+from tilewright import arith, ir
 from tilewright.arith.affine import Bound
 from tilewright.arith.interval import EVERYTHING
 from tilewright.arith.ranges import RangeEvaluator
@@ -116,8 +105,8 @@ def relaxed_region(
             return RelaxedRegion(whole, always)
     bound = ir.substitute(region, realize.values)
     # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
-    exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
-    found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
+    exact = arith.estimate_region_strict_bound(bound.region, domains, realize.predicate)
+    found = exact or arith.estimate_region_upper_bound(bound.region, domains, realize.predicate)
     if any(ir.uses_var(domain, domains.__contains__) for domain in domains.values()):
         exact = None  # loops that others run up to: not all combinations, and bounds may name them
         moves = [ir.uses_var(each, domains.__contains__) for each in found]
@@ -202,8 +191,10 @@ def takes_all_values(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) ->
 
 def _takes_all_allowed(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) -> bool:
     """The same under a predicate, which may leave out values."""
-    spans = estimate_region_strict_bound(points_at(realize.iter_values), loops, realize.predicate)
-    return spans is not None and covers(spans, list(iterator_domains(realize.block).values()))
+    spans = arith.estimate_region_strict_bound(
+        points_at(realize.iter_values), loops, realize.predicate
+    )
+    return spans is not None and arith.covers(spans, list(iterator_domains(realize.block).values()))
 
 
 class _Unknown(Exception):
@@ -242,9 +233,9 @@ def is_reached_freely(stmt: ir.Stmt, realize: ir.BlockRealize) -> bool:
     )
 
 
-def _analyzer_above(location: StmtSRef) -> Analyzer:
+def _analyzer_above(location: StmtSRef) -> arith.Analyzer:
     """An analyzer that knows the loops and block iterators that hold at a location."""
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     for node in upwards(location):
         is_block = node.is_block
         analyzer.bind_all(iterator_domains(node.block) if is_block else domains_of([node.loop]))
@@ -256,9 +247,9 @@ def hull(boxes: Sequence[Sequence[ir.Range]]) -> tuple[ir.Range, ...]:
     first = boxes[0]
     if all(same_ranges(box, first) for box in boxes[1:]):
         return tuple(first)
-    analyzer = Analyzer()
-    intervals = [[eval_set(axis, {}, analyzer) for axis in box] for box in boxes]
-    return tuple(to_range(axis, analyzer) for axis in region_union(intervals, analyzer))
+    analyzer = arith.Analyzer()
+    intervals = [[arith.eval_set(axis, {}, analyzer) for axis in box] for box in boxes]
+    return tuple(arith.to_range(axis, analyzer) for axis in arith.region_union(intervals, analyzer))
 
 
 def same_ranges(a: Sequence[ir.Range], b: Sequence[ir.Range]) -> bool:
@@ -281,31 +272,33 @@ def inside_buffer(
         return tuple(
             axis
             if _is_inside(axis.min, axis.min + axis.extent - 1, extent, analyzer)
-            else _clipped(eval_set(axis, {}, analyzer), extent, analyzer)
+            else _clipped(arith.eval_set(axis, {}, analyzer), extent, analyzer)
             for axis, extent in zip(ranges, buffer.shape, strict=True)
         )
 
 
 def _is_inside(
-    low: ir.PrimExpr, high: ir.PrimExpr, extent: ir.PrimExpr, analyzer: Analyzer
+    low: ir.PrimExpr, high: ir.PrimExpr, extent: ir.PrimExpr, analyzer: arith.Analyzer
 ) -> bool:
     return analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent)
 
 
-def _clipped(interval: IntervalSet, extent: ir.PrimExpr, analyzer: Analyzer) -> ir.Range:
+def _clipped(
+    interval: arith.IntervalSet, extent: ir.PrimExpr, analyzer: arith.Analyzer
+) -> ir.Range:
     """What lies in the buffer; nothing is never less than nothing."""
     if (
         interval.has_lower_bound
         and interval.has_upper_bound
         and _is_inside(interval.min_value, interval.max_value, extent, analyzer)
     ):
-        found = to_range(interval)
+        found = arith.to_range(interval)
     else:
-        inside = IntervalSet(ir.const(0, extent.dtype), analyzer.simplify(extent - 1))
-        common = intersect([interval, inside], analyzer)
+        inside = arith.IntervalSet(ir.const(0, extent.dtype), analyzer.simplify(extent - 1))
+        common = arith.intersect([interval, inside], analyzer)
         if common.is_nothing:  # all accesses are guarded away; a cache has an element nevertheless
             return ir.Range(ir.const(0, extent.dtype), ir.const(1, extent.dtype))
-        found = to_range(common, analyzer)
+        found = arith.to_range(common, analyzer)
     if isinstance(found.extent, ir.IntImm) or analyzer.can_prove(found.extent >= 0):
         return found
     return ir.Range(found.min, ir.maximum(found.extent, ir.const(0, found.extent.dtype)))

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.caches.copy_block import (
     make_copy_block,
@@ -181,7 +180,7 @@ class CacheUser(ir.BufferRewriter):
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._analyzer = Analyzer()
+        self._analyzer = arith.Analyzer()
         self.reuse: dict[ir.Block, ir.Block] = {}
 
     def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from tilewright import ir
-from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView, points_at
@@ -110,7 +109,9 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     view = RelaxedView(realize, [loop.loop for loop in loops])
     if view.is_one_to_one(points_at(values)):
         return True
-    found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
+    found = arith.detect_iter_map(
+        values, domains, realize.predicate, arith.IterMapLevel.SURJECTIVE, False
+    )
     if len(found.indices) != len(values):
         return not values
     return all(not total.args or ir.is_one(total.args[0].scale) for total in found.indices)

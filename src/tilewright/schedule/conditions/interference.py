@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IterMapLevel,
-    detect_iter_map,
-    estimate_region_upper_bound,
-    to_range,
-)
+from tilewright import arith, ir
 
 
 @dataclass(frozen=True)
@@ -51,10 +44,10 @@ def _collect(stmt: ir.Stmt, domains: Mapping[ir.Var, ir.Range], found: list[Touc
 def _relaxed(
     region: ir.BufferRegion, domains: Mapping[ir.Var, ir.Range]
 ) -> tuple[ir.Range | None, ...]:
-    analyzer = Analyzer()
-    bounds = estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
+    analyzer = arith.Analyzer()
+    bounds = arith.estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
     ranges = [
-        to_range(bound, analyzer) if bound.has_lower_bound and bound.has_upper_bound else None
+        arith.to_range(bound, analyzer) if bound.has_lower_bound and bound.has_upper_bound else None
         for bound in bounds
     ]
     # Bounds of loops that others run up to may still name these.
@@ -85,5 +78,5 @@ def stays_within_iteration(
     moving = {var: domain for var, domain in domains.items() if not ir.is_one(domain.extent)}
     if not moving:
         return True
-    found = detect_iter_map(positions, moving, True, IterMapLevel.BIJECTIVE)
+    found = arith.detect_iter_map(positions, moving, True, arith.IterMapLevel.BIJECTIVE)
     return bool(positions) and not found.errors

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
+from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import domains_of, is_ancestor, loops_of, realize_of
@@ -92,14 +91,14 @@ def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when a block without iterators writes other elements in each iteration of a loop."""
     inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
     domains = domains_of(inside)
-    analyzer = Analyzer(domains)
+    analyzer = arith.Analyzer(domains)
     return not block.block.iter_vars and all(
         _tells_apart(loop.loop.loop_var, _tile_numbers(region, analyzer), domains)
         for region in block.block.writes
     )
 
 
-def _tile_numbers(region: ir.BufferRegion, analyzer: Analyzer) -> list[ir.PrimExpr]:
+def _tile_numbers(region: ir.BufferRegion, analyzer: arith.Analyzer) -> list[ir.PrimExpr]:
     """The numbers of a tile along the axes on which tiles of its size stand side by side."""
     numbers = []
     for axis in region.region:
@@ -120,5 +119,5 @@ def _tells_apart(
         for v, dom in domains.items()
         if any(ir.uses_var(number, v.same_as) for number in moving)
     }
-    found = detect_iter_map(moving, used, ir.TRUE, IterMapLevel.BIJECTIVE)
+    found = arith.detect_iter_map(moving, used, ir.TRUE, arith.IterMapLevel.BIJECTIVE)
     return variable in used and not found.errors

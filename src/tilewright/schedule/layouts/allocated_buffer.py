@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import Block, Buffer, BufferRewriter, MatchBufferRegion, Var
-from tilewright.ir.node import map_children, replace
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferRewriter,
+    MatchBufferRegion,
+    Var,
+    map_children,
+    replace,
+)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.sref import upwards

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.arith.bounds import POS_INF, ConstIntBound
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
@@ -67,13 +66,13 @@ class LayoutRewriter(ir.BufferRewriter):
     What it cannot rewrite it takes down in `problem`.
     """
 
-    def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: IndexMap) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: arith.IndexMap) -> None:
         self.old = old
         self.new = new
         self.index_map = index_map
         self.problem = ""
         self.reuse: dict[ir.Block, ir.Block] = {}
-        self.analyzer = Analyzer()
+        self.analyzer = arith.Analyzer()
 
     # --- accesses -------------------------------------------------------------------------------
 
@@ -174,9 +173,11 @@ def axes_of(shape: Sequence[ir.PrimExpr], prefix: str = "axis") -> list[ir.Var]:
     return [ir.Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
 
 
-def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[ir.PrimExpr]) -> str:
+def why_not_injective(
+    index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Sequence[ir.PrimExpr]
+) -> str:
     """Why a map might send two elements to one place, or one outside; empty if it does not."""
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     for extent in (*shape, *index_map.map_shape(shape)):
         if isinstance(extent, ir.Var):  # of less than 1 there is no element to move
             analyzer.update(extent, ConstIntBound(1, POS_INF))
@@ -194,7 +195,7 @@ def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[ir
     return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
 
 
-def _is_bijective(index_map: IndexMap, shape: Sequence[ir.PrimExpr]) -> bool:
+def _is_bijective(index_map: arith.IndexMap, shape: Sequence[ir.PrimExpr]) -> bool:
     try:
         index_map.inverse(shape)
     except ArithError:
@@ -203,7 +204,7 @@ def _is_bijective(index_map: IndexMap, shape: Sequence[ir.PrimExpr]) -> bool:
 
 
 def _is_inverse_everywhere(
-    index_map: IndexMap, inverse: IndexMap, shape: Sequence[ir.PrimExpr]
+    index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Sequence[ir.PrimExpr]
 ) -> bool:
     """Try all elements of a buffer that is not too large, for what resists proof."""
     extents = [extent.value for extent in shape if isinstance(extent, ir.IntImm)]
@@ -223,16 +224,16 @@ def _is_inverse_everywhere(
     )
 
 
-def as_pad_value(pad_value: Any, ndim: int, buffer: ir.Buffer) -> IndexMap | None:
+def as_pad_value(pad_value: Any, ndim: int, buffer: ir.Buffer) -> arith.IndexMap | None:
     """A padding value in any of the usual forms as a map from the new indices.
 
     A number takes the type of the buffer if it can be one of its values.
     """
-    if pad_value is None or isinstance(pad_value, IndexMap):
+    if pad_value is None or isinstance(pad_value, arith.IndexMap):
         return pad_value
     value = pad_value if callable(pad_value) else _constant_function(pad_value)
     try:
-        return _typed(IndexMap.from_func(value, ndim=ndim, index_dtype="int32"), buffer)
+        return _typed(arith.IndexMap.from_func(value, ndim=ndim, index_dtype="int32"), buffer)
     except ArithError as error:
         raise ScheduleError(f"the pad_value does not fit: {error}") from None
 
@@ -242,9 +243,9 @@ def _constant_function(value: Any) -> Callable[..., ir.PrimExpr]:
     return lambda *indices: constant
 
 
-def _typed(value: IndexMap, buffer: ir.Buffer) -> IndexMap:
+def _typed(value: arith.IndexMap, buffer: ir.Buffer) -> arith.IndexMap:
     results = tuple(_literal_as(result, buffer) for result in value.final_indices)
-    return IndexMap(value.initial_indices, results)
+    return arith.IndexMap(value.initial_indices, results)
 
 
 def _literal_as(value: ir.PrimExpr, buffer: ir.Buffer) -> ir.PrimExpr:

@@ -10,8 +10,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import IndexMap
+from tilewright import arith, ir
 from tilewright.ir import intrinsics
 from tilewright.ir.node import NodeT
 from tilewright.schedule.caches.copy_block import iterators_over
@@ -28,9 +27,9 @@ class LayoutPadding:
 
     old: ir.Buffer
     new: ir.Buffer
-    inverse: IndexMap  # new indices -> old indices
+    inverse: arith.IndexMap  # new indices -> old indices
     is_padding: ir.PrimExpr  # over the inputs of `inverse`
-    value: IndexMap  # new indices -> the value there
+    value: arith.IndexMap  # new indices -> the value there
 
     def at(self, variables: Sequence[ir.Var]) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         """Whether an element is padding, and what it holds then."""
@@ -44,11 +43,13 @@ class LayoutPadding:
         return condition, ir.substitute(value.final_indices[0], mapping)
 
 
-def _retyped(condition: ir.PrimExpr, old: IndexMap, new: IndexMap) -> ir.PrimExpr:
+def _retyped(condition: ir.PrimExpr, old: arith.IndexMap, new: arith.IndexMap) -> ir.PrimExpr:
     """A condition over the inputs of one map as one over those of another."""
     if old is new:
         return condition
-    carrier = IndexMap(old.initial_indices, (condition,)).with_dtype(new.initial_indices[0].dtype)
+    carrier = arith.IndexMap(old.initial_indices, (condition,)).with_dtype(
+        new.initial_indices[0].dtype
+    )
     mapping = dict(zip(carrier.initial_indices, new.initial_indices, strict=True))
     return ir.substitute(carrier.final_indices[0], mapping)
 

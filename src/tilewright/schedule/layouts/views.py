@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 
 
 def moved_view(
-    match: ir.MatchBufferRegion, index_map: IndexMap, analyzer: Analyzer
+    match: ir.MatchBufferRegion, index_map: arith.IndexMap, analyzer: arith.Analyzer
 ) -> tuple[ir.Range, ...] | None:
     """Where the elements of a view lie in the new layout; None if they are no such box there."""
     view, old = match.buffer, match.source.region
@@ -54,7 +53,7 @@ def _fits(region: Sequence[ir.Range], view: ir.Buffer) -> bool:
         leading >= 0
         and all(ir.is_one(axis.extent) for axis in region[:leading])
         and all(
-            Analyzer().can_prove_equal(axis.extent, extent)
+            arith.Analyzer().can_prove_equal(axis.extent, extent)
             for axis, extent in zip(region[leading:], view.shape, strict=True)
         )
     )

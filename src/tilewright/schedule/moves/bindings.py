@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright import ir
-from tilewright.arith import IterMapLevel, iter_map_simplify
+from tilewright import arith, ir
 from tilewright.ir.visit import Substituter
 from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import domains_of, loops_from
@@ -124,6 +123,6 @@ def simplify_bindings(
     preserve_unit_iters: bool = True,
 ) -> list[ir.PrimExpr]:
     """Bindings as sums of loop variables in descending order; unchanged if they are none."""
-    return iter_map_simplify(
-        values, domains, predicate, IterMapLevel.SURJECTIVE, not preserve_unit_iters
+    return arith.iter_map_simplify(
+        values, domains, predicate, arith.IterMapLevel.SURJECTIVE, not preserve_unit_iters
     )

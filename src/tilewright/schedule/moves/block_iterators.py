@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer, estimate_region_upper_bound, to_range
+from tilewright import arith, ir
 from tilewright.ir.node import map_nodes_in, nodes_in
 from tilewright.schedule.state.scope import domain_of
 
@@ -57,7 +56,7 @@ class IteratorSubstitution(ir.Rewriter):
     ) -> None:
         self._values = values
         self._iterators = iterators
-        self._analyzer: Analyzer | None = None
+        self._analyzer: arith.Analyzer | None = None
         self._in_arithmetic = False
 
     def block(self, block: ir.Block) -> ir.Block:
@@ -66,13 +65,13 @@ class IteratorSubstitution(ir.Rewriter):
         return ir.replace(inside, iter_vars=block.iter_vars)
 
     @property
-    def analyzer(self) -> Analyzer:
+    def analyzer(self) -> arith.Analyzer:
         """Knows the domains of the new iterators."""
         if self._analyzer is None:
             domains = {iter_var.var: domain_of(iter_var) for iter_var in self._iterators}
             # As in TVM, an iterator with one value stays in the indices.
             wide = {var: domain for var, domain in domains.items() if not ir.is_one(domain.extent)}
-            self._analyzer = Analyzer(wide)
+            self._analyzer = arith.Analyzer(wide)
         return self._analyzer
 
     # --- expressions ----------------------------------------------------------------------------
@@ -151,9 +150,9 @@ class IteratorSubstitution(ir.Rewriter):
                 return ir.Range(begin.a, domains[begin.b].extent)
         if not ir.uses_var(axis, domains.__contains__):
             return axis
-        (bound,) = estimate_region_upper_bound([axis], domains, analyzer=self.analyzer)
+        (bound,) = arith.estimate_region_upper_bound([axis], domains, analyzer=self.analyzer)
         if bound.has_lower_bound and bound.has_upper_bound:
-            found = to_range(bound, self.analyzer)
+            found = arith.to_range(bound, self.analyzer)
             if not ir.uses_var(found, domains.__contains__):
                 return found
         # What is read decides where: it may be anywhere.

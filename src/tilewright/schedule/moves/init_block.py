@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import (
@@ -78,7 +77,7 @@ def _in_first_iteration(
 ) -> ir.PrimExpr:
     """A condition that holds in some iteration only if it holds in the first."""
     if isinstance(part, ir.LT):
-        analyzer = Analyzer(domains_of(loops))
+        analyzer = arith.Analyzer(domains_of(loops))
         smallest = ir.substitute(part.a, first)
         fixed = not ir.uses_var(part.b, first.__contains__)
         if fixed and analyzer.can_prove(smallest <= part.a):

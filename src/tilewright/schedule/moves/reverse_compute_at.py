@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright import ir
-from tilewright.arith import IterMapLevel, IterMapResult, covers, detect_iter_map
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.conditions.races import (
@@ -181,7 +180,8 @@ def _check_all_iterations(
 ) -> None:
     after = values_of(ir.replace(realize, predicate=ir.TRUE), loops)
     if after is not None and (
-        all(new is old for new, old in zip(after, values, strict=True)) or covers(after, values)
+        all(new is old for new, old in zip(after, values, strict=True))
+        or arith.covers(after, values)
     ):
         return
     if not _follows_producers(site.block, provided):
@@ -196,7 +196,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
     view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
     boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
     return any(
-        covers(ir.BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
+        arith.covers(ir.BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
         for buffer, box in boxes
     )
 
@@ -205,7 +205,7 @@ def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.Fo
     """Each iteration runs once, the one that initialises first."""
     domains = {loop.loop_var: loop.domain for loop in loops if not is_unit(loop)}
     maps = (
-        detect_iter_map(realize.iter_values, domains, condition, IterMapLevel.BIJECTIVE)
+        arith.detect_iter_map(realize.iter_values, domains, condition, arith.IterMapLevel.BIJECTIVE)
         for condition in (ir.TRUE, realize.predicate)
     )
     how = "" if any(map(_rises, maps)) else "more than once or out of order"
@@ -220,7 +220,7 @@ def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.Fo
         raise ReductionCutByLoop(block=site.block, loop=site.loop, how=how)
 
 
-def _rises(found: IterMapResult) -> bool:
+def _rises(found: arith.IterMapResult) -> bool:
     """True for a map that takes each value once, in the order of the iterations."""
     return not found.errors and all(
         type(split.scale) is ir.IntImm and split.scale.value > 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import PrimExpr
-from tilewright.ir.node import replace
+from tilewright.ir import PrimExpr, replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer, region_union, to_range
+from tilewright import arith, ir
 from tilewright.arith.interval import as_interval
 from tilewright.schedule.conditions.checks import check_names_no_loops
 from tilewright.schedule.core import ScheduleCore
@@ -367,10 +366,10 @@ def _union(regions: Sequence[ir.BufferRegion]) -> ir.BufferRegion:
     first = regions[0]
     if all(ir.expr_deep_equal(region, first) for region in regions):
         return first
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     boxes = [[as_interval(axis) for axis in region.region] for region in regions]
-    bounds = region_union(boxes, analyzer)
-    return ir.BufferRegion(first.buffer, tuple(to_range(bound, analyzer) for bound in bounds))
+    bounds = arith.region_union(boxes, analyzer)
+    return ir.BufferRegion(first.buffer, tuple(arith.to_range(bound, analyzer) for bound in bounds))
 
 
 @register_primitive

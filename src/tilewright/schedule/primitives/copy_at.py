@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright import ir
-from tilewright.arith import covers
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.caches.place import (
     CachePlace,
@@ -207,7 +206,7 @@ def _check_written_first(
             if (
                 position == 0
                 or not first_written.is_exact
-                or not covers(first_written.ranges, read.ranges)
+                or not arith.covers(first_written.ranges, read.ranges)
             ):
                 raise ReadsOldValues(loop=loop, reader=user, buffer=buffer.name)
 

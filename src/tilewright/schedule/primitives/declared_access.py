@@ -10,8 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -68,7 +67,7 @@ class AnnotateBufferAccess(Primitive[None]):
     block: BlockRV = given()
     buffer_index: int = given()
     side: int = given()  # 0 for reads, 1 for writes
-    bounds: IndexMap = given()
+    bounds: arith.IndexMap = given()
 
     def run(self, sch: ScheduleCore) -> None:
         block, index, side = sch.get_sref(self.block), self.buffer_index, _SIDES[self.side]
@@ -83,7 +82,7 @@ class AnnotateBufferAccess(Primitive[None]):
         typed = bounds.with_dtype(variables[0].dtype) if variables else bounds
         mapping = dict(zip(typed.initial_indices, variables, strict=True))
         ends = [ir.substitute(bound, mapping) for bound in typed.final_indices]
-        simplify = Analyzer().simplify
+        simplify = arith.Analyzer().simplify
         region = tuple(
             ir.Range(begin, simplify(ir.subtract(end, begin)))
             for begin, end in zip(ends[::2], ends[1::2], strict=True)
@@ -118,12 +117,14 @@ def side_number(buf_type: str) -> int:
     return _SIDES.index(buf_type)
 
 
-def bounds_map(stmt: ir.Block, gen_new_ranges: Callable[..., Any] | IndexMap) -> IndexMap:
+def bounds_map(
+    stmt: ir.Block, gen_new_ranges: Callable[..., Any] | arith.IndexMap
+) -> arith.IndexMap:
     """The bounds that a function of a block's iterators gives, as one flat map.
 
     For each dimension it returns a pair (begin, end), or a single index.
     """
-    if isinstance(gen_new_ranges, IndexMap):
+    if isinstance(gen_new_ranges, arith.IndexMap):
         return gen_new_ranges
     variables = [ir.Var(iter_var.var.name, iter_var.var.dtype) for iter_var in stmt.iter_vars]
     bounds: list[ir.PrimExpr] = []
@@ -135,7 +136,7 @@ def bounds_map(stmt: ir.Block, gen_new_ranges: Callable[..., Any] | IndexMap) ->
         else:
             point = ir.convert(item)
             bounds.extend((point, point + 1))
-    return IndexMap(tuple(variables), tuple(bounds))
+    return arith.IndexMap(tuple(variables), tuple(bounds))
 
 
 def _in_pairs(text: str) -> str:

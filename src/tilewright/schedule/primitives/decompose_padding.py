@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.arith.affine import affine_of
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
@@ -145,7 +144,7 @@ def _bound_of(
             slack = a - b - 1
         case _:
             return None
-    form = affine_of(Analyzer().simplify(slack))
+    form = affine_of(arith.Analyzer().simplify(slack))
     if len(form.terms) != 1 or variable not in form.terms:
         return None
     slope, start = form.terms[variable], form.base
@@ -159,7 +158,7 @@ def _bound_of(
 
 def _simplified(realize: ir.BlockRealize, outside: Sequence[ir.For]) -> ir.BlockRealize:
     """Bindings with what is known of the loops that the two nests will share."""
-    analyzer = Analyzer(domains_of(outside))
+    analyzer = arith.Analyzer(domains_of(outside))
     values = tuple(v if _is_wide(v, outside) else analyzer.simplify(v) for v in realize.iter_values)
     return ir.replace(realize, iter_values=values)
 
@@ -213,7 +212,7 @@ def _copy(
     loops: Sequence[ir.For],
 ) -> tuple[ir.BlockRealize, dict[ir.Var, int]]:
     """The block over the part in bounds, and the new extents of loops."""
-    analyzer = Analyzer(domains_of(loops))
+    analyzer = arith.Analyzer(domains_of(loops))
     block = realize.block
     values: list[ir.PrimExpr] = []
     iter_vars: list[ir.IterVar] = []

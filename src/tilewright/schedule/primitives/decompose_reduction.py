@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright import ir
-from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import (
     check_reduction_block,
     loops_divided_at,
@@ -87,7 +86,7 @@ def _runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
     if all(variable in bound for variable in domains):
         return True
     values = [_varying_part(value, domains) for value in realize.iter_values]
-    found = detect_iter_map(values, domains, ir.TRUE, IterMapLevel.BIJECTIVE)
+    found = arith.detect_iter_map(values, domains, ir.TRUE, arith.IterMapLevel.BIJECTIVE)
     return len(found.indices) == len(values)
 
 

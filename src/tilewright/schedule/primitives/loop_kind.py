@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
-from tilewright.ir.node import replace
+from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, replace, uses_var
 from tilewright.schedule.conditions.checks import (
     READS_ITS_RESULT,
     NotCompactDataflow,

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_over
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import (
@@ -131,7 +130,7 @@ def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.Pri
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
     if all(isinstance(index, ir.Var) for index in indices):
         return tuple(indices)
-    analyzer = Analyzer(iterator_domains(block))
+    analyzer = arith.Analyzer(iterator_domains(block))
     simple = [analyzer.simplify(index) for index in indices]
     return tuple(
         old if isinstance(new, ir.IntImm) else new for old, new in zip(indices, simple, strict=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.schedule.caches.copy_block import make_copy_block
 from tilewright.schedule.caches.place import CachePlace, is_reached_freely, place_before
@@ -92,7 +91,7 @@ def reindex_cache(
     block: StmtSRef,
     index: int,
     storage_scope: str,
-    index_map: IndexMap,
+    index_map: arith.IndexMap,
     side: int,
 ) -> StmtSRef:
     """Cache what a block reads (side 0) or writes (side 1) at indices of its own."""
@@ -117,7 +116,7 @@ def reindex_cache(
 
 
 def _new_access(
-    block: StmtSRef, region: ir.BufferRegion, index_map: IndexMap, side: int
+    block: StmtSRef, region: ir.BufferRegion, index_map: arith.IndexMap, side: int
 ) -> _NewAccess:
     buffer, stmt = region.buffer, block.block
     if not all(ir.is_one(axis.extent) for axis in region.region):
@@ -175,17 +174,17 @@ def _check_apart(
 def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
     domains = {iter_var.var: domain_of(iter_var) for iter_var in iterators}
-    index_map = IndexMap(tuple(domains), tuple(indices))
+    index_map = arith.IndexMap(tuple(domains), tuple(indices))
     try:
         inverse, _ = index_map.non_surjective_inverse(list(domains.values()))
     except ArithError:
         return False
-    analyzer = Analyzer(domains)
+    analyzer = arith.Analyzer(domains)
     return all(map(analyzer.can_prove_equal, inverse.map_indices(indices), domains))
 
 
-def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[ir.PrimExpr, ...]:
-    analyzer = Analyzer()
+def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...]:
+    analyzer = arith.Analyzer()
     ranges = index_map.map_ranges(list(iterator_domains(block.block).values()), analyzer)
     for index, axis in zip(index_map.final_indices, ranges, strict=True):
         if not analyzer.can_prove(axis.min >= 0):
@@ -253,7 +252,7 @@ class ReindexCacheRead(Primitive[BlockRV]):
     block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str
-    index_map: IndexMap = given()
+    index_map: arith.IndexMap = given()
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
@@ -266,7 +265,7 @@ class ReindexCacheWrite(Primitive[BlockRV]):
     block: BlockRV = given()
     write_buffer_index: int
     storage_scope: str
-    index_map: IndexMap = given()
+    index_map: arith.IndexMap = given()
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)

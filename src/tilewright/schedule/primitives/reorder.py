@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
-from tilewright.ir.node import nodes_in, replace
+from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, replace, uses_var
+from tilewright.ir.node import nodes_in
 from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError

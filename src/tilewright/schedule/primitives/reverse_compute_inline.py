@@ -7,14 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IterMapLevel,
-    covers,
-    detect_iter_map,
-    inverse_affine_iter_map,
-)
+from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
@@ -148,7 +141,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
         raise UnknownIterations(block=block, predicate=realize.predicate)
     inverse = _inverse(block, indices, values, made)
     _check_covered(state, pair, indices)
-    analyzer = Analyzer(iterator_domains(producer.block))
+    analyzer = arith.Analyzer(iterator_domains(producer.block))
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
@@ -188,7 +181,7 @@ def _common_indices(
     block: StmtSRef, store: ir.BufferStore, buffer: ir.Buffer
 ) -> tuple[ir.PrimExpr, ...]:
     loads = [load for load in ir.nodes_of(store, ir.BufferLoad) if load.buffer is buffer]
-    analyzer = Analyzer()
+    analyzer = arith.Analyzer()
     if not loads or any(
         not analyzer.can_prove_equal(a, b)
         for load in loads[1:]
@@ -232,13 +225,13 @@ def _solved(
     indices: Sequence[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range], outputs: Sequence[ir.Var]
 ) -> dict[ir.Var, ir.PrimExpr] | None:
     """The iterators in terms of the values of the indices."""
-    found = detect_iter_map(
-        indices, domains, ir.TRUE, IterMapLevel.BIJECTIVE, simplify_trivial_iterators=False
+    found = arith.detect_iter_map(
+        indices, domains, ir.TRUE, arith.IterMapLevel.BIJECTIVE, simplify_trivial_iterators=False
     )
     if found.errors:
         return None
     try:
-        return inverse_affine_iter_map(found.indices, outputs, simplified=False)
+        return arith.inverse_affine_iter_map(found.indices, outputs, simplified=False)
     except ArithError:
         return None
 
@@ -272,7 +265,9 @@ def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimE
     written = produced_box(state, producer, producer.block.writes[0], root)
     view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
     read, _ = view.box(points_at(indices))
-    if written is None or not covers(list(map(interval_of, written)), list(map(interval_of, read))):
+    if written is None or not arith.covers(
+        list(map(interval_of, written)), list(map(interval_of, read))
+    ):
         raise NotCovered(producer, block=block, buffer=buffer.name)
 
 
@@ -281,7 +276,7 @@ def _guard(
     indices: Sequence[ir.PrimExpr],
     values: Sequence[ir.Range],
     inverse: Mapping[ir.Var, ir.PrimExpr],
-    analyzer: Analyzer,
+    analyzer: arith.Analyzer,
 ) -> ir.PrimExpr:
     """For which iterations of the producer there is one of the consumer."""
     conditions: list[ir.PrimExpr] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import (
     check_reduction_block,
@@ -213,7 +212,7 @@ def _final_predicate(nest: ReductionNest) -> ir.PrimExpr:
         return final
     loops = [sref.loop for sref in nest.loops]
     starts = {loop.loop_var: loop.min for loop in loops if loop.loop_var in dropped}
-    analyzer = Analyzer(domains_of(loop for loop in loops if loop.loop_var not in dropped))
+    analyzer = arith.Analyzer(domains_of(loop for loop in loops if loop.loop_var not in dropped))
     with analyzer.constraint_scope(final):
         if not analyzer.can_prove(ir.substitute(others, starts)):
             raise PartNeverInitialized(

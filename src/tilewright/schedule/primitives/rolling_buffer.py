@@ -11,14 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IntervalSet,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-    to_range,
-)
+from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -146,13 +139,13 @@ def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list
     outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
     inner = domains_of(sref.loop for sref in loops[len(outer) :])
     produced = ir.substitute(region, realize.values)
-    analyzer = Analyzer(domains_of(outer))
+    analyzer = arith.Analyzer(domains_of(outer))
     bounds = _bounds(block, produced, inner, analyzer)
     windows = []
     for axis, (bound, point) in enumerate(zip(bounds, produced.region, strict=True)):
         if not (bound.has_lower_bound and bound.has_upper_bound):
             raise _nothing(block, region.buffer, f"the region in dimension {axis} is unbounded")
-        span = to_range(bound, analyzer)
+        span = arith.to_range(bound, analyzer)
         last = point.min + point.extent - 1
         window = _window(block, region.buffer, axis, span, last, outer, analyzer)
         if window is not None:
@@ -165,8 +158,11 @@ def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list
 
 
 def _bounds(
-    block: StmtSRef, produced: ir.BufferRegion, inner: Mapping[ir.Var, ir.Range], analyzer: Analyzer
-) -> list[IntervalSet]:
+    block: StmtSRef,
+    produced: ir.BufferRegion,
+    inner: Mapping[ir.Var, ir.Range],
+    analyzer: arith.Analyzer,
+) -> list[arith.IntervalSet]:
     """What one iteration of the common loops produces, apart from what none ever does.
 
     A condition on positions leaves out the same elements in every iteration. Any other one cuts
@@ -179,10 +175,10 @@ def _bounds(
         if not _tells_positions(part, realize.iter_values, analyzer)
     ]
     if not cuts:
-        return estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
+        return arith.estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
     bounds = None
     if all(ir.uses_var(part, inner.__contains__) for part in cuts):
-        bounds = estimate_region_strict_bound(
+        bounds = arith.estimate_region_strict_bound(
             produced.region, inner, ir.logical_and(*cuts), analyzer
         )
     if bounds is None:
@@ -192,7 +188,7 @@ def _bounds(
 
 
 def _tells_positions(
-    condition: ir.PrimExpr, iter_values: Sequence[ir.PrimExpr], analyzer: Analyzer
+    condition: ir.PrimExpr, iter_values: Sequence[ir.PrimExpr], analyzer: arith.Analyzer
 ) -> bool:
     """Whether a condition compares a single iterator of the block with a constant."""
     if not isinstance(condition, ir.LT | ir.LE | ir.GT | ir.GE):
@@ -216,7 +212,7 @@ def _window(
     span: ir.Range,
     last: ir.PrimExpr,
     outer: Sequence[ir.For],
-    analyzer: Analyzer,
+    analyzer: arith.Analyzer,
 ) -> RollingWindow | None:
     if isinstance(span.min, ir.IntImm):
         return None  # it does not move

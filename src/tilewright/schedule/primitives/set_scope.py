@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir import HANDLE, Buffer, PointerType, Var
-from tilewright.ir.node import replace
+from tilewright.ir import HANDLE, Buffer, PointerType, Var, replace
 from tilewright.schedule.caches.stage import accessed_region, check_storage_scope
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.layouts.allocated_buffer import (

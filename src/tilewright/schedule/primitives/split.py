@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -68,7 +67,7 @@ class Split(Primitive[list[LoopRV]]):
         predicate = None
         if not exact and not self.disable_predication:
             inside = ir.less(nested, stmt.extent)
-            predicate = None if Analyzer(domains).can_prove(inside) else inside
+            predicate = None if arith.Analyzer(domains).can_prove(inside) else inside
         if exact:
             state.normal_bindings.add(value)
         rewriter = BindingRewriter(
@@ -110,7 +109,7 @@ def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[ir.PrimExpr]
 def _reaches(product: int, extent: ir.PrimExpr) -> bool:
     if isinstance(extent, ir.IntImm):
         return product >= extent.value
-    return Analyzer().can_prove(extent <= product)
+    return arith.Analyzer().can_prove(extent <= product)
 
 
 def _recombine(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.PrimExpr:

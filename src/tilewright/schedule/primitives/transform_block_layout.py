@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.schedule.conditions.checks import check_names_no_loops, check_starts_at_zero
 from tilewright.schedule.core import ScheduleCore
@@ -63,7 +62,7 @@ class TransformBlockLayout(Primitive[None]):
     """Run a block over the iterators that `index_map` makes of its own."""
 
     block: BlockRV = given()
-    index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
+    index_map: arith.IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
 
     def run(self, sch: ScheduleCore) -> None:
         state, block, index_map = sch.state, sch.get_sref(self.block), self.index_map
@@ -117,13 +116,13 @@ def _check_whole(realize: ir.BlockRealize, loops: Sequence[StmtSRef]) -> None:
     for iter_var, value in realize.bindings:
         assert isinstance(value, ir.Var)
         loop, whole = by_variable[value], domain_of(iter_var).extent
-        if not Analyzer().can_prove_equal(loop.loop.extent, whole):
+        if not arith.Analyzer().can_prove_equal(loop.loop.extent, whole):
             raise LoopRunsOverPart(
                 loop=loop, extent=loop.loop.extent, whole=whole, iterator=iter_var.var.name
             )
 
 
-def _kind_of(block: StmtSRef, index_map: IndexMap, value: ir.PrimExpr) -> ir.IterType:
+def _kind_of(block: StmtSRef, index_map: arith.IndexMap, value: ir.PrimExpr) -> ir.IterType:
     kind_of = {
         var: iter_var.iter_type
         for var, iter_var in zip(index_map.initial_indices, block.block.iter_vars, strict=True)
@@ -134,7 +133,9 @@ def _kind_of(block: StmtSRef, index_map: IndexMap, value: ir.PrimExpr) -> ir.Ite
     return kinds.pop() if kinds else ir.IterType.DATA_PAR
 
 
-def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[ir.PrimExpr], IndexMap]:
+def _inverted(
+    block: StmtSRef, index_map: arith.IndexMap
+) -> tuple[list[ir.PrimExpr], arith.IndexMap]:
     """The extents of the new iterators, and the map back."""
     old = [domain_of(iter_var).extent for iter_var in block.block.iter_vars]
     try:

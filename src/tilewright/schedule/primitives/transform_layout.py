@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer, IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
@@ -74,7 +73,7 @@ def _remember_flow(state: ScheduleState, buffer: ir.Buffer) -> None:
             region_cover(state, sref)
 
 
-def _check_buffer(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> None:
+def _check_buffer(block: StmtSRef, buffer: ir.Buffer, index_map: arith.IndexMap) -> None:
     if len(index_map.initial_indices) != buffer.ndim:
         raise WrongRank(
             block, buffer=buffer.name, ndim=buffer.ndim, given=len(index_map.initial_indices)
@@ -83,7 +82,7 @@ def _check_buffer(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> No
         raise BufferHasStrides(block, buffer=buffer.name)
 
 
-def _new_shape(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> list[ir.PrimExpr]:
+def _new_shape(block: StmtSRef, buffer: ir.Buffer, index_map: arith.IndexMap) -> list[ir.PrimExpr]:
     why = ""
     try:
         shape = index_map.map_shape(buffer.shape)
@@ -99,7 +98,7 @@ def _new_shape(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> list[
     return [ir.const(e.value, kind) if isinstance(e, ir.IntImm) else e for e in shape]
 
 
-def _check_pad_value(block: StmtSRef, new: ir.Buffer, pad_value: IndexMap | None) -> None:
+def _check_pad_value(block: StmtSRef, new: ir.Buffer, pad_value: arith.IndexMap | None) -> None:
     if pad_value is None:
         return
     why = ""
@@ -116,7 +115,11 @@ def _check_pad_value(block: StmtSRef, new: ir.Buffer, pad_value: IndexMap | None
 
 
 def _padding(
-    block: StmtSRef, old: ir.Buffer, new: ir.Buffer, index_map: IndexMap, value: IndexMap | None
+    block: StmtSRef,
+    old: ir.Buffer,
+    new: ir.Buffer,
+    index_map: arith.IndexMap,
+    value: arith.IndexMap | None,
 ) -> LayoutPadding | None:
     """The elements that the layout adds; None if there are none that matter."""
     try:
@@ -148,7 +151,7 @@ def _padding(
 
 
 def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
-    sizes = Analyzer().simplify(old.size()), Analyzer().simplify(new.size())
+    sizes = arith.Analyzer().simplify(old.size()), arith.Analyzer().simplify(new.size())
     both_known = isinstance(sizes[0], ir.IntImm) and isinstance(sizes[1], ir.IntImm)
     return both_known and sizes[0].value != sizes[1].value  # type: ignore[attr-defined]
 
@@ -196,8 +199,8 @@ class TransformLayout(Primitive[None]):
     block: BlockRV = given()
     buffer_index: int
     side: int  # 0 for reads, 1 for writes
-    index_map: IndexMap = given()
-    pad_value: IndexMap | None = constant(
+    index_map: arith.IndexMap = given()
+    pad_value: arith.IndexMap | None = constant(
         to_json=lambda value: None if value is None else index_map_to_json(value),
         from_json=lambda text: None if text is None else index_map_from_json(text),
     )

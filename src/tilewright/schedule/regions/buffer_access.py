@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import StmtSRef
@@ -137,7 +136,7 @@ def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAcces
     """An access under a condition stays inside the buffer even where the condition fails."""
     if not access.is_conditional:
         return
-    analyzer = Analyzer(iterator_domains(block.block))
+    analyzer = arith.Analyzer(iterator_domains(block.block))
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         if ir.is_zero(index):
             continue

@@ -11,16 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IntervalSet,
-    IterMapLevel,
-    detect_iter_map,
-    eval_set,
-    inverse_affine_iter_map,
-    union,
-)
+from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.schedule.regions.relaxed import (
     Box,
@@ -80,7 +71,7 @@ def _by_inverse_map(
     accessed: ir.BufferRegion,
     required: Box,
     iterators: Mapping[ir.Var, ir.Range],
-    analyzer: Analyzer,
+    analyzer: arith.Analyzer,
 ) -> Solution | None:
     """Indices that together are a one-to-one affine map of the iterators they use."""
     if not all(_is_one(item) for item in accessed.region):
@@ -91,17 +82,18 @@ def _by_inverse_map(
         for var, dom in iterators.items()
         if any(ir.uses_var(index, var.same_as) for index in indices)
     }
-    found = detect_iter_map(indices, used, ir.TRUE, IterMapLevel.BIJECTIVE)
+    found = arith.detect_iter_map(indices, used, ir.TRUE, arith.IterMapLevel.BIJECTIVE)
     if found.errors:
         return None
     outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
     try:
-        inverse = inverse_affine_iter_map(found.indices, outputs)
+        inverse = arith.inverse_affine_iter_map(found.indices, outputs)
     except ArithError:
         return None
     box = {var: interval_of(dim) for var, dim in zip(outputs, required, strict=True)}
     return {
-        var: compact(eval_set(value, box, analyzer), analyzer) for var, value in inverse.items()
+        var: compact(arith.eval_set(value, box, analyzer), analyzer)
+        for var, value in inverse.items()
     }
 
 
@@ -109,7 +101,7 @@ def _by_patterns(
     accessed: ir.BufferRegion,
     required: Box,
     iterators: Mapping[ir.Var, ir.Range],
-    analyzer: Analyzer,
+    analyzer: arith.Analyzer,
     *,
     strict: bool,
 ) -> Solution:
@@ -128,7 +120,7 @@ def _by_patterns(
 
 
 def _match_pattern(
-    item: ir.Range, dimension: Dimension, analyzer: Analyzer
+    item: ir.Range, dimension: Dimension, analyzer: arith.Analyzer
 ) -> tuple[ir.Var, Dimension] | None:
     interval = interval_of(dimension)
     match item.min:
@@ -138,10 +130,10 @@ def _match_pattern(
             item, step
         ):
             low, high = ir.floordiv(interval.min_value, step), ir.floordiv(interval.max_value, step)
-            return var, compact(IntervalSet(low, high), analyzer)
+            return var, compact(arith.IntervalSet(low, high), analyzer)
         case ir.FloorDiv(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _is_one(item):
             low, last = interval.min_value * step, interval.max_value * step + (step - 1)
-            return var, compact(IntervalSet(low, last), analyzer)
+            return var, compact(arith.IntervalSet(low, last), analyzer)
     return None
 
 
@@ -163,7 +155,9 @@ def unite(solutions: Sequence[Solution], place: Surroundings) -> Solution:
     for var, dimension in first.items():
         dims = [dimension, *(other[var] for other in others if var in other)]
         if len(dims) == len(solutions):
-            result[var] = compact(union([interval_of(dim) for dim in dims], analyzer), analyzer)
+            result[var] = compact(
+                arith.union([interval_of(dim) for dim in dims], analyzer), analyzer
+            )
     return result
 
 
@@ -173,7 +167,7 @@ class IteratorDomain:
 
     low: ir.PrimExpr
     extent: ir.PrimExpr
-    bound: IntervalSet | None = None
+    bound: arith.IntervalSet | None = None
 
 
 def clip(bound: ir.Range, wanted: Dimension | None, outer: Surroundings) -> IteratorDomain:
@@ -206,7 +200,7 @@ def _clip_constants(
 
 def _clip_proven(bound: ir.Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain:
     analyzer = outer.analyzer
-    own = IntervalSet.from_range(bound)
+    own = arith.IntervalSet.from_range(bound)
     interval = interval_of(wanted)
     if not (interval.has_lower_bound and interval.has_upper_bound):
         return IteratorDomain(bound.min, bound.extent)

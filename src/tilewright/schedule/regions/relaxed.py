@@ -11,14 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IntervalSet,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-    union,
-)
+from tilewright import arith, ir
 from tilewright.arith.affine import Terms, affine_of, collect
 from tilewright.schedule.state.scope import domains_of
 
@@ -48,12 +41,12 @@ class SumSpan:
         """The first integer."""
         return sum_of(self.terms, self.offset, self.dtype)
 
-    def interval(self) -> IntervalSet:
+    def interval(self) -> arith.IntervalSet:
         """The same as an interval with symbolic ends."""
         low = self.low()
         if self.extent == 1:
-            return IntervalSet(low, low)
-        return IntervalSet(low, sum_of(self.terms, self.offset + self.extent - 1, self.dtype))
+            return arith.IntervalSet(low, low)
+        return arith.IntervalSet(low, sum_of(self.terms, self.offset + self.extent - 1, self.dtype))
 
     def same_terms(self, other: SumSpan) -> bool:
         """True when both start at a constant distance from each other."""
@@ -63,7 +56,7 @@ class SumSpan:
         )
 
 
-Dimension: TypeAlias = SumSpan | IntervalSet
+Dimension: TypeAlias = SumSpan | arith.IntervalSet
 Box: TypeAlias = list[Dimension]
 
 
@@ -91,7 +84,7 @@ def points_at(indices: Iterable[ir.PrimExpr]) -> list[ir.Range]:
     return [ir.Range(index, ir.const(1, index.dtype)) for index in indices]
 
 
-def interval_of(dimension: Dimension) -> IntervalSet:
+def interval_of(dimension: Dimension) -> arith.IntervalSet:
     """A dimension as an interval with symbolic ends."""
     return dimension.interval() if isinstance(dimension, SumSpan) else dimension
 
@@ -125,13 +118,13 @@ class Surroundings:
             known = self.domains[loop.loop_var] = constant_loop(loop)
             if known is not None and known[1] == 1:
                 self.units[loop.loop_var] = known[0]
-        self._analyzer: Analyzer | None = None
+        self._analyzer: arith.Analyzer | None = None
 
     @property
-    def analyzer(self) -> Analyzer:
+    def analyzer(self) -> arith.Analyzer:
         """An analyzer that knows the loops."""
         if self._analyzer is None:
-            self._analyzer = Analyzer(domains_of(self.loops))
+            self._analyzer = arith.Analyzer(domains_of(self.loops))
         return self._analyzer
 
     def bounds(self, terms: Terms) -> tuple[int, int]:
@@ -303,16 +296,16 @@ class RelaxedView:
         except NotASum:
             return None
 
-    def _exact(self, region: Sequence[ir.Range]) -> list[IntervalSet] | None:
+    def _exact(self, region: Sequence[ir.Range]) -> list[arith.IntervalSet] | None:
         ranges = [ir.substitute(item, self._bindings) for item in region]
         domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
-        return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
+        return arith.estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
 
     def _bounds(self, item: ir.Range) -> Dimension:
         """What surrounds a dimension."""
         domains, predicate = domains_of(self._inner_loops), self.inner_predicate()
         bound, analyzer = ir.substitute(item, self._bindings), self._outer.analyzer
-        (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
+        (interval,) = arith.estimate_region_upper_bound([bound], domains, predicate, analyzer)
         return compact(interval, analyzer)
 
     def inner_predicate(self) -> ir.PrimExpr:
@@ -333,14 +326,14 @@ def _independent(spans: Iterable[SumSpan]) -> bool:
     return True
 
 
-def compact(interval: IntervalSet, analyzer: Analyzer) -> Dimension:
+def compact(interval: arith.IntervalSet, analyzer: arith.Analyzer) -> Dimension:
     """An interval as a span where its length is constant."""
     if not (interval.has_lower_bound and interval.has_upper_bound):
         return interval
     low, high = analyzer.simplify(interval.min_value), interval.max_value
     length = analyzer.simplify(ir.subtract(high, low) + 1)
     if not isinstance(length, ir.IntImm):
-        return IntervalSet(low, analyzer.simplify(high))
+        return arith.IntervalSet(low, analyzer.simplify(high))
     form = affine_of(low)
     return SumSpan(form.terms, form.base, length.value, low.dtype)
 
@@ -356,7 +349,9 @@ def _join_dimension(dims: Sequence[Dimension], place: Surroundings) -> Dimension
     spans = [dim for dim in dims if isinstance(dim, SumSpan)]
     first = spans[0] if len(spans) == len(dims) else None
     if first is None or not all(first.same_terms(other) for other in spans[1:]):
-        return compact(union([interval_of(dim) for dim in dims], place.analyzer), place.analyzer)
+        return compact(
+            arith.union([interval_of(dim) for dim in dims], place.analyzer), place.analyzer
+        )
     begin = min(span.offset for span in spans)
     end = max(span.offset + span.extent for span in spans)
     return SumSpan(first.terms, begin, end - begin, first.dtype, exact=False)

@@ -11,16 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import (
-    Analyzer,
-    IterMapLevel,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    normalize_iter_map_to_expr,
-    subspace_divide,
-)
+from tilewright import arith, ir
 from tilewright.schedule.state.scope import domain_of
 
 
@@ -67,12 +58,12 @@ def divide_bindings(
         simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
         if simple is not None:
             return simple
-    marks = subspace_divide(
+    marks = arith.subspace_divide(
         realize.iter_values,
         domains,
         inner_loops,
         realize.predicate,
-        IterMapLevel.SURJECTIVE,
+        arith.IterMapLevel.SURJECTIVE,
         not preserve_unit_iters,
     )
     if not marks:
@@ -111,7 +102,7 @@ def _with_lost_parts(
     The division knows of a bound on a single loop, and drops it: its iterators are shorter than
     the loops, which go on running as far as they did.
     """
-    analyzer = Analyzer(domains)
+    analyzer = arith.Analyzer(domains)
     with analyzer.constraint_scope(ir.logical_and(outer, inner)):
         lost = [part for part in ir.conjuncts(realize.predicate) if not analyzer.can_prove(part)]
     for part in lost:
@@ -125,7 +116,7 @@ def _with_lost_parts(
     return outer, inner
 
 
-def _division_of(outer: IterMark, inner: IterMark, dtype: ir.DType) -> Division:
+def _division_of(outer: arith.IterMark, inner: arith.IterMark, dtype: ir.DType) -> Division:
     """Iterators start at zero; what the bindings add to them goes into the body."""
     outer_value, outer_base = _without_base(outer.source, dtype)
     inner_value, inner_base = _without_base(inner.source, dtype)
@@ -149,15 +140,15 @@ def _depends_on(division: Division, loops: Mapping[ir.Var, ir.Range]) -> bool:
 
 def _without_base(source: ir.PrimExpr, dtype: ir.DType) -> tuple[ir.PrimExpr, ir.PrimExpr | None]:
     """The value of an iterator mark that starts at zero, and where it really starts."""
-    if isinstance(source, IterSumExpr) and not ir.is_zero(source.base):
-        return _plain(IterSumExpr(source.args, ir.const(0, dtype)), dtype), source.base
+    if isinstance(source, arith.IterSumExpr) and not ir.is_zero(source.base):
+        return _plain(arith.IterSumExpr(source.args, ir.const(0, dtype)), dtype), source.base
     return _plain(source, dtype), None
 
 
 def _plain(source: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
     """The value of an iterator mark as an ordinary expression."""
-    if isinstance(source, (IterSumExpr, IterSplitExpr)):
-        return ir.cast(dtype, normalize_iter_map_to_expr(source))
+    if isinstance(source, (arith.IterSumExpr, arith.IterSplitExpr)):
+        return ir.cast(dtype, arith.normalize_iter_map_to_expr(source))
     return source
 
 

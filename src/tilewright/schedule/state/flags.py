@@ -11,8 +11,7 @@ import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from tilewright import ir
-from tilewright.arith import IntervalSet, covers, intersect
+from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
@@ -171,7 +170,7 @@ def _guarded_box(
     by_var = iterator_domains(realize.block)
     everything = RelaxedView(realize, loops_from(producer.parent))
     image, exact = everything.box(points_at(by_var))
-    if not exact or not covers([interval_of(dim) for dim in image], list(by_var.values())):
+    if not exact or not arith.covers([interval_of(dim) for dim in image], list(by_var.values())):
         return None
     plain = [item.min for item in written.region]
     if len({id(index) for index in plain}) != len(plain) or not all(
@@ -183,9 +182,10 @@ def _guarded_box(
     box, exact = bare.box(written.region)
     if not exact:
         return None
+    own = [arith.IntervalSet.from_range(by_var[index]) for index in plain]  # type: ignore[index]
     return [
-        intersect([interval_of(dim), IntervalSet.from_range(by_var[index])], outer.analyzer)  # type: ignore[index]
-        for dim, index in zip(box, plain, strict=True)
+        arith.intersect([interval_of(dim), domain], outer.analyzer)
+        for dim, domain in zip(box, own, strict=True)
     ]
 
 
@@ -201,9 +201,9 @@ def box_covers(made: Box, consumed: Box, region: ir.BufferRegion, outer: Surroun
     analyzer = outer.analyzer
     for axis in open_dims:
         extent = region.buffer.shape[axis]
-        inside = IntervalSet.from_range(ir.Range(ir.const(0, extent.dtype), extent))
-        clipped = intersect([interval_of(consumed[axis]), inside], analyzer)
-        if not covers([interval_of(made[axis])], [clipped], analyzer):
+        inside = arith.IntervalSet.from_range(ir.Range(ir.const(0, extent.dtype), extent))
+        clipped = arith.intersect([interval_of(consumed[axis]), inside], analyzer)
+        if not arith.covers([interval_of(made[axis])], [clipped], analyzer):
             return False
     return True
 

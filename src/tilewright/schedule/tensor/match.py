@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright import arith, ir
 
 
 class Mismatch(Exception):
@@ -59,7 +58,7 @@ class DescriptionMatcher:
         self._inner: dict[ir.Var, ir.Var] = {}  # of the description -> of the program
         self._inner_mine: set[ir.Var] = set()
         self._owner: dict[ir.Buffer, ir.Buffer] = {}  # of the program -> of the description
-        self.analyzer = Analyzer()
+        self.analyzer = arith.Analyzer()
         for iter_var in outer_iters:
             self._bind(iter_var)
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from tilewright import ir
-from tilewright.arith import IndexMap
+from tilewright import arith, ir
 from tilewright.errors import ScheduleError, TilewrightError
 from tilewright.ir.json import checked_node
 from tilewright.support.decoding import decoding
@@ -27,12 +26,12 @@ def is_object_graph(document: Any) -> bool:
     return isinstance(document, dict) and isinstance(document.get("nodes"), list)
 
 
-def read_index_map(document: Mapping[str, Any]) -> IndexMap:
+def read_index_map(document: Mapping[str, Any]) -> arith.IndexMap:
     """The index map in a graph of objects."""
     root = document.get("root_index", document.get("root"))
     with decoding("the index map that TVM wrote is damaged", ScheduleError):
         found = ObjectGraph(document["nodes"]).object_at(root)
-        if not isinstance(found, IndexMap):
+        if not isinstance(found, arith.IndexMap):
             raise ScheduleError(f"expected an index map from TVM, got {type(found).__name__}")
         return checked_node(found)
 
@@ -122,15 +121,15 @@ def _call(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Call:
     return ir.Call(ir.DType(fields["dtype"]), operator, arguments)
 
 
-def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> IndexMap:
+def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> arith.IndexMap:
     initial, final = _exprs(graph, fields["initial_indices"]), fields["final_indices"]
     variables = tuple(index for index in initial if isinstance(index, ir.Var))
     if len(set(variables)) != len(initial):
         raise TypeError("indices that are no variables")
     inverse = graph.object_at(fields.get("inverse_index_map", 0))
-    if not isinstance(inverse, IndexMap | None):
+    if not isinstance(inverse, arith.IndexMap | None):
         raise TypeError("an inverse that is no index map")
-    return IndexMap(variables, _exprs(graph, final), inverse)
+    return arith.IndexMap(variables, _exprs(graph, final), inverse)
 
 
 def _exprs(graph: ObjectGraph, position: Any) -> tuple[ir.PrimExpr, ...]:
