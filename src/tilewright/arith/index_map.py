@@ -39,7 +39,7 @@ class IndexMap(ir.Node, frozen=True):
     """`initial_indices -> final_indices`, with an inverse if its author gave one."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("final_indices",)
-    AXIS_SEPARATOR: ClassVar[Any] = _AxisSeparator()
+    AXIS_SEPARATOR: ClassVar[_AxisSeparator] = _AxisSeparator()
 
     initial_indices: tuple[ir.Var, ...]
     final_indices: tuple[ir.PrimExpr, ...]
@@ -49,9 +49,9 @@ class IndexMap(ir.Node, frozen=True):
 
     @staticmethod
     def from_func(
-        mapping_function: Callable[..., Any],
+        mapping_function: Callable[..., object],
         ndim: int | None = None,
-        inverse_index_map: Callable[..., Any] | IndexMap | None = None,
+        inverse_index_map: Callable[..., object] | IndexMap | None = None,
         *,
         index_dtype: str = "int64",
     ) -> IndexMap:
@@ -71,9 +71,9 @@ class IndexMap(ir.Node, frozen=True):
 
     @staticmethod
     def from_func_with_separators(
-        mapping_function: Callable[..., Any],
+        mapping_function: Callable[..., object],
         ndim: int | None = None,
-        inverse_index_map: Callable[..., Any] | IndexMap | None = None,
+        inverse_index_map: Callable[..., object] | IndexMap | None = None,
         *,
         index_dtype: str = "int64",
     ) -> tuple[IndexMap, list[int]]:
@@ -286,9 +286,11 @@ class _Retype(ir.Rewriter):
         return ir.const(node.value, self._target) if node.dtype is self._source else node
 
 
-def _parameter_names(function: Callable[..., Any], ndim: int | None) -> tuple[list[str], list[str]]:
+def _parameter_names(
+    function: Callable[..., object], ndim: int | None
+) -> tuple[list[str], list[str]]:
     """The names of the indices given by position, and of those given by name."""
-    kinds: dict[Any, list[str]] = {}
+    kinds: dict[object, list[str]] = {}
     for parameter in inspect.signature(function).parameters.values():
         kinds.setdefault(parameter.kind, []).append(parameter.name)
     of = inspect.Parameter
@@ -306,7 +308,7 @@ def _parameter_names(function: Callable[..., Any], ndim: int | None) -> tuple[li
     return [*leading, *(f"{variadic[0]}_{i}" for i in range(missing) if variadic)], named
 
 
-def _index_expr(item: Any, dtype: ir.DType) -> ir.PrimExpr:
+def _index_expr(item: object, dtype: ir.DType) -> ir.PrimExpr:
     if isinstance(item, int) and not isinstance(item, bool):
         return ir.const(item, dtype)
     try:

@@ -7,8 +7,6 @@ effects are never merged.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 
 
@@ -22,7 +20,7 @@ class Interner:
 
     def __init__(self) -> None:
         self._representative: dict[ir.PrimExpr, ir.PrimExpr] = {}
-        self._by_key: dict[tuple[Any, ...], ir.PrimExpr] = {}
+        self._by_key: dict[tuple[object, ...], ir.PrimExpr] = {}
         self._products: dict[tuple[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr] = {}
 
     def intern(self, expr: ir.PrimExpr) -> ir.PrimExpr:
@@ -66,7 +64,7 @@ class Interner:
         return node  # Ranges, reducers and iterators keep their identity
 
 
-def _key_of(expr: ir.PrimExpr) -> tuple[Any, ...] | None:
+def _key_of(expr: ir.PrimExpr) -> tuple[object, ...] | None:
     """What equal expressions have in common, given equal children; None: only identity counts."""
     match expr:
         case ir.BinaryOp():

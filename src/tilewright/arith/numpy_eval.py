@@ -24,7 +24,7 @@ def _truncated_remainder(a: Values, b: Values) -> Values:
     return remainder
 
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+_BINARY: dict[type, Callable[[Values, Values], Values]] = {
     ir.Add: np.add,
     ir.Sub: np.subtract,
     ir.Mul: np.multiply,
@@ -49,7 +49,7 @@ _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 def evaluate_on_arrays(expr: ir.PrimExpr, values: Mapping[ir.Var, Values]) -> Values:
     """The values of an integer or boolean expression for given values of its variables."""
 
-    def visit(node: ir.PrimExpr) -> Any:
+    def visit(node: ir.PrimExpr) -> Values:
         match node:
             case ir.IntImm(value=value):
                 return np.asarray(value, np.bool_ if node.dtype.is_bool else np.int64)
@@ -67,5 +67,4 @@ def evaluate_on_arrays(expr: ir.PrimExpr, values: Mapping[ir.Var, Values]) -> Va
                 return _BINARY[type(node)](visit(a), visit(b))
         raise ArithError(f"cannot evaluate {node} on arrays: only integer arithmetic is possible")
 
-    result: Values = visit(expr)
-    return result
+    return visit(expr)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.arith.folding import fold_binary, fold_call, fold_cast
@@ -25,6 +26,8 @@ from tilewright.arith.rules.table import Domain, domains_of
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
 
+# Opens a scope in which a condition holds.
+Scope: TypeAlias = Callable[[ir.PrimExpr], AbstractContextManager[None]]
 # A chain of rewrites at one node that gets this long is cut; the tables are meant to terminate.
 _MAX_CHAIN = 40
 
@@ -40,7 +43,7 @@ class _RuleIndex:
                     self._by_root.setdefault(root, []).append((table.domain, rule))
         self._compiled: dict[Rule, CompiledRule] = {}
         self._namespace = make_namespace(has_side_effect)
-        self._by_key: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
+        self._by_key: dict[tuple[type, tuple[type, ...], ir.DType], tuple[CompiledRule, ...]] = {}
 
     def candidates(
         self, root: type, operands: tuple[type, ...], dtype: ir.DType
@@ -84,9 +87,9 @@ def _rule_index() -> _RuleIndex:
 class RewriteSimplifier:
     """Simplifies with the rule tables, under the facts of one analyzer."""
 
-    def __init__(self, facts: Facts, enter: Callable[[ir.PrimExpr], Any]) -> None:
+    def __init__(self, facts: Facts, enter: Scope) -> None:
         self._facts = facts
-        self._enter = enter  # opens a scope in which a condition holds
+        self._enter = enter
         self._chain = 0
         self._index = _rule_index()
 
@@ -142,7 +145,7 @@ class RewriteSimplifier:
         )
 
     def _choice(
-        self, expr: Any, condition: ir.PrimExpr, yes: ir.PrimExpr, no: ir.PrimExpr
+        self, expr: ir.Select | ir.Call, condition: ir.PrimExpr, yes: ir.PrimExpr, no: ir.PrimExpr
     ) -> ir.PrimExpr:
         """A Select or if_then_else; each value is simplified knowing how the condition went."""
         condition = self.visit(condition)

@@ -313,15 +313,15 @@ def _renamed(rule: Rule) -> str:
     return f"{show(rule.left)}>{show(rule.right)}?{condition}"
 
 
-def compile_rule(rule: Rule, namespace: dict[str, Any]) -> CompiledRule:
+def compile_rule(rule: Rule, namespace: dict[str, object]) -> CompiledRule:
     """The function that applies one rule, in one order of operands, to a node of its class."""
-    scope = dict(namespace)
+    scope: dict[str, Any] = dict(namespace)
     exec(_Code(rule).source("apply"), scope)  # the text is made of the rule tables alone
     compiled: CompiledRule = scope["apply"]
     return compiled
 
 
-def make_namespace(has_side_effect: Callable[[ir.PrimExpr], bool]) -> dict[str, Any]:
+def make_namespace(has_side_effect: Callable[[ir.PrimExpr], bool]) -> dict[str, object]:
     """The names that compiled rules use."""
     return {
         **NODE_CLASS,

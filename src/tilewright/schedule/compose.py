@@ -6,7 +6,6 @@ Each function does in a few steps what used to be one; the steps are what the tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import (
@@ -54,7 +53,7 @@ def auto_inline_injective(sch: Schedule, func_name: str | None = None) -> list[s
     return inlined
 
 
-def pragma(sch: Schedule, loop: LoopRV, kind: str, value: Any = 1) -> None:
+def pragma(sch: Schedule, loop: LoopRV, kind: str, value: object = 1) -> None:
     """Leave a hint for code generation on a loop, e.g. `auto_unroll_max_step`."""
     sch.annotate(loop, f"pragma_{kind}", value)
 

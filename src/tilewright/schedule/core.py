@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 BufferLike: TypeAlias = int | str | ir.Buffer | tuple[str, int]
-IndexMapLike: TypeAlias = arith.IndexMap | Callable[..., Any]
+IndexMapLike: TypeAlias = arith.IndexMap | Callable[..., object]
 
 _DEBUG_MASKS = {"none": 0, "all": -1}
 _RENDER_LEVELS = ("detail", "fast", "none")
@@ -86,7 +86,7 @@ class ScheduleCore:
         self.trace: Trace | None = Trace()
         self.error_render_level = error_render_level
         self.random = RandomEngine(-1 if seed is None else seed)
-        self.symbols: dict[Any, StmtSRef | int] = {}
+        self.symbols: dict[object, StmtSRef | int] = {}
         self.func_working_on: str | None = _entry_function(module)
 
     @property
@@ -119,7 +119,7 @@ class ScheduleCore:
             raise ScheduleError("the handle stands for a compute location, not for a loop")
         return stmt
 
-    def int_of(self, value: Any) -> int:
+    def int_of(self, value: object) -> int:
         """The number behind an integer or an expression over sampled integers."""
         if isinstance(value, int):
             return value
@@ -211,7 +211,7 @@ class ScheduleCore:
         self.mod.show()
         print(self.trace)
 
-    def run(self, step: Primitive[Made], decision: Any = None) -> Made:
+    def run(self, step: Primitive[Made], decision: object = None) -> Made:
         """Carry out a step and record it; a failing one leaves schedule and trace alone."""
         self.state.check_functions()
         if not step.is_pure:
@@ -307,8 +307,8 @@ def as_debug_mask(debug_mask: str | int) -> int:
 
 
 def _moved_symbols(
-    symbols: Mapping[Any, StmtSRef | int], moved: Mapping[StmtSRef, StmtSRef]
-) -> dict[Any, StmtSRef | int]:
+    symbols: Mapping[object, StmtSRef | int], moved: Mapping[StmtSRef, StmtSRef]
+) -> dict[object, StmtSRef | int]:
     """What handles stand for, in a copied state."""
     return {
         rv: moved.get(value, value) if isinstance(value, StmtSRef) else value

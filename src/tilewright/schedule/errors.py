@@ -7,7 +7,7 @@ is put together, and the program excerpt printed, only in `str(error)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, Node
@@ -46,7 +46,7 @@ class PrimitiveError(ScheduleError):
         self.render_level = "detail"
 
     @property
-    def args(self) -> tuple[Any, ...]:  # type: ignore[override] # made when somebody asks
+    def args(self) -> tuple[str]:  # type: ignore[override] # made when somebody asks
         """The message, as other exceptions hold it."""
         return (str(self),)
 

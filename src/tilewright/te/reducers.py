@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.intrinsics import lower_limit, upper_limit
@@ -198,9 +197,13 @@ def _match(
 
 
 def _matches(
-    pattern: Any, value: Any, fixed: Mapping[ir.Var, ir.PrimExpr], bound: dict[ir.Var, ir.PrimExpr]
+    pattern: ir.Node,
+    value: ir.Node,
+    fixed: Mapping[ir.Var, ir.PrimExpr],
+    bound: dict[ir.Var, ir.PrimExpr],
 ) -> bool:
     if isinstance(pattern, ir.Var):
+        assert isinstance(value, ir.PrimExpr)
         wanted = fixed.get(pattern)
         if wanted is None:
             wanted = bound.setdefault(pattern, value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import arith, ir
 from tilewright.arith.affine import Bound
@@ -44,7 +43,7 @@ def place_first(scope: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
     found: list[ir.Stmt] = []
 
-    def look(node: Any) -> bool:
+    def look(node: ir.Node) -> bool:
         own = getattr(node, "buffer_var", None) is buffer.data
         if isinstance(node, DEFINITIONS) and (own or getattr(node, "buffer", None) is buffer):
             found.append(node.body)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import (
     Block,
     Buffer,
@@ -49,7 +47,7 @@ class AllocationChanger(BufferRewriter):
     def visit_var(self, node: Var) -> Var:
         return self._pointers.get(node, node)
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
         old = node.buffer
         if node.source.buffer in self.buffers and old not in self.buffers:
             new = self.buffers[old] = self.change_match(old)

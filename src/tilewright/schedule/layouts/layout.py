@@ -129,7 +129,7 @@ class LayoutRewriter(ir.BufferRewriter):
         if domain is not None and not ir.is_one(domain.extent):
             self.analyzer.bind(var, domain, allow_override=True)
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.For:
         self._bind(node.loop_var, node.domain)
         return ir.map_children(node, self.visit)
 
@@ -224,7 +224,7 @@ def _is_inverse_everywhere(
     )
 
 
-def as_pad_value(pad_value: Any, ndim: int, buffer: ir.Buffer) -> arith.IndexMap | None:
+def as_pad_value(pad_value: object, ndim: int, buffer: ir.Buffer) -> arith.IndexMap | None:
     """A padding value in any of the usual forms as a map from the new indices.
 
     A number takes the type of the buffer if it can be one of its values.

@@ -5,8 +5,6 @@ The loops then run over the new layout, as those around an ordinary block do.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
@@ -91,7 +89,7 @@ def _cover(loops: list[ir.For], variables: list[ir.Var], buffer: ir.Buffer) -> b
 
 def _rewritten(stmt: ir.Stmt, old: list[ir.Var], padding: LayoutPadding) -> ir.Stmt:
     axes = axes_of(padding.new.shape)
-    body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
+    body: ir.Stmt = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = ir.substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
     body = with_padded_stores(body, padding.new, *padding.at(axes))
     return loop_nest(list(zip(axes, padding.new.shape, strict=True)), body)

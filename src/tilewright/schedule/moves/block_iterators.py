@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from tilewright import arith, ir
 from tilewright.ir.node import map_nodes_in, nodes_in
@@ -13,10 +12,10 @@ Relax = Callable[[ir.BufferRegion], ir.BufferRegion]
 
 
 def kept_annotations(
-    annotations: Mapping[str, Any],
+    annotations: Mapping[str, object],
     values: Mapping[ir.Var, ir.PrimExpr],
     iterators: Sequence[ir.IterVar] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Annotations over new variables; those that speak of an iterator without a value go."""
     gone = {iter_var.var for iter_var in iterators} - values.keys()
     return {
@@ -97,25 +96,25 @@ class IteratorSubstitution(ir.Rewriter):
             return self._values.get(expr, expr)
         return expr if type(expr) is ir.IntImm else self._root(expr)
 
-    def visit_buffer_load(self, node: ir.BufferLoad) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.BufferLoad:
         indices = ir.map_tuple(node.indices, self._index)
         return node if indices is node.indices else ir.replace(node, indices=indices)
 
     # --- statements and regions -----------------------------------------------------------------
 
-    def visit_stmt(self, node: ir.Stmt) -> Any:
+    def visit_stmt(self, node: ir.Stmt) -> ir.Stmt:
         return ir.map_children(node, self._child)
 
-    def _child(self, child: Any) -> Any:
+    def _child(self, child: ir.Node) -> ir.Node:
         return self._root(child) if isinstance(child, ir.PrimExpr) else self.visit(child)
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         value = self._root(node.value)
         indices = ir.map_tuple(node.indices, self._index)
         mask = None if node.predicate is None else self._root(node.predicate)
         return ir.BufferStore(node.buffer, value, indices, mask)
 
-    def visit_range(self, node: ir.Range) -> Any:
+    def visit_range(self, node: ir.Range) -> ir.Range:
         begin, extent = self._index(node.min), self._index(node.extent)
         return node if begin is node.min and extent is node.extent else ir.Range(begin, extent)
 

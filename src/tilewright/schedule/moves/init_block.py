@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright import arith, ir
 from tilewright.ir.access import block_access_regions
@@ -32,7 +31,7 @@ def initialization(
     *,
     rename_loop: Rename,
     rename_iterator: Rename,
-    annotations: Mapping[str, Any],
+    annotations: Mapping[str, object],
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that runs the init statement, and the nest of those of `loops` that it needs."""
     block = realize.block

@@ -46,12 +46,12 @@ class Unannotate(Primitive[None]):
         _set_annotations(state, place, {k: v for k, v in stmt.annotations.items() if k != key})
 
 
-def _set_annotations(state: ScheduleState, place: StmtSRef, annotations: dict[str, Any]) -> None:
+def _set_annotations(state: ScheduleState, place: StmtSRef, annotations: dict[str, object]) -> None:
     assert place.stmt is not None
     state.replace(place, replace(place.stmt, annotations=annotations))
 
 
-def _plain(sch: ScheduleCore, key: str, value: Any) -> Any:
+def _plain(sch: ScheduleCore, key: str, value: object) -> object:
     """An annotation value with sampled integers replaced by what they stand for."""
     if isinstance(value, (bool, int, float, str)):
         return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.schedule.caches.copy_block import iterators_over, realize_over
@@ -178,13 +177,14 @@ class _UseTable(ir.Rewriter):
         self._lookup = lookup
         self.count = 0
 
-    def visit_prim_expr(self, node: ir.PrimExpr) -> Any:
+    def visit_prim_expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
         if type(node) is type(self._expr) and ir.expr_deep_equal(node, self._expr):
             self.count += 1
             return self._lookup
-        return self.generic_visit(node)
+        same: ir.PrimExpr = self.generic_visit(node)
+        return same
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         value = self.visit(node.value)
         return node if value is node.value else ir.replace(node, value=value)
 

@@ -94,7 +94,7 @@ class AnnotateBufferAccess(Primitive[None]):
         fields = {"annotations": annotations, _FIELDS[side]: changed}
         _declare(sch.state, block, ir.replace(stmt, **fields))
 
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+    def spelled(self, names: Mapping[object, str]) -> list[str]:
         return [
             f"block={python_value(self.block, names)}",
             f"buffer_index={self.buffer_index}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.clone import Cloner
@@ -58,7 +57,7 @@ class PartitionLoop(Primitive[list[LoopRV]]):
 
     kind = "LoopPartition"
     loop: LoopRV = given()
-    factors: tuple[Any, ...] = given(rest=True)
+    factors: tuple[int | ir.PrimExpr | None, ...] = given(rest=True)
     preserve_unit_iters: bool = flag()
 
     def run(self, sch: ScheduleCore) -> list[LoopRV]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.intrinsics import if_then_else
@@ -66,7 +65,7 @@ class PadEinsum(Primitive[None]):
     """Grow the iterators of a contraction by `padding`, and its inputs and output with them."""
 
     block: BlockRV = given()
-    padding: list[Any]
+    padding: list[int | ir.PrimExpr]
 
     def run(self, sch: ScheduleCore) -> None:
         padding = [sch.int_of(amount) for amount in self.padding]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from tilewright import arith, ir
 from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_over
@@ -33,8 +32,7 @@ from tilewright.schedule.state.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-from tilewright.schedule.trace.text import buffer_text
+from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
 
 
 class NotALeafBlock(PrimitiveError):
@@ -66,13 +64,10 @@ class ReadsMoreThanItsPart(PrimitiveError):
 
 
 @register_primitive
-class ReIndex(Primitive[BlockRV]):
+class ReIndex(BufferPrimitive[BlockRV]):
     """Copy what the block reads (side 0), or writes (side 1), in the order of its iterators."""
 
     method = "reindex"
-    block: BlockRV = given()
-    buffer_index: int
-    side: int  # 0 for reads, 1 for writes
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         side = 1 if self.side else 0
@@ -103,10 +98,6 @@ class ReIndex(Primitive[BlockRV]):
         edit.apply(state)
         forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
         return sch.block_rv(mark_copy_block(state, copy, complete=side == 1))
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        block, _, _, *others = super().spelled(names)
-        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]
 
 
 def _top_of_chain(block: StmtSRef) -> ir.Stmt:

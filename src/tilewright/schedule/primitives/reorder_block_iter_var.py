@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.ir import BlockRealize, replace
+from tilewright.ir import BlockRealize, PrimExpr, replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
@@ -27,7 +25,7 @@ class ReorderBlockIterVar(Primitive[None]):
     """Put the iterators, with their bindings, into the given order."""
 
     block: BlockRV = given()
-    new_order: list[Any] = given()
+    new_order: list[int | PrimExpr] = given()
 
     def run(self, sch: ScheduleCore) -> None:
         order = [sch.int_of(index) for index in self.new_order]

@@ -307,7 +307,7 @@ class _Roller(AllocationChanger):
             rolled = ir.Range(ir.const(0, self._size.dtype), self._size)
         return (*region[:axis], rolled, *region[axis + 1 :])
 
-    def visit_block_realize(self, node: ir.BlockRealize) -> Any:
+    def visit_block_realize(self, node: ir.BlockRealize) -> ir.BlockRealize:
         block: ir.Block = self.visit(node.block)
         predicate = node.predicate
         if node.block is self._producer:

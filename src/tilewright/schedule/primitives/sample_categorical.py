@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -30,7 +29,7 @@ class SampleCategorical(Primitive[ExprRV]):
     candidates: list[int]
     probs: list[float]
 
-    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[ExprRV, int]:
+    def decide(self, sch: ScheduleCore, decision: object) -> tuple[ExprRV, int]:
         candidates, probs = self.candidates, self.probs
         if len(candidates) != len(probs) or not candidates:
             raise LengthsDiffer(candidates=len(candidates), probs=len(probs))

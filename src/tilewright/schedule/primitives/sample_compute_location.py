@@ -7,7 +7,6 @@ among the loops around the first consumer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tilewright.ir import For, IterType, is_one
 from tilewright.schedule.conditions.checks import loop_iter_types
@@ -91,7 +90,7 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     return iter(chosen[:count])
 
 
-def _decided(sch: ScheduleCore, block: StmtSRef, decision: Any) -> tuple[int, StmtSRef]:
+def _decided(sch: ScheduleCore, block: StmtSRef, decision: object) -> tuple[int, StmtSRef]:
     """The place that was decided on, or the nearest one outside of it.
 
     Places are tried one by one: replays come here all the time, and mostly the first one fits.
@@ -109,7 +108,7 @@ class SampleComputeLocation(Primitive[LoopRV]):
     is_pure = True
     block: BlockRV = given()
 
-    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[LoopRV, int]:
+    def decide(self, sch: ScheduleCore, decision: object) -> tuple[LoopRV, int]:
         block = sch.get_sref(self.block)
         if decision is None:
             locations = list(compute_locations(sch.state, block).items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import IntImm
 from tilewright.schedule.core import ScheduleCore
@@ -102,7 +101,7 @@ def repair_tile(decision: Sequence[int], extent: int) -> list[int]:
     return tile
 
 
-def _checked_decision(decision: Any, n: int) -> list[int]:
+def _checked_decision(decision: object, n: int) -> list[int]:
     if (
         not isinstance(decision, (list, tuple))
         or len(decision) != n
@@ -112,7 +111,7 @@ def _checked_decision(decision: Any, n: int) -> list[int]:
     return list(decision)
 
 
-def _extent_of(sch: ScheduleCore, loop: Any) -> int | None:
+def _extent_of(sch: ScheduleCore, loop: LoopRV) -> int | None:
     extent = sch.get_sref(loop).loop.extent
     return extent.value if isinstance(extent, IntImm) else None
 
@@ -125,7 +124,7 @@ class SamplePerfectTile(Primitive[list[ExprRV]]):
     n: int
     max_innermost_factor: int
 
-    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[list[ExprRV], list[int]]:
+    def decide(self, sch: ScheduleCore, decision: object) -> tuple[list[ExprRV], list[int]]:
         n, extent = self.n, _extent_of(sch, self.loop)
         if n < 1 or (extent is not None and extent < 1):
             raise BadTileRequest(sch.get_sref(self.loop), extent=extent, n=n)
@@ -157,7 +156,7 @@ class SamplePartitionedTile(Primitive[list[ExprRV]]):
     partition_pos: int
     innerpart_factor: int
 
-    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[list[ExprRV], list[int]]:
+    def decide(self, sch: ScheduleCore, decision: object) -> tuple[list[ExprRV], list[int]]:
         n, position, factor = self.n, self.partition_pos, self.innerpart_factor
         extent = _extent_of(sch, self.loop)
         if n < 1 or not 0 < position < n or factor <= 0:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tilewright.ir import Buffer, replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.layouts.layout import buffer_site, change_buffer
-from tilewright.schedule.state import BlockRV
-from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-from tilewright.schedule.trace.text import buffer_text
+from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
 
 
 class BadSeparators(PrimitiveError):
@@ -21,12 +16,9 @@ class BadSeparators(PrimitiveError):
 
 
 @register_primitive
-class SetAxisSeparator(Primitive[None]):
+class SetAxisSeparator(BufferPrimitive[None]):
     """Let `buffer` have these axis separators wherever it is used."""
 
-    block: BlockRV = given()
-    buffer_index: int
-    side: int  # 0 for reads, 1 for writes
     axis_separators: list[int]
 
     def run(self, sch: ScheduleCore) -> None:
@@ -40,10 +32,6 @@ class SetAxisSeparator(Primitive[None]):
         changer = _SeparatorChanger(buffer, tuple(separators))
         changed = changer.visit(site.owner.block)
         change_buffer(state, site, changer.buffers[buffer], changed, changer.reuse)
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        block, _, _, *others = super().spelled(names)
-        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]
 
 
 class _SeparatorChanger(AllocationChanger):

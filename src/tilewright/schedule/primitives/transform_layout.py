@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tilewright import arith, ir
 from tilewright.errors import ArithError
 from tilewright.schedule.conditions.races import check_no_race
@@ -19,11 +16,16 @@ from tilewright.schedule.layouts.layout import (
 )
 from tilewright.schedule.layouts.opaque import padded_loops
 from tilewright.schedule.layouts.padding import LayoutPadding, assumption, padded_writer, with_fill
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
-from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
-from tilewright.schedule.trace.text import buffer_text, index_map_from_json, index_map_to_json
+from tilewright.schedule.trace.instruction import (
+    BufferPrimitive,
+    constant,
+    given,
+    register_primitive,
+)
+from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
 _UNDEF = ir.Op.get("tir.undef")
 
@@ -193,12 +195,9 @@ def _is_written(owner: ir.Block, buffer: ir.Buffer) -> bool:
 
 
 @register_primitive
-class TransformLayout(Primitive[None]):
+class TransformLayout(BufferPrimitive[None]):
     """Store `buffer` in the layout that `index_map` describes, wherever it is used."""
 
-    block: BlockRV = given()
-    buffer_index: int
-    side: int  # 0 for reads, 1 for writes
     index_map: arith.IndexMap = given()
     pad_value: arith.IndexMap | None = constant(
         to_json=lambda value: None if value is None else index_map_to_json(value),
@@ -231,7 +230,3 @@ class TransformLayout(Primitive[None]):
             info = state.info(state.srefs[made])
             info.affine_binding = None
             info.region_cover = True if info.region_cover is None else info.region_cover
-
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
-        block, _, _, *others = super().spelled(names)
-        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.errors import TilewrightError
 from tilewright.schedule.caches.stage import accessed_region
@@ -33,11 +31,11 @@ class DtypeChanger(AllocationChanger):
     def change_match(self, buffer: ir.Buffer) -> ir.Buffer:
         return with_dtype(buffer, self._dtype)
 
-    def visit_buffer_load(self, node: ir.BufferLoad) -> Any:
-        changed = super().visit_buffer_load(node)
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        changed: ir.BufferLoad = super().visit_buffer_load(node)
         return ir.Cast(node.dtype, changed) if node.buffer in self.buffers else changed
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         changed: ir.BufferStore = super().visit_buffer_store(node)
         if node.buffer not in self.buffers:
             return changed

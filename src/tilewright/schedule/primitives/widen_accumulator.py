@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.conditions.checks import is_reduction_block
@@ -36,14 +34,14 @@ class _Widener(AllocationChanger):
         super().__init__(buffer, with_dtype(buffer, dtype))
         self._buffer, self._dtype = buffer, dtype
 
-    def visit_buffer_load(self, node: ir.BufferLoad) -> Any:
-        changed = super().visit_buffer_load(node)
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        changed: ir.BufferLoad = super().visit_buffer_load(node)
         return ir.Cast(node.dtype, changed) if node.buffer is self._buffer else changed
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
-        if node.buffer is not self._buffer:
-            return super().visit_buffer_store(node)
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         changed: ir.BufferStore = super().visit_buffer_store(node)
+        if node.buffer is not self._buffer:
+            return changed
         return ir.replace(changed, value=self._widened(changed.value))
 
     def _widened(self, value: ir.PrimExpr) -> ir.PrimExpr:

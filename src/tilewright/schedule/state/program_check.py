@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tilewright import ir
 from tilewright.errors import WellFormedError
@@ -41,5 +40,5 @@ def _used(module: ir.IRModule) -> Iterator[ir.Buffer]:
     return (node.buffer for node in _nodes(module) if hasattr(node, "buffer"))
 
 
-def _nodes(module: ir.IRModule) -> list[Any]:
+def _nodes(module: ir.IRModule) -> list[ir.Node]:
     return [node for func in module.functions.values() for node in ir.walk(func.body)]

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, upwards
 
+if TYPE_CHECKING:
+    from tilewright.schedule.moves.compute_at import MovePlan
+    from tilewright.schedule.state.scope import BlockScope
+
+_Move: TypeAlias = tuple[StmtSRef, StmtSRef, bool, int]  # see primitives/compute_at.py
 VERIFY_SREF_TREE = 1
 VERIFY_CACHED_FLAGS = 2
 VERIFY_PROGRAM = 4
@@ -41,10 +46,9 @@ class ScheduleState:
         self.enable_check = enable_check
         self.srefs: dict[SchedulableStmt, StmtSRef] = {}
         self.infos: dict[StmtSRef, BlockInfo] = {}
-        self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
+        self.scopes: dict[StmtSRef, BlockScope] = {}  # see scope.py
         self.normal_bindings: set[ir.PrimExpr] = set()  # values of iterators, see bindings.py
-        # Of moves, see compute_at.py.
-        self.plans: tuple[ir.IRModule, dict[Any, Any]] = (self.mod, {})
+        self.plans: tuple[ir.IRModule, dict[_Move, MovePlan]] = (self.mod, {})
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
         self.settles_flow = True  # see flags.settle_flags
         for name, func in mod.functions.items():
@@ -198,7 +202,9 @@ class ScheduleState:
             self._adopt(child, sref, position, loops, blocks)
         return sref
 
-    def _copy_path(self, parent: StmtSRef | None, old: Any, new: Any, seq_index: int) -> None:
+    def _copy_path(
+        self, parent: StmtSRef | None, old: ir.Stmt, new: ir.Stmt, seq_index: int
+    ) -> None:
         while parent is not None:
             before = parent.stmt
             assert before is not None
@@ -284,10 +290,10 @@ def _positions_below(stmt: ir.Stmt, position: int = -1) -> list[tuple[Schedulabl
     return found
 
 
-def _swap(body: ir.Stmt, old: Any, new: Any, seq_index: int) -> ir.Stmt:
+def _swap(body: ir.Stmt, old: ir.Stmt, new: ir.Stmt, seq_index: int) -> ir.Stmt:
     """`body` with the statement `old` exchanged for `new`."""
     if body is old:
-        return new  # type: ignore[no-any-return]
+        return new
     kind = type(body)
     if kind is ir.BlockRealize:
         if body.block is old:  # type: ignore[attr-defined]

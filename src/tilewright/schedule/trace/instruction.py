@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeGuard, get_origin
 from typing_extensions import Self, TypeVar, dataclass_transform
 
 from tilewright.errors import RegistryError
-from tilewright.schedule.state import AnyRV
+from tilewright.schedule.state import AnyRV, BlockRV
 from tilewright.schedule.trace.text import name_rv, python_value, translated
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
-Made = TypeVar("Made")
-_AnyPrimitive = TypeVar("_AnyPrimitive", bound="type[Primitive[Any]]")
+Made = TypeVar("Made", covariant=True)
+_AnyPrimitive = TypeVar("_AnyPrimitive", bound="type[Primitive[object]]")
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value
 
 
@@ -38,17 +38,17 @@ class _Role:
     takes_rest: bool = False  # a tuple of all further inputs
     is_positional: bool = False  # spelled without its name
     is_optional: bool = False  # left out of texts while it is empty or false
-    to_json: Callable[[Any], Any] = _same
-    from_json: Callable[[Any], Any] = _same
+    to_json: Callable[[Any], object] = _same
+    from_json: Callable[[Any], object] = _same
 
 
 @dataclasses.dataclass(frozen=True)
 class _Argument:
     name: str
     role: _Role
-    default: Any
+    default: object
 
-    def is_left_out(self, step: Any) -> bool:
+    def is_left_out(self, step: object) -> bool:
         return self.role.is_optional and not getattr(step, self.name)
 
 
@@ -60,10 +60,10 @@ def given(*, rest: bool = False, positional: bool = False, optional: bool = Fals
 
 def constant(
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     optional: bool = False,
-    to_json: Callable[[Any], Any] = _same,
-    from_json: Callable[[Any], Any] = _same,
+    to_json: Callable[[Any], object] = _same,
+    from_json: Callable[[Any], object] = _same,
 ) -> Any:
     """An argument without handles; a field that says nothing is one, too.
 
@@ -73,7 +73,7 @@ def constant(
     return dataclasses.field(default=default, metadata={"role": role})
 
 
-def flag(*, default: Any = dataclasses.MISSING, optional: bool = False) -> Any:
+def flag(*, default: object = dataclasses.MISSING, optional: bool = False) -> Any:
     """A constant that is 0 or 1 in JSON."""
     return constant(default=default, optional=optional, to_json=int, from_json=bool)
 
@@ -115,12 +115,12 @@ class Primitive(Generic[Made]):
         cls._constants = tuple(a for a in cls._arguments if not a.role.is_input)
 
     @staticmethod
-    def get(name: str) -> type[Primitive[Any]]:
+    def get(name: str) -> type[Primitive[object]]:
         """The primitive with that name in JSON."""
         return get_primitive(name)
 
     @classmethod
-    def call(cls, sch: Schedule, *args: Any, decision: Any = None, **kwargs: Any) -> Any:
+    def call(cls, sch: Schedule, *args: Any, decision: object = None, **kwargs: Any) -> object:
         """The method of schedules, where `Schedule` defines none."""
         return sch.run(cls(*args, **kwargs), decision)
 
@@ -128,7 +128,7 @@ class Primitive(Generic[Made]):
         """Change the program, or raise a `PrimitiveError` and change nothing."""
         raise NotImplementedError(f"{self.kind} defines neither `run` nor `decide`")
 
-    def decide(self, sch: Schedule, decision: Any) -> tuple[Made, Any]:
+    def decide(self, sch: Schedule, decision: object) -> tuple[Made, object]:
         """Run with a decision or take one; the results and the decision to record."""
         return self.run(sch), None
 
@@ -137,7 +137,7 @@ class Primitive(Generic[Made]):
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The arguments that may hold handles, in a row."""
-        row: list[Any] = []
+        row: list[object] = []
         for argument in self._inputs:
             value = getattr(self, argument.name)
             if argument.role.takes_rest:
@@ -152,7 +152,7 @@ class Primitive(Generic[Made]):
         return tuple(getattr(self, argument.name) for argument in self._constants)
 
     @classmethod
-    def from_row(cls, inputs: Sequence[Any], attrs: Sequence[Any]) -> Self:
+    def from_row(cls, inputs: Sequence[object], attrs: Sequence[object]) -> Self:
         """The step with these inputs and constants."""
         named = {a.name: value for a, value in zip(cls._constants, attrs, strict=False)}
         for position, argument in enumerate(cls._inputs):
@@ -168,7 +168,7 @@ class Primitive(Generic[Made]):
         enough = inputs == fixed or (inputs > fixed and fixed < len(cls._inputs))
         return enough and needed <= attrs <= len(cls._constants)
 
-    def with_handles(self, known: Mapping[Any, Any]) -> Self:
+    def with_handles(self, known: Mapping[object, Any]) -> Self:
         """The step with the handles of another schedule."""
         if not self._input_names:
             return self
@@ -181,7 +181,7 @@ class Primitive(Generic[Made]):
 
     # --- texts ----------------------------------------------------------------------------------
 
-    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+    def spelled(self, names: Mapping[object, str]) -> list[str]:
         """The arguments of the call in Python; handles have these names."""
         texts: list[str] = []
         for argument in self._arguments:
@@ -195,7 +195,7 @@ class Primitive(Generic[Made]):
                 texts += [python_value(item, names) for item in values]
         return texts
 
-    def attrs_to_json(self) -> list[Any]:
+    def attrs_to_json(self) -> list[object]:
         """The constants in JSON."""
         return [
             argument.role.to_json(getattr(self, argument.name))
@@ -204,13 +204,26 @@ class Primitive(Generic[Made]):
         ]
 
     @classmethod
-    def attrs_from_json(cls, attrs: Sequence[Any]) -> list[Any]:
+    def attrs_from_json(cls, attrs: Sequence[object]) -> list[object]:
         """The constants that `attrs_to_json` wrote."""
         return [a.role.from_json(value) for a, value in zip(cls._constants, attrs, strict=False)]
 
 
-_by_kind: dict[str, type[Primitive[Any]]] = {}
-_by_method: dict[str, type[Primitive[Any]]] = {}
+class BufferPrimitive(Primitive[Made]):
+    """A step on one of the buffers of a block, which Python calls by its side and position."""
+
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
+
+    def spelled(self, names: Mapping[object, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        side = "write" if self.side else "read"
+        return [block, f'buffer=("{side}", {self.buffer_index})', *others]
+
+
+_by_kind: dict[str, type[Primitive[object]]] = {}
+_by_method: dict[str, type[Primitive[object]]] = {}
 
 
 def register_primitive(primitive: _AnyPrimitive) -> _AnyPrimitive:
@@ -229,7 +242,7 @@ def register_primitive(primitive: _AnyPrimitive) -> _AnyPrimitive:
     return primitive
 
 
-def get_primitive(kind: str) -> type[Primitive[Any]]:
+def get_primitive(kind: str) -> type[Primitive[object]]:
     """The primitive with that JSON name."""
     found = _by_kind.get(kind)
     if found is None:
@@ -238,18 +251,18 @@ def get_primitive(kind: str) -> type[Primitive[Any]]:
     return found
 
 
-def find_method(method: str) -> type[Primitive[Any]] | None:
+def find_method(method: str) -> type[Primitive[object]] | None:
     """The primitive with that Python name."""
     return _by_method.get(method)
 
 
-def all_primitives() -> list[type[Primitive[Any]]]:
+def all_primitives() -> list[type[Primitive[object]]]:
     """Every registered primitive."""
     return list(dict.fromkeys(_by_kind.values()))
 
 
-Step = TypeVar("Step", bound=Primitive[Any], default=Primitive[Any], covariant=True)
-OtherStep = TypeVar("OtherStep", bound=Primitive[Any])
+Step = TypeVar("Step", bound=Primitive[object], default=Primitive[object], covariant=True)
+OtherStep = TypeVar("OtherStep", bound=Primitive[object])
 
 
 class Instruction(Generic[Step]):
@@ -262,8 +275,8 @@ class Instruction(Generic[Step]):
     def __init__(
         self,
         kind: type[Step],
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
+        inputs: Sequence[object],
+        attrs: Sequence[object],
         outputs: Sequence[AnyRV],
     ) -> None:
         self.step, self.outputs = kind.from_row(inputs, attrs), tuple(outputs)
@@ -292,7 +305,7 @@ class Instruction(Generic[Step]):
         """The constant arguments."""
         return self.step.attrs
 
-    def as_python(self, names: dict[Any, str] | None, decision: Any = None) -> str:
+    def as_python(self, names: dict[object, str] | None, decision: object = None) -> str:
         """The step as a call; results are named here, or are all `_` without names."""
         known = {} if names is None else names
         arguments = self.step.spelled(known)
@@ -309,6 +322,6 @@ class Instruction(Generic[Step]):
         return self.as_python(None)
 
 
-def is_step(inst: Instruction[Any], kind: type[OtherStep]) -> TypeGuard[Instruction[OtherStep]]:
+def is_step(inst: Instruction, kind: type[OtherStep]) -> TypeGuard[Instruction[OtherStep]]:
     """True when an instruction records a step of that primitive."""
     return isinstance(inst.step, kind)

@@ -18,7 +18,7 @@ from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_ma
 from tilewright.support.decoding import decoding
 
 
-def name_rv(rv: Any, names: dict[Any, str]) -> str:
+def name_rv(rv: object, names: dict[object, str]) -> str:
     """The name of a random variable, a new one unless it has one already."""
     if rv not in names:
         prefix = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
@@ -26,7 +26,7 @@ def name_rv(rv: Any, names: dict[Any, str]) -> str:
     return names[rv]
 
 
-def python_value(value: Any, names: Mapping[Any, str]) -> str:
+def python_value(value: object, names: Mapping[object, str]) -> str:
     """An argument as Python text."""
     match value:
         case BlockRV() | LoopRV() | ExprRV():
@@ -55,11 +55,6 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
     return str(value)
 
 
-def buffer_text(side: int, index: int) -> str:
-    """A buffer of a block in Python: `("read", 0)`."""
-    return f'("{"write" if side else "read"}", {index})'
-
-
 def _index_map_text(value: IndexMap) -> str:
     inverse = value.inverse_index_map
     if inverse is None:
@@ -72,7 +67,7 @@ def _quoted(text: str) -> str:
     return msgspec.json.encode(str(text)).decode()  # a plain one: scopes are a kind of string
 
 
-def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
+def input_to_json(value: object, names: Mapping[object, str]) -> object:
     """An input as JSON: strings gain quotes so that they cannot be taken for names."""
     match value:
         case BlockRV() | LoopRV() | ExprRV():
@@ -101,7 +96,7 @@ def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
     raise ScheduleError(f"{value!r} has no JSON form in a trace")
 
 
-def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
+def input_from_json(value: object, known: Mapping[str, object]) -> object:
     """An input read back."""
     if isinstance(value, list):
         return [input_from_json(item, known) for item in value]
@@ -118,7 +113,7 @@ def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
     return known[value]
 
 
-def translated(value: Any, known: Mapping[Any, Any]) -> Any:
+def translated(value: object, known: Mapping[object, Any]) -> object:
     """An input of a step with the handles of another schedule."""
     if isinstance(value, (BlockRV, LoopRV, ExprRV)):
         if value not in known:
@@ -135,7 +130,7 @@ def translated(value: Any, known: Mapping[Any, Any]) -> Any:
     return value
 
 
-def rvs_in(value: Any) -> Iterator[Any]:
+def rvs_in(value: object) -> Iterator[object]:
     """The handles in an input of a step."""
     if isinstance(value, (BlockRV, LoopRV, Var)):
         yield value
@@ -165,12 +160,12 @@ def with_rvs(index_map: IndexMap, value_of: Callable[[Var], PrimExpr | None]) ->
     return IndexMap(index_map.initial_indices, final, other)
 
 
-def named_rv(var: Var, names: Mapping[Any, str]) -> Var | None:
+def named_rv(var: Var, names: Mapping[object, str]) -> Var | None:
     """The variable that stands for a random one in texts."""
     return Var(names.get(var, "_"), var.dtype) if isinstance(var, ExprRV) else None
 
 
-def _with_known_rvs(index_map: IndexMap, known: Mapping[str, Any]) -> IndexMap:
+def _with_known_rvs(index_map: IndexMap, known: Mapping[str, object]) -> IndexMap:
     def rv_called(var: Var) -> PrimExpr | None:
         found = known.get(var.name)
         return found if isinstance(found, ExprRV) else None

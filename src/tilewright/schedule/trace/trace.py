@@ -85,7 +85,7 @@ class Trace:
         `is_final`: no block will be moved afterwards, so that the questions which only moves ask
         need no answer after the last one. Searches replay often and save half of their time.
         """
-        known: dict[Any, Any] = {}
+        known: dict[object, object] = {}
         steps = list(self._main_part(remove_postproc))
         moves = [number for number, inst in enumerate(steps) if inst.step.moves_blocks]
         last_move = moves[-1] if is_final and moves else len(steps)
@@ -101,7 +101,7 @@ class Trace:
 
     def simplified(self, remove_postproc: bool) -> Trace:
         """Without steps that have no effect and whose results nobody uses."""
-        used: set[Any] = set()
+        used: set[object] = set()
         kept: list[Instruction] = []
         for inst in reversed(list(self._main_part(remove_postproc))):
             if inst.step.is_pure and not any(output in used for output in inst.outputs):
@@ -116,7 +116,7 @@ class Trace:
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
         """One line of Python a step."""
-        names: dict[Any, str] = {}
+        names: dict[object, str] = {}
         lines = []
         for inst in self._main_part(remove_postproc):
             lines.append(inst.as_python(names, self.decisions.get(inst)))
@@ -124,7 +124,7 @@ class Trace:
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """`[[instruction, ...], [[position, decision], ...]]`, as TVM writes it."""
-        names: dict[Any, str] = {}
+        names: dict[object, str] = {}
         insts: list[Any] = []
         decisions: list[Any] = []
         for position, inst in enumerate(self._main_part(remove_postproc)):
@@ -137,21 +137,21 @@ class Trace:
         return [insts, decisions]
 
     @staticmethod
-    def from_json(json_obj: Any) -> Trace:
+    def from_json(json_obj: object) -> Trace:
         """The trace that `as_json` wrote, without a program: nothing is carried out."""
         with decoding("the trace cannot be read", ScheduleError):
             insts, decisions = _checked_json(json_obj)
-            known: dict[str, Any] = {"None": None}
+            known: dict[str, object] = {"None": None}
             trace = Trace()
             for position, inst in enumerate(insts):
                 trace.append(_read_instruction(position, inst, known), decisions.get(position))
             return trace
 
     @staticmethod
-    def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
+    def apply_json_to_schedule(json_obj: object, sch: Schedule) -> None:
         """Run a trace in JSON form on a schedule."""
         insts, decisions = _checked_json(json_obj)
-        known: dict[str, Any] = {"None": None}
+        known: dict[str, object] = {"None": None}
         with sch.all_or_nothing():
             for position, inst in enumerate(insts):
                 _apply_json_instruction(sch, position, inst, decisions.get(position), known)
@@ -169,7 +169,7 @@ class Trace:
 
 
 def _apply_json_instruction(
-    sch: Schedule, position: int, inst: Sequence[Any], decision: Any, known: dict[str, Any]
+    sch: Schedule, position: int, inst: Sequence[Any], decision: object, known: dict[str, object]
 ) -> None:
     kind, inputs, attrs, outputs = inst
     try:
@@ -191,24 +191,24 @@ def _apply_json_instruction(
     known.update(zip(outputs, results, strict=True))
 
 
-def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, Any]) -> Instruction:
+def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, object]) -> Instruction:
     kind, inputs, attrs, names = inst
     step = _read_step(kind, inputs, attrs, known)
-    outputs = []
+    outputs: list[AnyRV] = []
     for name in names:
         if not isinstance(name, str) or name[:1] not in _RV_OF_PREFIX:
             raise ScheduleError(
                 f"instruction {position} of the trace ({kind}) has a result called {name!r}; "
                 "names start with b (block), l (loop) or v (number)"
             )
-        known[name] = _RV_OF_PREFIX[name[0]]()
-        outputs.append(known[name])
+        outputs.append(_RV_OF_PREFIX[name[0]]())
+        known[name] = outputs[-1]
     return Instruction.of(step, outputs)
 
 
 def _read_step(
-    kind: str, inputs: Sequence[Any], attrs: Sequence[Any], known: Mapping[str, Any]
-) -> Primitive[Any]:
+    kind: str, inputs: Sequence[object], attrs: Sequence[object], known: Mapping[str, object]
+) -> Primitive[object]:
     primitive = get_primitive(kind)
     values = [input_from_json(value, known) for value in inputs]
     return primitive.from_row(values, primitive.attrs_from_json(attrs))
@@ -217,14 +217,14 @@ def _read_step(
 _RV_OF_PREFIX: dict[str, Callable[[], AnyRV]] = {"b": BlockRV, "l": LoopRV, "v": new_expr_rv}
 
 
-def results_of(made: Any) -> list[Any]:
+def results_of(made: object) -> list[Any]:
     """The results of a step as a list."""
     if made is None:
         return []
     return list(made) if isinstance(made, list) else [made]
 
 
-def learned(inst: Instruction, made: Any) -> dict[Any, Any]:
+def learned(inst: Instruction, made: object) -> dict[object, object]:
     """What the results of a step in a trace are in another schedule."""
     results = results_of(made)
     if len(results) != len(inst.outputs):
@@ -235,7 +235,7 @@ def learned(inst: Instruction, made: Any) -> dict[Any, Any]:
     return dict(zip(inst.outputs, results, strict=True))
 
 
-def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
+def _checked_json(json_obj: object) -> tuple[list[Any], dict[int, Any]]:
     if not isinstance(json_obj, (list, tuple)) or len(json_obj) != 2:
         raise ScheduleError("a trace in JSON is a pair [instructions, decisions]")
     insts, decisions = json_obj

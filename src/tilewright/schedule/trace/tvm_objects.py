@@ -21,7 +21,7 @@ from tilewright.support.decoding import decoding
 Maker: TypeAlias = "Callable[[ObjectGraph, Any], Any]"
 
 
-def is_object_graph(document: Any) -> bool:
+def is_object_graph(document: object) -> bool:
     """True for what TVM writes."""
     return isinstance(document, dict) and isinstance(document.get("nodes"), list)
 
@@ -41,7 +41,7 @@ class ObjectGraph:
 
     def __init__(
         self,
-        records: list[Any],
+        records: list[Mapping[str, Any]],
         makers: Mapping[str, Maker] | None = None,
         what: str = "an index map",
     ) -> None:
@@ -50,7 +50,7 @@ class ObjectGraph:
         self._what = what
         self._made: dict[int, Any] = {}
 
-    def object_at(self, position: Any) -> Any:
+    def object_at(self, position: int | str) -> Any:
         where = int(position)
         if where not in self._made:
             if not 0 <= where < len(self._records):
@@ -58,7 +58,7 @@ class ObjectGraph:
             self._made[where] = self._make(self._records[where])
         return self._made[where]
 
-    def expr_at(self, position: Any) -> ir.PrimExpr:
+    def expr_at(self, position: int | str) -> ir.PrimExpr:
         found = self.object_at(position)
         if not isinstance(found, ir.PrimExpr):
             raise TypeError(f"object {position} is no expression")
@@ -132,7 +132,7 @@ def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> arith.IndexMap:
     return arith.IndexMap(variables, _exprs(graph, final), inverse)
 
 
-def _exprs(graph: ObjectGraph, position: Any) -> tuple[ir.PrimExpr, ...]:
+def _exprs(graph: ObjectGraph, position: int | str) -> tuple[ir.PrimExpr, ...]:
     found: tuple[Any, ...] = graph.object_at(position)
     if not all(isinstance(item, ir.PrimExpr) for item in found):
         raise TypeError(f"object {position} does not hold expressions only")
