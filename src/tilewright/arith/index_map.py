@@ -142,7 +142,11 @@ class IndexMap(ir.Node, frozen=True):
     def map_ndarray(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array in the new layout; elements that the map does not reach are zero."""
         self._check_rank("dimensions", array.ndim)
-        shape = [_constant(extent) for extent in self.map_shape(list(array.shape))]
+        shape = []
+        for extent in self.map_shape(list(array.shape)):
+            if not isinstance(extent, ir.IntImm):
+                raise ArithError(f"the shape of the new layout is not constant: {extent}")
+            shape.append(extent.value)
         result = np.zeros(shape, array.dtype)
         grid: list[npt.NDArray[Any]] = list(np.indices(array.shape))
         values = dict(zip(self.initial_indices, grid, strict=True))
@@ -359,9 +363,3 @@ def _is_padding(padded: PaddedMark, value: ir.PrimExpr) -> ir.PrimExpr:
     has_rest = ir.not_equal(rest_of(used, divisor), 0)
     in_last = ir.logical_and(has_rest, ir.equal(block, last))
     return ir.logical_or(condition, ir.logical_and(in_last, ir.less_equal(rest, within)))
-
-
-def _constant(extent: ir.PrimExpr) -> int:
-    if not isinstance(extent, ir.IntImm):
-        raise ArithError(f"the shape of the new layout is not constant: {extent}")
-    return extent.value

@@ -67,14 +67,8 @@ def estimate_region_strict_bound(
     return bounds
 
 
-def estimate_region_lower_bound(
-    region: Region,
-    var_dom: Mapping[ir.Var, ir.Range],
-    predicate: ir.ExprLike = ir.TRUE,
-    analyzer: Analyzer | None = None,
-) -> Bounds | None:
-    """A part of what `region` touches for sure; None if no part is known."""
-    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+# A part of what a region touches for sure: all of it, where that is known.
+estimate_region_lower_bound = estimate_region_strict_bound
 
 
 def estimate_region_upper_bound(

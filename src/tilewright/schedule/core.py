@@ -17,10 +17,9 @@ from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state import AnyRV, BlockRV, ExprRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.flag_check import verify_cached_flags
+from tilewright.schedule.state.flag_check import verify_cached_flags, verify_program
 from tilewright.schedule.state.flags import adopt_initial_flags, settle_flags
 from tilewright.schedule.state.handles import new_expr_rv
-from tilewright.schedule.state.program_check import verify_program
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK
 from tilewright.schedule.state.state import VERIFY_CACHED_FLAGS, VERIFY_PROGRAM
 from tilewright.schedule.trace.instruction import Instruction, Made, Primitive, find_method

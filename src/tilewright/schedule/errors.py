@@ -73,12 +73,8 @@ class PrimitiveError(ScheduleError):
         return f"{text}\n{shown}" if shown else text
 
 
-def _plain_excerpt(mod: IRModule, nodes: Sequence[Node]) -> str:
-    return str(mod)
-
-
 # The renderer of program excerpts; `render` replaces it when it is imported.
-_excerpt: list[Excerpt] = [_plain_excerpt]
+_excerpt: list[Excerpt] = [lambda mod, nodes: str(mod)]
 
 
 def register_excerpt(render: Excerpt) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import lower_limit, upper_limit
+from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.te.reduce import Combine, Compare, Values, keep_better
 
 Identity = Callable[[ir.DType], ir.PrimExpr]
@@ -113,7 +114,8 @@ def recognize_reduction(block: ir.Block) -> Reduction | None:
     by_buffer = {store.buffer: store for store in starts}
     if len(by_buffer) != len(starts) or any(s.buffer not in by_buffer for s in updates):
         return None
-    if not all(_same_indices(updates[0], s) for s in (*updates, *starts)):
+    rows = [store.indices for store in (*updates, *starts)]
+    if len({*map(len, rows)}) > 1 or not all(written_alike(rows[0], row) for row in rows):
         return None
     orders = itertools.permutations(updates) if len(updates) == 2 else (updates,)
     found = (_recognized(order, by_buffer) for order in orders)
@@ -128,7 +130,10 @@ def _recognized(
     identity = [starts[store.buffer].value for store in updates]
     accumulators = [ir.BufferLoad(store.buffer, store.indices) for store in updates]
     for reducer in REDUCERS:
-        if reducer.arity == len(updates) and _starts_from(reducer, identity):
+        if reducer.arity != len(updates):
+            continue
+        wanted = reducer.identity([value.dtype for value in identity])
+        if all(map(_same_constant, wanted, identity)):
             inputs = _match(reducer, accumulators, values)
             if inputs is not None:
                 return Reduction(reducer, updates, inputs)
@@ -158,17 +163,6 @@ def _stores_of_sequence(stmt: ir.Stmt) -> tuple[ir.BufferStore, ...] | None:
     items = stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
     stores = tuple(item for item in items if isinstance(item, ir.BufferStore))
     return stores if len(stores) == len(items) else None
-
-
-def _same_indices(a: ir.BufferStore, b: ir.BufferStore) -> bool:
-    return len(a.indices) == len(b.indices) and all(
-        ir.expr_deep_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
-    )
-
-
-def _starts_from(reducer: CommutativeReducer, values: Values) -> bool:
-    wanted = reducer.identity([value.dtype for value in values])
-    return all(_same_constant(a, b) for a, b in zip(wanted, values, strict=True))
 
 
 def _same_constant(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:

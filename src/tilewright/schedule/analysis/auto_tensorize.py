@@ -137,7 +137,9 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> ari
         if not candidates:
             kept.append(fresh)
         elif len(candidates) == 1:
-            fused[candidates[0]] = _append(fused.get(candidates[0]), iter_var, fresh)
+            known = fused.get(candidates[0])
+            extent = domain_of(iter_var).extent
+            fused[candidates[0]] = fresh if known is None else ir.multiply(known, extent) + fresh
         else:
             return None
     if any(other not in fused for other in target.iter_vars):
@@ -148,10 +150,6 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> ari
             analyzer.bind(fresh, domain_of(iter_var))
     outputs = [analyzer.simplify(fused[other]) for other in target.iter_vars]
     return arith.IndexMap(tuple(inputs), (*kept, *outputs))
-
-
-def _append(known: ir.PrimExpr | None, iter_var: ir.IterVar, fresh: ir.Var) -> ir.PrimExpr:
-    return fresh if known is None else ir.multiply(known, domain_of(iter_var).extent) + fresh
 
 
 def _uses(accesses: Sequence[Sequence[ir.PrimExpr]]) -> dict[ir.Var, frozenset[int]]:

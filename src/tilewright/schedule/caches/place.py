@@ -10,14 +10,15 @@ from tilewright.arith.affine import Bound
 from tilewright.arith.interval import EVERYTHING
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
+from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.schedule.regions.relaxed import points_at
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
     DEFINITIONS,
     domain_of,
     domains_of,
+    holds_leaf,
     iterator_domains,
-    leaf_realizes,
     loops_between,
     realize_of,
 )
@@ -61,19 +62,15 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Cach
     body = location.body
     while True:
         if isinstance(body, ir.SeqStmt):
-            siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
-            if not _holds(body, earlier.stmt):
+            siblings, body = body, next(item for item in body.seq if holds_leaf(item, later.stmt))
+            if not holds_leaf(body, earlier.stmt):
                 return CachePlace(location, body, siblings=siblings)
         else:
             body = next(
                 child
                 for child in ir.children(body)
-                if isinstance(child, ir.Stmt) and _holds(child, later.stmt)
+                if isinstance(child, ir.Stmt) and holds_leaf(child, later.stmt)
             )
-
-
-def _holds(stmt: ir.Stmt, block: ir.Stmt | None) -> bool:
-    return any(realize.block is block for realize in leaf_realizes(stmt))
 
 
 @dataclass(frozen=True)
@@ -244,16 +241,11 @@ def _analyzer_above(location: StmtSRef) -> arith.Analyzer:
 def hull(boxes: Sequence[Sequence[ir.Range]]) -> tuple[ir.Range, ...]:
     """The smallest box around several."""
     first = boxes[0]
-    if all(same_ranges(box, first) for box in boxes[1:]):
+    if all(written_alike(box, first) for box in boxes[1:]):
         return tuple(first)
     analyzer = arith.Analyzer()
     intervals = [[arith.eval_set(axis, {}, analyzer) for axis in box] for box in boxes]
     return tuple(arith.to_range(axis, analyzer) for axis in arith.region_union(intervals, analyzer))
-
-
-def same_ranges(a: Sequence[ir.Range], b: Sequence[ir.Range]) -> bool:
-    """True when two boxes are written alike."""
-    return all(x is y or ir.expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def inside_buffer(

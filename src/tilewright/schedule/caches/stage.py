@@ -7,7 +7,7 @@ block in the scope. Blocks that switch to the new buffer are rewritten, nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,12 @@ from tilewright.schedule.caches.copy_block import (
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
+from tilewright.schedule.state.scope import (
+    DEFINITIONS,
+    BlockScope,
+    DepKind,
+    blocks_below,
+)
 
 _SCOPES = (
     "global",
@@ -152,7 +157,9 @@ def copy_nest(
     compact = cache.offsets is not None
     for axis, (domain, extent) in enumerate(zip(cache.ranges, cache.original.shape, strict=True)):
         loop_var = ir.Var(f"ax{axis}", domain.extent.dtype)
-        size = domain.extent if compact else with_dtype(extent, loop_var.dtype)
+        size = domain.extent if compact else extent
+        if isinstance(size, ir.IntImm):
+            size = ir.const(size.value, loop_var.dtype)
         iterators.append(spatial_iterator(f"v{axis}", size))
         bindings.append(loop_var if compact or ir.is_zero(domain.min) else domain.min + loop_var)
         loops.append((loop_var, domain.extent))
@@ -165,11 +172,6 @@ def copy_nest(
     source, target = ends if into_cache else ends[::-1]
     block = make_copy_block(cache.buffer.name, iterators, source, target)
     return realize_in_loops(loops, bindings, block, predicate), block
-
-
-def with_dtype(extent: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
-    """A constant extent in another integer type; others stay."""
-    return ir.const(extent.value, dtype) if isinstance(extent, ir.IntImm) else extent
 
 
 # --- switching blocks to the cache ---------------------------------------------------------------
@@ -219,7 +221,7 @@ class CacheUser(ir.BufferRewriter):
 def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: ir.Buffer, scope: str) -> None:
     """No block, nor one inside it, matches a buffer of another scope to a part of `buffer`."""
     for block in blocks:
-        for stmt in _with_inner_blocks(block.block):
+        for stmt in blocks_below(block.block):
             for match in stmt.match_buffers:
                 if match.source.buffer is buffer and match.buffer.scope != scope:
                     raise MatchedBufferScope(
@@ -230,12 +232,6 @@ def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: ir.Buffer, scope: 
                         buffer=buffer.name,
                         new=scope,
                     )
-
-
-def _with_inner_blocks(block: ir.Block) -> Iterator[ir.Block]:
-    yield block
-    for realize in leaf_realizes(block.body):
-        yield from _with_inner_blocks(realize.block)
 
 
 @dataclass

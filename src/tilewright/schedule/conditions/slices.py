@@ -66,7 +66,8 @@ def _is_cut_by(variable: ir.Var, accesses: Sequence[tuple[ir.BufferRegion, StmtS
         for values in ([_bound_index(r.region[n], block) for r, block in accesses] for n in axes)
         if values[0] is not None and all(_is_same(value, values[0]) for value in values)
     ]
-    decided = [value for _, block in accesses for value in _decided_by(variable, block)]
+    values = [value for _, block in accesses for value in realize_of(block).iter_values]
+    decided = [value for value in values if ir.uses_var(value, variable.same_as)]
     return bool(decided) and all(any(_is_same(value, each) for each in shared) for value in decided)
 
 
@@ -76,15 +77,8 @@ def _is_same(value: ir.PrimExpr | None, other: ir.PrimExpr) -> bool:
 
 def _bound_index(axis: ir.Range, block: StmtSRef) -> ir.PrimExpr | None:
     """What the iterator that is the index of an element on an axis is bound to."""
-    realize, index = realize_of(block), _element(axis)
-    values = realize.bindings
-    return next((value for iter_var, value in values if iter_var.var is index), None)
-
-
-def _decided_by(variable: ir.Var, block: StmtSRef) -> list[ir.PrimExpr]:
-    """The bindings of a block that change with a loop."""
-    values = realize_of(block).iter_values
-    return [value for value in values if ir.uses_var(value, variable.same_as)]
+    index = _element(axis)
+    return realize_of(block).values.get(index) if isinstance(index, ir.Var) else None
 
 
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:

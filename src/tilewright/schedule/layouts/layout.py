@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,21 +231,13 @@ def as_pad_value(pad_value: object, ndim: int, buffer: ir.Buffer) -> arith.Index
     """
     if pad_value is None or isinstance(pad_value, arith.IndexMap):
         return pad_value
-    value = pad_value if callable(pad_value) else _constant_function(pad_value)
+    value = pad_value if callable(pad_value) else lambda *indices: ir.convert(pad_value)
     try:
-        return _typed(arith.IndexMap.from_func(value, ndim=ndim, index_dtype="int32"), buffer)
+        made = arith.IndexMap.from_func(value, ndim=ndim, index_dtype="int32")
+        results = tuple(_literal_as(result, buffer) for result in made.final_indices)
+        return arith.IndexMap(made.initial_indices, results)
     except ArithError as error:
         raise ScheduleError(f"the pad_value does not fit: {error}") from None
-
-
-def _constant_function(value: Any) -> Callable[..., ir.PrimExpr]:
-    constant = ir.convert(value)
-    return lambda *indices: constant
-
-
-def _typed(value: arith.IndexMap, buffer: ir.Buffer) -> arith.IndexMap:
-    results = tuple(_literal_as(result, buffer) for result in value.final_indices)
-    return arith.IndexMap(value.initial_indices, results)
 
 
 def _literal_as(value: ir.PrimExpr, buffer: ir.Buffer) -> ir.PrimExpr:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.schedule.layouts.layout import axes_of
-from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
+from tilewright.schedule.layouts.padding import (
+    LayoutPadding,
+    is_plain_loop,
+    only_indices,
+    with_padded_stores,
+)
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.splice import loop_nest
 
@@ -46,12 +51,7 @@ def _outer_loops(top: ir.For, count: int) -> list[ir.For] | None:
     while len(loops) < count and isinstance(node, ir.For):
         loops.append(node)
         node = node.body
-    return loops if len(loops) == count > 0 and all(map(_is_plain, loops)) else None
-
-
-def _is_plain(loop: ir.For) -> bool:
-    starts_at_zero = ir.is_zero(loop.min)
-    return starts_at_zero and loop.kind is ir.ForKind.SERIAL and not loop.annotations
+    return loops if len(loops) == count > 0 and all(map(is_plain_loop, loops)) else None
 
 
 def _is_simple(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:

@@ -104,11 +104,12 @@ def _nest(buffer: ir.Buffer, block: ir.Block, guard: LayoutPadding | None) -> ir
 def with_fill(body: ir.Stmt, padding: LayoutPadding) -> ir.Stmt:
     """A scope body with the padding written right after the last statement that writes there."""
     items = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
-    last = max(index for index, item in enumerate(items) if _writes(item, padding.new))
+    last = max(index for index, item in enumerate(items) if is_written(item, padding.new))
     return ir.seq([*items[: last + 1], fill(padding), *items[last + 1 :]])
 
 
-def _writes(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
+def is_written(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
+    """True when a block directly under a statement writes a buffer."""
     return any(
         region.buffer is buffer for leaf in leaf_realizes(stmt) for region in leaf.block.writes
     )
@@ -154,7 +155,7 @@ def _plain_writer(top: ir.For, realize: ir.BlockRealize, buffer: ir.Buffer) -> _
     loops: list[ir.For] = []
     node: ir.Stmt = top
     while isinstance(node, ir.For):
-        if node.kind is not ir.ForKind.SERIAL or node.annotations or not ir.is_zero(node.min):
+        if not is_plain_loop(node):
             return None
         loops.append(node)
         node = node.body
@@ -174,6 +175,11 @@ def _plain_writer(top: ir.For, realize: ir.BlockRealize, buffer: ir.Buffer) -> _
     if places != list(range(places[0], places[0] + len(places))):
         return None
     return _Writer(loops, realize, places[0], iters)
+
+
+def is_plain_loop(loop: ir.For) -> bool:
+    """A serial loop from 0 without annotations."""
+    return loop.kind is ir.ForKind.SERIAL and not loop.annotations and ir.is_zero(loop.min)
 
 
 def _index_iters(block: ir.Block, buffer: ir.Buffer) -> list[ir.Var] | None:

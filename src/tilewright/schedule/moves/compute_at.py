@@ -98,7 +98,6 @@ class MovePlan:
     loop: StmtSRef
     removed: StmtSRef  # the old nest
     nest: Stmt
-    realize: BlockRealize
     index: int
     changed: tuple[StmtSRef, ...]  # blocks that read something at another place than before
 
@@ -252,10 +251,10 @@ def plan_compute_at(
             solutions.append(solve(block.block, written, needed, place, strict=False))
     wanted = unite(solutions, site.outer) if solutions else {}
     domains = clipped(site, wanted, _own_values(block))
-    nest, realize, _ = make_nest(
+    nest, _, _ = make_nest(
         block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
     )
-    return MovePlan(block, loop, site.removed, nest, realize, position, (block, *consumers))
+    return MovePlan(block, loop, site.removed, nest, position, (block, *consumers))
 
 
 def _needed(

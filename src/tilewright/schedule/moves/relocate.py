@@ -90,14 +90,9 @@ def _holds(item: ir.Stmt, stmt: object) -> bool:
 
 
 def move(
-    state: ScheduleState,
-    block: StmtSRef,
-    removed: StmtSRef,
-    loop: StmtSRef,
-    nest: ir.Stmt,
-    index: int,
+    state: ScheduleState, removed: StmtSRef, loop: StmtSRef, nest: ir.Stmt, index: int
 ) -> None:
-    """Put `nest`, which realizes `block` anew, into `loop`; its old loops (`removed`) go away."""
+    """Put `nest`, which realizes a block anew, into `loop`; its old loops (`removed`) go away."""
     top = lowest_common_ancestor([removed, loop])
     body = _edited(top.body, path_below(top, loop), lambda stmt: _with_nest(stmt, nest, index))
     assert body is not None

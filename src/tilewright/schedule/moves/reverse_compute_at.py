@@ -104,7 +104,7 @@ def plan_reverse_compute_at(
     check_no_race(block, realize.iter_values, site.outer.loops)
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
-    return MovePlan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
+    return MovePlan(block, loop, site.removed, nest, position, (block, *site.consumers))
 
 
 def _check_consumers_follow(site: Site) -> None:

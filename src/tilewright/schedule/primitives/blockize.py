@@ -239,50 +239,40 @@ class DifferentPredicates(PrimitiveError):
     reason = "blocks {first!r} and {second!r} run under different conditions on the outer loops"
 
 
-@dataclass(frozen=True)
-class BlockRun:
-    """Blocks in program order, the statement each stands in, and what holds those statements."""
-
-    blocks: tuple[StmtSRef, ...]
-    tops: tuple[StmtSRef, ...]
-    parent: StmtSRef
-
-
 def blockize_blocks(
     state: ScheduleState, blocks: Sequence[StmtSRef], *, preserve_unit_iters: bool
 ) -> StmtSRef:
     """Wrap blocks that follow each other, with the loops around each, into one block."""
-    run = _find_run(blocks)
+    tops = _tops_in_order(blocks)
     outer_iters: list[ir.IterVar] = []
     outer_values: list[ir.PrimExpr] = []
-    parts = [
-        _divide_in_run(block, top, outer_iters, outer_values, preserve_unit_iters)
-        for block, top in zip(run.blocks, run.tops, strict=True)
-    ]
-    for block, part in zip(run.blocks, parts, strict=True):
-        if not ir.expr_deep_equal(part.outer_predicate, parts[0].outer_predicate):
-            first = run.blocks[0]
+    parts = {
+        block: _divide_in_run(block, top, outer_iters, outer_values, preserve_unit_iters)
+        for block, top in tops.items()
+    }
+    first = next(iter(parts))
+    guard = parts[first].outer_predicate
+    for block, part in parts.items():
+        if not ir.expr_deep_equal(part.outer_predicate, guard):
             raise DifferentPredicates(first=first, second=block)
-    statements = [
-        copy_path(top, block, part.realize)
-        for top, block, part in zip(run.tops, run.blocks, parts, strict=True)
-    ]
+    statements = [copy_path(tops[block], block, part.realize) for block, part in parts.items()]
     outer = ir.Block(
         tuple(outer_iters),
-        _joined([part.reads for part in parts]),
-        _joined([part.writes for part in parts]),
-        "outer_" + "".join(f"{block.name}_" for block in run.blocks),
+        _joined([part.reads for part in parts.values()]),
+        _joined([part.writes for part in parts.values()]),
+        "outer_" + "".join(f"{block.name}_" for block in parts),
         ir.seq(statements),
     )
-    realize = ir.BlockRealize(tuple(outer_values), parts[0].outer_predicate, outer)
-    reuse = {b.block: part.realize.block for b, part in zip(run.blocks, parts, strict=True)}
-    replace_run_in_parent(state, run.tops, realize, reuse)
-    for block in run.blocks:
+    realize = ir.BlockRealize(tuple(outer_values), guard, outer)
+    reuse = {block.block: part.realize.block for block, part in parts.items()}
+    replace_run_in_parent(state, list(tops.values()), realize, reuse)
+    for block in parts:
         state.infos[block] = BlockInfo()
     return _wrapped(state, state.srefs[outer])
 
 
-def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
+def _tops_in_order(blocks: Sequence[StmtSRef]) -> dict[StmtSRef, StmtSRef]:
+    """Blocks in program order, with the statement of one sequence that each stands in."""
     if not blocks:
         raise NoBlocks()
     if len(set(blocks)) != len(blocks):
@@ -307,7 +297,7 @@ def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
     alone = all(_holds_only(top, block) for top, block in pairs)
     if not alone or (len(pairs) > 1 and not consecutive):
         raise NotSiblings(*blocks, blocks=names)
-    return BlockRun(tuple(block for _, block in pairs), tuple(top for top, _ in pairs), parent)
+    return {block: top for top, block in pairs}
 
 
 def _holds_only(top: StmtSRef, block: StmtSRef) -> bool:

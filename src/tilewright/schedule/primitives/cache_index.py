@@ -11,7 +11,7 @@ from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mar
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
-from tilewright.schedule.state.scope import leaf_realizes, scope_root
+from tilewright.schedule.state.scope import holds_leaf, leaf_realizes, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -48,7 +48,8 @@ class CacheIndex(Primitive[list[BlockRV]]):
         changed = ir.replace(stmt, body=body, reads=(*stmt.reads, *reads))
         nests = [table.nest() for table in tables]
         edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
-        anchor = _anchor(top.block.body, stmt)
+        items = top.body.seq if isinstance(top.body, ir.SeqStmt) else ()
+        anchor = next((item for item in items if holds_leaf(item, stmt)), top.body)
         for nest, _ in nests:
             edit.insert(CachePlace(top, anchor), nest)
         edit.apply(state)
@@ -187,11 +188,3 @@ class _UseTable(ir.Rewriter):
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         value = self.visit(node.value)
         return node if value is node.value else ir.replace(node, value=value)
-
-
-def _anchor(body: ir.Stmt, block: ir.Block) -> ir.Stmt:
-    """The statement of a scope's body that holds a block."""
-    for item in body.seq if isinstance(body, ir.SeqStmt) else ():
-        if any(realize.block is block for realize in leaf_realizes(item)):
-            return item
-    return body

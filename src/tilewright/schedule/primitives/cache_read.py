@@ -27,7 +27,7 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.scope import (
     BlockScope,
@@ -76,7 +76,9 @@ class CacheRead(Primitive[BlockRV]):
             place = place_first(top, buffer)
             region = RelaxedRegion(_input_region(top, buffer), True)
         else:
-            _check_region_cover(state, readers, buffer)
+            for reader in readers:  # what they see was written before the copy is made
+                if state.enable_check and not region_cover(state, reader):
+                    raise ReadsMoreThanWritten(block=reader, buffer=buffer.name)
             location = lowest_common_ancestor((writer, readers[0]))
             place = place_before(location, writer, readers[0])
             region = relaxed_region(state, writer, written_region(writer, buffer), place)
@@ -124,10 +126,3 @@ def _input_region(scope: StmtSRef, buffer: Buffer) -> tuple[Range, ...]:
         if region.buffer is buffer:
             return inside_buffer(scope, buffer, region.region)
     return BufferRegion.full(buffer).region
-
-
-def _check_region_cover(state: ScheduleState, readers: Sequence[StmtSRef], buffer: Buffer) -> None:
-    """What the readers see was written before the copy is made."""
-    for reader in readers:
-        if state.enable_check and not region_cover(state, reader):
-            raise ReadsMoreThanWritten(block=reader, buffer=buffer.name)

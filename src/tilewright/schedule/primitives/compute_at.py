@@ -54,7 +54,7 @@ def _carry_out(state: ScheduleState, plan: MovePlan) -> None:
     forget_flow(state, plan.block)
     forget_flow(state, *(b for b in plan.changed if b is not plan.block), buffers=written)
     state.info(plan.block).affine_binding = None
-    move(state, plan.block, plan.removed, plan.loop, plan.nest, plan.index)
+    move(state, plan.removed, plan.loop, plan.nest, plan.index)
 
 
 class _Placing(Primitive[None]):

@@ -16,6 +16,7 @@ from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.scope import (
+    BlockScope,
     DepKind,
     iterator_domains,
     scope_of,
@@ -79,23 +80,31 @@ def can_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
 
 def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     """Check everything."""
-    root = scope_root(block)
-    stmt = block.block
-    if stmt.init is not None:
-        raise HasInit(block=block)
-    store = single_store(block)
-    check_not_output(root, block)
-    check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
-    why = why_not_complete(scope, block)
-    if why:
-        raise NotComplete(block=block, why=why)
+    store, scope = inlinable(state, block, may_be_output=False)
     _check_store(block, store)
     consumers = tuple(scope.consumers(block, DepKind.RAW))
     for consumer in consumers:
         check_plain_loads(consumer, store.buffer)
     check_reads_stay_inside(scope, block, consumers)
     return InlinePlan(block, check_removable(block, consumers), consumers, store)
+
+
+def inlinable(
+    state: ScheduleState, block: StmtSRef, *, may_be_output: bool
+) -> tuple[ir.BufferStore, BlockScope]:
+    """The store of a block that computes each element once, and the scope around it."""
+    root = scope_root(block)
+    if block.block.init is not None:
+        raise HasInit(block=block)
+    store = single_store(block)
+    if not may_be_output:
+        check_not_output(root, block)
+    check_stage_pipeline(state, root)
+    scope = scope_of(state, root)
+    why = why_not_complete(scope, block)
+    if why:
+        raise NotComplete(block=block, why=why)
+    return store, scope
 
 
 def single_store(block: StmtSRef) -> ir.BufferStore:

@@ -15,7 +15,6 @@ from tilewright.schedule.caches.place import (
     RelaxedRegion,
     hull,
     relaxed_region,
-    same_ranges,
 )
 from tilewright.schedule.caches.stage import (
     Cache,
@@ -30,13 +29,14 @@ from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
+from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.scope import (
     child_blocks,
     domains_of,
+    holds_leaf,
     is_ancestor,
-    leaf_realizes,
     loops_from,
     scope_root,
 )
@@ -151,17 +151,14 @@ class WriteAt(Primitive[BlockRV]):
         ]
         ranges = hull([box.ranges for box in boxes])
         _check_written_first(state, loop, buffer, users, boxes[0])
-        exact = any(box.is_exact and same_ranges(box.ranges, ranges) for box in boxes)
-        if not exact or _may_not_run(loop):
+        exact = any(box.is_exact and written_alike(box.ranges, ranges) for box in boxes)
+        # Loops around may decide how often it runs, which may be never.
+        may_not_run = ir.uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
+        if not exact or may_not_run:
             raise WritesWithGaps(loop=loop, buffer=buffer.name)
         cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
         place = CachePlace(loop, items[last], at_end=True)
         return sch.block_rv(_insert(state, loop, cache, users, place, into_cache=False))
-
-
-def _may_not_run(loop: StmtSRef) -> bool:
-    """True when loops around a loop decide how often it runs, which may be never."""
-    return ir.uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
 
 
 def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
@@ -179,11 +176,7 @@ def _items(loop: StmtSRef) -> tuple[ir.Stmt, ...]:
 
 
 def _position(items: Sequence[ir.Stmt], block: StmtSRef) -> int:
-    return next(
-        position
-        for position, item in enumerate(items)
-        if any(realize.block is block.stmt for realize in leaf_realizes(item))
-    )
+    return next(n for n, item in enumerate(items) if holds_leaf(item, block.stmt))
 
 
 def _writes(block: ir.Block, buffer: ir.Buffer) -> bool:
@@ -234,14 +227,13 @@ def _insert(
 def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
     domains = {**domains_of([loop.loop]), **all_loops_above(loop)}
-    used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
+    variables = (var for axis in cache.ranges for var in ir.free_vars(axis))
+    used = [var for var in dict.fromkeys(variables) if var in domains]
     iterators = [
         ir.IterVar(domains[var], ir.Var(f"v{number}", var.dtype), ir.IterType.DATA_PAR)
         for number, var in enumerate(used)
     ]
-    renamed: dict[ir.Var, ir.PrimExpr] = {
-        var: iter_var.var for var, iter_var in zip(used, iterators, strict=True)
-    }
+    renamed = dict(zip(used, (iter_var.var for iter_var in iterators), strict=True))
     ranges = tuple(ir.substitute(axis, renamed) for axis in cache.ranges)
     loops = [(ir.Var(f"ax{d}", axis.extent.dtype), axis.extent) for d, axis in enumerate(ranges)]
     at = tuple(
@@ -259,7 +251,3 @@ def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRea
         annotations={ANNOTATION: 1},
     )
     return ir.BlockRealize(tuple(used), ir.TRUE, block)
-
-
-def _variables(ranges: Sequence[ir.Range]) -> list[ir.Var]:
-    return [var for axis in ranges for var in ir.free_vars(axis)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir
 from tilewright.arith.affine import affine_of
+from tilewright.arith.interning import has_side_effect
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -94,16 +95,9 @@ def _padding_of(block: StmtSRef) -> PaddedStore:
     condition, value, fill = choice.args
     if not isinstance(fill, (ir.IntImm, ir.FloatImm)):
         raise fail("the value out of bounds is not a constant")
-    if not _is_pure(value):
+    if has_side_effect(value):
         raise fail("the value in bounds has side effects")
     return PaddedStore(body, condition, value, fill)
-
-
-def _is_pure(node: ir.PrimExpr) -> bool:
-    effects = (
-        getattr(c.op, "effect", ir.CallEffect.UPDATE_STATE) for c in ir.nodes_of(node, ir.Call)
-    )
-    return all(effect <= ir.CallEffect.READ_STATE for effect in effects)
 
 
 def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[ir.Var, tuple[int, int]]:

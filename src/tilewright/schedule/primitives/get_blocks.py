@@ -12,6 +12,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
 from tilewright.schedule.state.scope import (
     FLOW,
+    blocks_below,
     child_blocks,
     leaf_realizes,
     loops_of,
@@ -37,13 +38,6 @@ class UnknownFunction(PrimitiveError):
 
 class RootHasNoNeighbours(PrimitiveError):
     reason = "the root block {name!r} has no producers or consumers"
-
-
-def _blocks_below(block: Block) -> Iterator[Block]:
-    """A block and all in it in program order, those inside `init` left out."""
-    yield block
-    for realize in leaf_realizes(block.body):
-        yield from _blocks_below(realize.block)
 
 
 def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRef]:
@@ -80,7 +74,7 @@ class GetBlock(Primitive[BlockRV]):
         if len(sch.state.roots) > 1:
             found = [sref for sref in found if sch.state.function_of(sref) == function]
         if not found:
-            names = [block.name_hint for block in _blocks_below(root.block)]
+            names = [block.name_hint for block in blocks_below(root.block)]
             raise BlockNotFound(name=name, function=function, hint=did_you_mean(name, names))
         if len(found) > 1:
             raise SeveralBlocksFound(*found, name=name, function=function, count=len(found))

@@ -78,7 +78,11 @@ class Merge(Primitive[LoopRV]):
         state, loops = sch.state, [sch.get_sref(loop) for loop in self.loops]
         nests, parent = _checked_nests(loops)
         variables = [ir.Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
-        bodies = [_renamed(nest, variables) for nest in nests]
+        old = [[sref.loop.loop_var for sref in nest.loops] for nest in nests]
+        bodies = [
+            ir.substitute(nest.body, dict(zip(own, variables, strict=True)))
+            for nest, own in zip(nests, old, strict=True)
+        ]
         _check_dependencies(nests, bodies, variables, parent)
         merged: ir.Stmt = ir.seq(bodies)
         for variable, sref in zip(reversed(variables), reversed(nests[0].loops), strict=True):
@@ -150,12 +154,6 @@ def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names:
     if chain[-1].seq_index < 0:
         raise NestsNotSiblings(*loops, loops=names)
     return MergedNest(tuple(reversed(chain)))
-
-
-def _renamed(nest: MergedNest, variables: Sequence[ir.Var]) -> ir.Stmt:
-    old = (sref.loop.loop_var for sref in nest.loops)
-    values: dict[ir.Var, ir.PrimExpr] = dict(zip(old, variables, strict=True))
-    return ir.substitute(nest.body, values)
 
 
 def _check_dependencies(

@@ -22,7 +22,7 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.scope import (
     domain_of,
@@ -80,7 +80,8 @@ class ReIndex(BufferPrimitive[BlockRV]):
             raise NotALeafBlock(block=block)
         access = single_access(block, buffer, side)
         anchor = _top_of_chain(block)
-        if not _runs_for_all_values(state, block):
+        loops = domains_between(block, top)
+        if not has_affine_binding(state, block) or not takes_all_values(realize_of(block), loops):
             if side == 1:
                 raise SkipsIterations(block=block)
             if top.parent is not None:
@@ -88,7 +89,8 @@ class ReIndex(BufferPrimitive[BlockRV]):
             access = replace(access, is_conditional=True)
         check_always_inside(block, buffer, access)
         indices = _simplified(stmt, access.indices)
-        covered = _covered(stmt.iter_vars, indices)
+        used = {var for index in indices for var in ir.free_vars(index)}
+        covered = [iter_var for iter_var in stmt.iter_vars if iter_var.var in used]
         new = _reindexed(buffer, covered)
         changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
         changer.visit(stmt)
@@ -111,12 +113,6 @@ def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     return node
 
 
-def _runs_for_all_values(state: ScheduleState, block: StmtSRef) -> bool:
-    """True when the bindings take every combination of the values of the iterators."""
-    loops = domains_between(block, scope_root(block))
-    return has_affine_binding(state, block) and takes_all_values(realize_of(block), loops)
-
-
 def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.PrimExpr, ...]:
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
     if all(isinstance(index, ir.Var) for index in indices):
@@ -126,11 +122,6 @@ def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.Pri
     return tuple(
         old if isinstance(new, ir.IntImm) else new for old, new in zip(indices, simple, strict=True)
     )
-
-
-def _covered(iter_vars: Sequence[ir.IterVar], indices: Sequence[ir.PrimExpr]) -> list[ir.IterVar]:
-    used = {var for index in indices for var in ir.free_vars(index)}
-    return [iter_var for iter_var in iter_vars if iter_var.var in used]
 
 
 def _reindexed(buffer: ir.Buffer, covered: Sequence[ir.IterVar]) -> ir.Buffer:

@@ -86,16 +86,12 @@ class _NewAccess:
     iterators: tuple[ir.IterVar, ...]  # of the block, which both use
 
 
-def reindex_cache(
-    state: ScheduleState,
-    block: StmtSRef,
-    index: int,
-    storage_scope: str,
-    index_map: arith.IndexMap,
-    side: int,
-) -> StmtSRef:
+def _reindex_cache(
+    sch: ScheduleCore, step: ReindexCacheRead | ReindexCacheWrite, index: int, side: int
+) -> BlockRV:
     """Cache what a block reads (side 0) or writes (side 1) at indices of its own."""
-    check_storage_scope(storage_scope)
+    state, block, index_map = sch.state, sch.get_sref(step.block), sch.concrete_map(step.index_map)
+    check_storage_scope(step.storage_scope)
     region = accessed_region(block, "writes" if side else "reads", index)
     top = scope_root(block)
     check_stage_pipeline(state, top)
@@ -103,7 +99,7 @@ def reindex_cache(
     place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
     if not is_reached_freely(place.surroundings, realize_of(block)):
         raise UnderCondition(block=block)
-    cache = cache_buffer(access.buffer, storage_scope, _shape(block, index_map))
+    cache = cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
     changer = AccessChanger(access.buffer, cache, access.new)
     changer.visit(block.block)
     nest, copy = _copy(block, access, cache, place.location, into_cache=side == 0)
@@ -112,7 +108,7 @@ def reindex_cache(
     edit.apply(state)
     made = mark_copy_block(state, copy, complete=side == 1)
     forget_flow(state, block, *readers_after(scope_of(state, top), made, access.buffer))
-    return made
+    return sch.block_rv(made)
 
 
 def _new_access(
@@ -255,9 +251,7 @@ class ReindexCacheRead(Primitive[BlockRV]):
     index_map: arith.IndexMap = given()
 
     def run(self, sch: ScheduleCore) -> BlockRV:
-        block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
-        index, scope = self.read_buffer_index, self.storage_scope
-        return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 0))
+        return _reindex_cache(sch, self, self.read_buffer_index, 0)
 
 
 @register_primitive
@@ -268,6 +262,4 @@ class ReindexCacheWrite(Primitive[BlockRV]):
     index_map: arith.IndexMap = given()
 
     def run(self, sch: ScheduleCore) -> BlockRV:
-        block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
-        index, scope = self.write_buffer_index, self.storage_scope
-        return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 1))
+        return _reindex_cache(sch, self, self.write_buffer_index, 1)

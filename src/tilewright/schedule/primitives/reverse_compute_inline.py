@@ -17,14 +17,13 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_output, values_of
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.primitives.compute_inline import (
-    HasInit,
-    NotComplete,
     check_plain_loads,
+    inlinable,
     single_store,
 )
 from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
+from tilewright.schedule.state.flags import forget_flow, produced_box
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
@@ -114,14 +113,7 @@ def can_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
 def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> ReverseInlinePlan:
     """Check everything and work out the new body of the producer."""
     root = scope_root(block)
-    if block.block.init is not None:
-        raise HasInit(block=block)
-    store = single_store(block)
-    check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
-    why = why_not_complete(scope, block)
-    if why:
-        raise NotComplete(block=block, why=why)
+    store, scope = inlinable(state, block, may_be_output=True)
     realize = realize_of(block)
     if not ir.is_true(realize.predicate):
         raise HasPredicate(block=block, predicate=realize.predicate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import arith, ir
@@ -234,17 +234,13 @@ def _factored_iterator(loop: ir.For, iter_type: ir.IterType) -> ir.IterVar:
     return ir.IterVar(loop.domain, variable, iter_type)
 
 
-@dataclass(frozen=True)
-class Iterators:
-    """Iterators of a new block, their bindings, and what the old ones became."""
+def _partial_iterators(
+    nest: ReductionNest,
+) -> tuple[tuple[ir.IterVar, ...], tuple[ir.PrimExpr, ...], dict[ir.Var, ir.PrimExpr]]:
+    """Iterators of the first block, their bindings, and what the old ones became.
 
-    iter_vars: tuple[ir.IterVar, ...]
-    values: tuple[ir.PrimExpr, ...]
-    renamed: Mapping[ir.Var, ir.PrimExpr]
-
-
-def _partial_iterators(nest: ReductionNest) -> Iterators:
-    """The factored loop becomes a spatial iterator; loops bound together with it their own."""
+    The factored loop becomes a spatial iterator; loops bound together with it their own.
+    """
     variable = nest.factored.loop_var
     factored = _factored_iterator(nest.factored, ir.IterType.DATA_PAR)
     iter_vars, values = [factored], [variable]
@@ -264,35 +260,34 @@ def _partial_iterators(nest: ReductionNest) -> Iterators:
             iter_vars.append(ir.replace(iter_var, var=fresh))
             values.append(value)  # type: ignore[arg-type]
             renamed[iter_var.var] = fresh
-    return Iterators(tuple(iter_vars), tuple(values), renamed)
+    return tuple(iter_vars), tuple(values), renamed
 
 
 def _partial_block(
     nest: ReductionNest, reduction: Reduction, buffers: Sequence[ir.Buffer], axis: int
 ) -> ir.BlockRealize:
     block = nest.realize.block
-    iterators = _partial_iterators(nest)
-    factored = iterators.iter_vars[0].var
-    inputs = [ir.substitute(value, iterators.renamed) for value in reduction.inputs]
-    indices = tuple(ir.substitute(i, iterators.renamed) for i in reduction.targets[0].indices)
-    indices = (*indices[:axis], factored, *indices[axis:])
+    iter_vars, values, renamed = _partial_iterators(nest)
+    inputs = [ir.substitute(value, renamed) for value in reduction.inputs]
+    indices = tuple(ir.substitute(i, renamed) for i in reduction.targets[0].indices)
+    indices = (*indices[:axis], iter_vars[0].var, *indices[axis:])
     init: ir.Stmt | None = None
-    if any(iter_var.iter_type is ir.IterType.COMM_REDUCE for iter_var in iterators.iter_vars):
+    if any(iter_var.iter_type is ir.IterType.COMM_REDUCE for iter_var in iter_vars):
         init, body = _accumulate(reduction, buffers, indices, inputs)
     else:
         stores = zip(buffers, inputs, strict=True)
         body = ir.seq(ir.BufferStore(buffer, value, indices) for buffer, value in stores)
     targets = {store.buffer for store in reduction.targets}
     made = ir.Block(
-        iterators.iter_vars,
-        tuple(ir.substitute(r, iterators.renamed) for r in block.reads if r.buffer not in targets),
+        iter_vars,
+        tuple(ir.substitute(r, renamed) for r in block.reads if r.buffer not in targets),
         tuple(ir.BufferRegion.from_point(buffer, indices) for buffer in buffers),
         f"{block.name_hint}_rf",
         body,
         init,
-        annotations=kept_annotations(block.annotations, iterators.renamed),
+        annotations=kept_annotations(block.annotations, renamed),
     )
-    return ir.BlockRealize(iterators.values, nest.realize.predicate, made)
+    return ir.BlockRealize(values, nest.realize.predicate, made)
 
 
 def _final_block(

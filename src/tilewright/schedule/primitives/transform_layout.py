@@ -15,10 +15,21 @@ from tilewright.schedule.layouts.layout import (
     why_not_injective,
 )
 from tilewright.schedule.layouts.opaque import padded_loops
-from tilewright.schedule.layouts.padding import LayoutPadding, assumption, padded_writer, with_fill
+from tilewright.schedule.layouts.padding import (
+    LayoutPadding,
+    assumption,
+    is_written,
+    padded_writer,
+    with_fill,
+)
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
+from tilewright.schedule.state.scope import (
+    leaf_realizes,
+    loops_from,
+    realize_of,
+    scope_of,
+)
 from tilewright.schedule.trace.instruction import (
     BufferPrimitive,
     constant,
@@ -54,13 +65,6 @@ class BadPadValue(PrimitiveError):
 class BufferHasStrides(PrimitiveError):
     reason = "buffer {buffer!r} has strides or an offset of its own"
     remedy = "only compact buffers can change their layout"
-
-
-def _check_writers(state: ScheduleState, site: BufferSite) -> None:
-    """What parallel iterations have for themselves cannot be padded by a block outside of them."""
-    for writer in scope_of(state, site.owner).buffer_writers.get(site.buffer, ()):
-        loops = [loop.loop for loop in loops_of(writer)]
-        check_no_race(writer, realize_of(writer).iter_values, loops)
 
 
 def _remember_flow(state: ScheduleState, buffer: ir.Buffer) -> None:
@@ -165,7 +169,7 @@ def _rewrite_owner(
     owner = site.owner.block
     if padding is None:
         return rewriter.visit(owner), []
-    if not _is_written(owner, site.buffer):
+    if not is_written(owner.body, site.buffer):
         changed: ir.Block = rewriter.visit(owner)
         promise = assumption(padding)
         blocks = [leaf.block for leaf in leaf_realizes(promise)]
@@ -184,14 +188,6 @@ def _rewrite_owner(
     changed = rewriter.visit(ir.replace(owner, body=body))
     rewriter.reuse.update(reuse)
     return changed, list(reuse.values())
-
-
-def _is_written(owner: ir.Block, buffer: ir.Buffer) -> bool:
-    return any(
-        region.buffer is buffer
-        for leaf in leaf_realizes(owner.body)
-        for region in leaf.block.writes
-    )
 
 
 @register_primitive
@@ -219,8 +215,10 @@ class TransformLayout(BufferPrimitive[None]):
         padding = None
         if not self.assume_injective_transform:
             padding = _padding(block, buffer, new, index_map, pad_value)
-        if padding is not None:
-            _check_writers(state, site)
+        writers = scope_of(state, site.owner).buffer_writers.get(buffer, [])
+        for writer in [] if padding is None else writers:
+            # What parallel iterations have for themselves no block outside of them can pad.
+            check_no_race(writer, realize_of(writer).iter_values, loops_from(writer.parent))
         rewriter = LayoutRewriter(buffer, new, index_map)
         changed, fresh = _rewrite_owner(site, rewriter, padding)
         rewriter.check(block)

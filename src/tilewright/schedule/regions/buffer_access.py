@@ -69,7 +69,7 @@ class _Accesses(ir.Visitor):
         if not self.found:
             return "in no load or store"
         first = self.found[0]
-        if any(not same_indices(first, other) for other in self.found[1:]):
+        if any(not written_alike(first, other) for other in self.found[1:]):
             return "with different indices"
         if any(ir.uses_var(index, self._bound.__contains__) for index in first):
             return "with variables that only exist inside the block"
@@ -127,8 +127,8 @@ class _Accesses(ir.Visitor):
         self._conditional(node)
 
 
-def same_indices(a: Sequence[ir.PrimExpr], b: Sequence[ir.PrimExpr]) -> bool:
-    """True when two accesses of a buffer use the same indices."""
+def written_alike(a: Sequence[ir.Node], b: Sequence[ir.Node]) -> bool:
+    """True when two rows of indices or ranges are the same as they stand."""
     return all(x is y or ir.expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 

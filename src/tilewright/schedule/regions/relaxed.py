@@ -147,12 +147,11 @@ class RelaxedView:
     `inner` are the loops to relax, `outer` what stays around them.
     """
 
-    __slots__ = ("_bindings", "_inner", "_inner_loops", "_outer", "_realize", "predicate")
+    __slots__ = ("_bindings", "_inner", "_inner_loops", "_outer", "predicate")
 
     def __init__(
         self, realize: ir.BlockRealize, inner: Iterable[ir.For], outer: Surroundings = NOWHERE
     ) -> None:
-        self._realize = realize
         self._bindings = realize.values
         self.predicate = realize.predicate
         self._inner_loops = tuple(inner)
@@ -160,11 +159,6 @@ class RelaxedView:
             loop.loop_var: constant_loop(loop) for loop in self._inner_loops
         }
         self._outer = outer
-
-    def without_predicate(self) -> RelaxedView:
-        """The same block as if it ran always."""
-        realize = ir.BlockRealize(self._realize.iter_values, ir.TRUE, self._realize.block)
-        return RelaxedView(realize, self._inner_loops, self._outer)
 
     def box(self, region: Sequence[ir.Range]) -> tuple[Box, bool]:
         """Everything a region touches, and whether each point of the box is touched."""

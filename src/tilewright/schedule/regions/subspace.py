@@ -79,7 +79,9 @@ def divide_bindings(
             divisions.append(_all_outer(iter_var, value))
             continue
         division = _division_of(*pair, iter_var.var.dtype)
-        if _depends_on(division, domains):  # no domain for an iterator; its own one is
+        extents = (division.outer.extent, division.inner.extent)
+        if any(ir.uses_var(extent, domains.__contains__) for extent in extents):
+            # No domain for an iterator; its own one is.
             side = _side(value, (), domains, inner_loops)
             if side is None:
                 return None
@@ -128,13 +130,6 @@ def _division_of(outer: arith.IterMark, inner: arith.IterMark, dtype: ir.DType) 
         offset = offset + (zero if inner_base is None else inner_base)
     return Division(
         Part(ir.cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset
-    )
-
-
-def _depends_on(division: Division, loops: Mapping[ir.Var, ir.Range]) -> bool:
-    """True if how long an iterator is depends on a loop."""
-    return any(
-        ir.uses_var(part.extent, loops.__contains__) for part in (division.outer, division.inner)
     )
 
 

@@ -1,4 +1,4 @@
-"""Checking the cached flags of a schedule, for `debug_mask`.
+"""Checks of a schedule after each step, for `debug_mask`: its cached flags, its program.
 
 A flag that was proven once may be beyond proof after loops were split and fused, though it still
 holds. So a flag that cannot be proven again is only called wrong if counting refutes it: all
@@ -8,15 +8,15 @@ iterations of the loops, on arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
-from tilewright.errors import ArithError
-from tilewright.ir import BlockRealize, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
+from tilewright.errors import ArithError, WellFormedError
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import compute_affine_binding
 from tilewright.schedule.regions.relaxed import constant_loop
@@ -56,7 +56,7 @@ def verify_cached_flags(state: ScheduleState) -> None:
                 raise AssertionError(f"region_cover of block {block.name!r} is out of date")
 
 
-def _grid(loops: Sequence[For]) -> dict[Var, Array]:
+def _grid(loops: Sequence[ir.For]) -> dict[ir.Var, Array]:
     """The variables of loops in all their iterations."""
     domains = [constant_loop(loop) for loop in loops]
     known = [domain for domain in domains if domain is not None]
@@ -67,7 +67,7 @@ def _grid(loops: Sequence[For]) -> dict[Var, Array]:
     return {loop.loop_var: array.ravel() for loop, array in zip(loops, arrays, strict=True)}
 
 
-def _evaluate(expr: PrimExpr, grid: dict[Var, Array]) -> Array:
+def _evaluate(expr: ir.PrimExpr, grid: dict[ir.Var, Array]) -> Array:
     size = next((len(array) for array in grid.values()), 1)
     try:
         return np.broadcast_to(evaluate_on_arrays(expr, grid), (size,))
@@ -115,12 +115,17 @@ def _reads_what_is_written(state: ScheduleState, block: StmtSRef) -> bool:
 
 
 def _touched(
-    realize: BlockRealize, region: BufferRegion, outer: Sequence[For], inner: Sequence[For]
+    realize: ir.BlockRealize,
+    region: ir.BufferRegion,
+    outer: Sequence[ir.For],
+    inner: Sequence[ir.For],
 ) -> Array:
     """Numbers of all pairs of outer iteration and element of the buffer that meet."""
     grid = _grid([*outer, *inner])
     runs = _evaluate(realize.predicate, grid)
-    starts = [_evaluate(substitute(item.min, realize.values), grid)[runs] for item in region.region]
+    starts = [
+        _evaluate(ir.substitute(item.min, realize.values), grid)[runs] for item in region.region
+    ]
     offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)
     shape = tuple(_number(extent) for extent in region.buffer.shape)
     count = len(offsets[0]) if len(offsets) else 1
@@ -139,14 +144,53 @@ def _touched(
     return np.unique(numbers[inside])
 
 
-def _extent(item: Range) -> int:
+def _extent(item: ir.Range) -> int:
     extent = _number(item.extent)
     if extent > _MOST_ITERATIONS:
         raise _TooMuch
     return extent
 
 
-def _number(expr: PrimExpr) -> int:
-    if not isinstance(expr, IntImm):
+def _number(expr: ir.PrimExpr) -> int:
+    if not isinstance(expr, ir.IntImm):
         raise _TooMuch
     return expr.value
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+def verify_program(before: ir.IRModule, after: ir.IRModule, step: str) -> None:
+    """Check that a well-formed program stayed one and lost all names of what it no longer has."""
+    if after is before:
+        return
+    stale = (_declared(before) - _declared(after)) & set(_used(after))
+    if stale:
+        names = ", ".join(sorted(repr(buffer.name) for buffer in stale))
+        raise AssertionError(f"{step} left uses of buffers that are no longer there: {names}")
+    try:
+        ir.verify_well_formed(after)
+    except WellFormedError as error:
+        if ir.verify_well_formed(before, assert_mode=False):
+            raise AssertionError(f"{step} broke the program: {error}") from error
+
+
+def _declared(module: ir.IRModule) -> set[ir.Buffer]:
+    """All buffers that are parameters, allocated, matched or declared."""
+    found = {buffer for func in module.functions.values() for buffer in func.buffer_map.values()}
+    for node in _nodes(module):
+        if isinstance(node, ir.Block):
+            found.update(node.alloc_buffers)
+            found.update(match.buffer for match in node.match_buffers)
+        elif isinstance(node, ir.DeclBuffer):
+            found.add(node.buffer)
+    return found
+
+
+def _used(module: ir.IRModule) -> Iterator[ir.Buffer]:
+    """The buffers of all accesses and regions."""
+    return (node.buffer for node in _nodes(module) if hasattr(node, "buffer"))
+
+
+def _nodes(module: ir.IRModule) -> list[ir.Node]:
+    return [node for func in module.functions.values() for node in ir.walk(func.body)]

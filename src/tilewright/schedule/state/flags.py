@@ -149,14 +149,14 @@ def produced_box(
     box, exact = view.box(written.region)
     if exact:
         return box
-    return _guarded_box(state, producer, written, view, outer)
+    return _guarded_box(state, producer, written, top, outer)
 
 
 def _guarded_box(
     state: ScheduleState,
     producer: StmtSRef,
     written: ir.BufferRegion,
-    view: RelaxedView,
+    top: StmtSRef,
     outer: Surroundings,
 ) -> Box | None:
     """What a block writes whose predicate only keeps its iterators inside their domains.
@@ -178,8 +178,8 @@ def _guarded_box(
         for index, item in zip(plain, written.region, strict=True)
     ):
         return None
-    bare = view.without_predicate()
-    box, exact = bare.box(written.region)
+    always = ir.replace(realize, predicate=ir.TRUE)
+    box, exact = RelaxedView(always, loops_between(producer, top), outer).box(written.region)
     if not exact:
         return None
     own = [arith.IntervalSet.from_range(by_var[index]) for index in plain]  # type: ignore[index]

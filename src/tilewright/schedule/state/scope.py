@@ -185,6 +185,18 @@ def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
             pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
 
 
+def blocks_below(block: ir.Block) -> Iterator[ir.Block]:
+    """A block and all in it in program order, those inside `init` left out."""
+    yield block
+    for realize in leaf_realizes(block.body):
+        yield from blocks_below(realize.block)
+
+
+def holds_leaf(stmt: ir.Stmt, block: ir.Stmt | None) -> bool:
+    """True when a block is directly under a statement."""
+    return any(realize.block is block for realize in leaf_realizes(stmt))
+
+
 def used_between_blocks(stmt: ir.Stmt | ir.PrimExpr, buffer: ir.Buffer) -> bool:
     """True when bounds of loops, bindings or conditions around blocks read a buffer."""
     return any(

@@ -27,8 +27,8 @@ class DescribedOperand:
 
     def region(self, shape: tuple[ir.PrimExpr, ...]) -> ir.BufferRegion:
         """The part of the buffer that is an operand of this shape; leading dimensions are 1."""
-        leading = len(self.offsets) - len(shape)
-        extents = [1] * leading + [_constant(extent) for extent in shape]
+        sizes = [extent.value for extent in shape if isinstance(extent, ir.IntImm)]
+        extents = [1] * (len(self.offsets) - len(sizes)) + sizes
         ranges = (
             ir.Range(offset, ir.const(extent, offset.dtype))
             for offset, extent in zip(self.offsets, extents, strict=True)
@@ -60,13 +60,9 @@ class DescriptionMatcher:
         self._owner: dict[ir.Buffer, ir.Buffer] = {}  # of the program -> of the description
         self.analyzer = arith.Analyzer()
         for iter_var in outer_iters:
-            self._bind(iter_var)
-
-    def _bind(self, iter_var: ir.IterVar) -> None:
-        """Take note of a domain; an iterator with one value keeps its name in offsets."""
-        domain = iter_var.dom
-        if domain is not None and not ir.is_one(domain.extent):
-            self.analyzer.bind(iter_var.var, domain)
+            # An iterator with one value keeps its name in offsets.
+            if iter_var.dom is not None and not ir.is_one(iter_var.dom.extent):
+                self.analyzer.bind(iter_var.var, iter_var.dom)
 
     def _define(self, theirs: ir.Var, mine: ir.Var, domain: ir.Range | None) -> None:
         self._inner[theirs] = mine
@@ -173,12 +169,9 @@ class DescriptionMatcher:
 
     def _index(self, what: str, mine: ir.PrimExpr, theirs: ir.PrimExpr) -> None:
         """Compare two integers that may differ in width and in form."""
-        difference = ir.subtract(mine, self._translate(theirs, mine.dtype))
+        difference = ir.subtract(mine, translate(theirs, self._inner, mine.dtype))
         if not ir.is_zero(self.analyzer.simplify(difference)):
             raise Mismatch(f"{what} is `{mine}`, not `{theirs}`")
-
-    def _translate(self, theirs: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
-        return translate(theirs, self._inner, dtype)
 
     # --- buffers --------------------------------------------------------------------------------
 
@@ -218,13 +211,14 @@ class DescriptionMatcher:
             )
         offsets = list(mine.indices[:leading])
         for index, other in zip(mine.indices[leading:], theirs.indices, strict=True):
-            offsets.append(ir.subtract(index, self._translate(other, index.dtype)))
+            offsets.append(ir.subtract(index, translate(other, self._inner, index.dtype)))
         simple = tuple(self.analyzer.simplify(offset) for offset in offsets)
         for axis, offset in enumerate(simple):
             if ir.uses_var(offset, self._inner_mine.__contains__):
+                wanted = f"{theirs.buffer.name}[{', '.join(map(str, theirs.indices))}]"
                 raise Mismatch(
                     f"index {axis} of {mine.buffer.name}, `{mine.indices[axis]}`, does not follow "
-                    f"the description, which accesses {_access_text(theirs)}"
+                    f"the description, which accesses {wanted}"
                 )
         return simple
 
@@ -252,10 +246,6 @@ def _check_kind(mine: ir.Buffer, theirs: ir.Buffer) -> None:
         )
 
 
-def _access_text(access: ir.BufferLoad | ir.BufferStore) -> str:
-    return f"{access.buffer.name}[{', '.join(map(str, access.indices))}]"
-
-
 def _line(node: ir.Node) -> str:
     return str(node).strip().splitlines()[-1].strip()
 
@@ -274,8 +264,3 @@ def _article(stmt: ir.Stmt) -> str:
 def _kind(loop: ir.For) -> str:
     tag = "" if loop.thread_binding is None else f" ({loop.thread_binding.thread_tag})"
     return loop.kind.name.lower() + tag
-
-
-def _constant(extent: ir.PrimExpr) -> int:
-    assert isinstance(extent, ir.IntImm)
-    return extent.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import For, IntImm
+from tilewright.ir import IntImm
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule.analysis.tensorize_info import get_tensorize_loop_mapping
 from tilewright.schedule.state import BlockRV, LoopRV
@@ -30,8 +30,9 @@ def tile_with_tensor_intrin(
     handles = {sch.get_sref(loop): loop for loop in sch.get_loops(block)}
     inner: dict[int, LoopRV] = {}
     for loop, desc_loop in info.loop_map.items():
+        assert isinstance(desc_loop.extent, IntImm)
         # The outer factor stays open: the same trace then serves other extents.
-        _, piece = sch.split(handles[loop], [None, _extent(desc_loop)])
+        _, piece = sch.split(handles[loop], [None, desc_loop.extent.value])
         inner[info.desc_loop_indexer[desc_loop]] = piece
     pieces = [inner[position] for position in sorted(inner)]
     _reorder(sch, block, pieces)
@@ -49,8 +50,3 @@ def _reorder(sch: Schedule, block: BlockRV, pieces: list[LoopRV]) -> None:
         if found and not is_piece:
             outer.append(loop)
     sch.reorder(*outer, *pieces)
-
-
-def _extent(loop: For) -> int:
-    assert isinstance(loop.extent, IntImm)
-    return loop.extent.value

@@ -107,7 +107,8 @@ def input_from_json(value: object, known: Mapping[str, object]) -> object:
     if len(value) >= 2 and value[0] == value[-1] == '"':
         return value[1:-1]
     if value.startswith("{") and value.endswith("}"):
-        return _with_known_rvs(index_map_from_json(value), known)
+        rvs = {name: rv for name, rv in known.items() if isinstance(rv, ExprRV)}
+        return with_rvs(index_map_from_json(value), lambda var: rvs.get(var.name))
     if value not in known:
         raise ScheduleError(f"the trace uses {value!r} before it defines it")
     return known[value]
@@ -163,14 +164,6 @@ def with_rvs(index_map: IndexMap, value_of: Callable[[Var], PrimExpr | None]) ->
 def named_rv(var: Var, names: Mapping[object, str]) -> Var | None:
     """The variable that stands for a random one in texts."""
     return Var(names.get(var, "_"), var.dtype) if isinstance(var, ExprRV) else None
-
-
-def _with_known_rvs(index_map: IndexMap, known: Mapping[str, object]) -> IndexMap:
-    def rv_called(var: Var) -> PrimExpr | None:
-        found = known.get(var.name)
-        return found if isinstance(found, ExprRV) else None
-
-    return with_rvs(index_map, rv_called)
 
 
 def index_map_to_json(index_map: IndexMap) -> str:

@@ -64,6 +64,9 @@ class ObjectGraph:
             raise TypeError(f"object {position} is no expression")
         return found
 
+    def text_at(self, position: int | str) -> str:
+        return str(self.object_at(position))
+
     def _make(self, record: Mapping[str, Any]) -> Any:
         kind: str = record["type"] if "type" in record else record["type_key"]
         make = self._makers.get(kind.rpartition(".")[2])
@@ -88,13 +91,6 @@ _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or)
 
 def _array(graph: ObjectGraph, positions: list[int] | None) -> tuple[Any, ...]:
     return tuple(graph.object_at(position) for position in positions or ())
-
-
-def _variable(kind: type[ir.Var]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.Var]:
-    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Var:
-        return kind(str(graph.object_at(fields["name"])), ir.DType(fields["dtype"]))
-
-    return make
 
 
 def _binary(kind: type[ir.BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.BinaryOp]:
@@ -146,11 +142,11 @@ EXPR_MAKERS: Mapping[str, Maker] = {
     "String": lambda graph, content: content,
     "Array": _array,
     "Op": lambda graph, name: ir.Op.get(f"tir.{name.rpartition('.')[2]}"),
-    "Var": _variable(ir.Var),
-    "SizeVar": _variable(ir.SizeVar),
+    "Var": lambda graph, of: ir.Var(graph.text_at(of["name"]), ir.DType(of["dtype"])),
+    "SizeVar": lambda graph, of: ir.SizeVar(graph.text_at(of["name"]), ir.DType(of["dtype"])),
     "IntImm": lambda graph, of: ir.IntImm(ir.DType(of["dtype"]), int(of["value"])),
     "FloatImm": lambda graph, of: ir.FloatImm(ir.DType(of["dtype"]), float(of["value"])),
-    "StringImm": lambda graph, of: ir.StringImm(str(graph.object_at(of["value"]))),
+    "StringImm": lambda graph, of: ir.StringImm(graph.text_at(of["value"])),
     "Cast": lambda graph, of: ir.Cast(ir.DType(of["dtype"]), graph.expr_at(of["value"])),
     "Not": lambda graph, of: ir.Not(graph.expr_at(of["a"])),
     "Select": lambda graph, of: ir.Select(
