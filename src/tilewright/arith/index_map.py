@@ -10,7 +10,7 @@ padding.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -228,11 +228,15 @@ class IndexMap(ir.Node, frozen=True):
         if target is self._dtype:
             return self
         fresh = {var: ir.Var(var.name, target) for var in self.initial_indices}
-        retype = _Retype(fresh, self._dtype, target)
+        source = self._dtype
+        own = {
+            ir.Var: lambda var: fresh.get(var, var),
+            ir.IntImm: lambda n: ir.const(n.value, target) if n.dtype is source else n,
+        }
         inverse = self.inverse_index_map
         return IndexMap(
             tuple(fresh.values()),
-            tuple(retype.rewrite(index) for index in self.final_indices),
+            tuple(ir.rewrite(index, own) for index in self.final_indices),
             None if inverse is None else inverse.with_dtype(dtype),
         )
 
@@ -271,23 +275,6 @@ class IndexMap(ir.Node, frozen=True):
 
 
 register_node_class(IndexMap)
-
-
-class _Retype(ir.Rewriter):
-    """Replaces variables, and gives constants of one integer type another."""
-
-    def __init__(
-        self, variables: Mapping[ir.Var, ir.Var], source: ir.DType, target: ir.DType
-    ) -> None:
-        self._variables = variables
-        self._source = source
-        self._target = target
-
-    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
-        return self._variables.get(node, node)
-
-    def visit_int_imm(self, node: ir.IntImm) -> ir.PrimExpr:
-        return ir.const(node.value, self._target) if node.dtype is self._source else node
 
 
 def _parameter_names(

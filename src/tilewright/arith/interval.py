@@ -241,10 +241,6 @@ def _cast(ev: _Evaluator, expr: ir.Cast) -> IntervalSet:
     return ev.make(*(None if end is None else ir.cast(dtype, end) for end in ends))
 
 
-def _ramp(ev: _Evaluator, expr: ir.Ramp) -> IntervalSet:
-    return ev.either(expr.base, ir.add(expr.base, ir.multiply(expr.stride, expr.lanes - 1)))
-
-
 # Of two intervals that hold something.
 _BINARY: dict[type, Callable[[_Evaluator, IntervalSet, IntervalSet], IntervalSet]] = {
     ir.Add: lambda ev, a, b: ev.make(
@@ -267,7 +263,9 @@ _RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
     ir.Select: lambda ev, expr: ev.either(expr.true_value, expr.false_value),
     ir.Call: _call,
     ir.Cast: _cast,
-    ir.Ramp: _ramp,
+    ir.Ramp: lambda ev, expr: ev.either(
+        expr.base, ir.add(expr.base, ir.multiply(expr.stride, expr.lanes - 1))
+    ),
     ir.Broadcast: lambda ev, expr: ev.visit(expr.value),
 }
 

@@ -54,11 +54,19 @@ def detect_iter_map(
     """
     level, holds = as_level(check_level), ir.convert(predicate)
     nodes = [ir.convert(index) for index in indices]
-    found = _result(nodes, input_iters, holds, level, simplify_trivial_iterators)
+
+    def attempt(exprs: Sequence[ir.PrimExpr]) -> IterMapResult:
+        try:
+            sums, rewriter = find_iter_map(
+                exprs, input_iters, holds, level, simplify_trivial_iterators
+            )
+        except (NotAnIterMap, ArithError) as failure:
+            return IterMapResult((), (str(failure),))
+        return IterMapResult(tuple(sums), (), rewriter.padding)
+
+    found = attempt(nodes)
     together = _with_common_dividends(nodes) if found.errors else None
-    if together is None:
-        return found
-    return _result(together, input_iters, holds, level, simplify_trivial_iterators)
+    return found if together is None else attempt(together)
 
 
 def _with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] | None:
@@ -73,44 +81,24 @@ def _with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] 
         for node in ir.nodes_of(index, ir.FloorDiv):
             if isinstance(node.b, ir.IntImm) and node.b.value > 0:
                 dividends.setdefault(node.b.value, []).append(node.a)
-    rewriter = _Remainders(dividends)
-    changed = [rewriter.rewrite(index) for index in indices] if dividends else indices
-    same = all(new is old for new, old in zip(changed, indices, strict=True))
-    return None if same else list(changed)
+    form_of = Analyzer().linear_form
 
-
-class _Remainders(ir.Rewriter):
-    def __init__(self, dividends: dict[int, list[ir.PrimExpr]]) -> None:
-        self._dividends = dividends
-        self._form_of = Analyzer().linear_form
-
-    def visit_floor_mod(self, node: ir.FloorMod) -> ir.PrimExpr:
-        made: ir.FloorMod = self.generic_visit(node)
-        if not isinstance(made.b, ir.IntImm):
-            return made
-        divisor = made.b.value
+    def with_dividend(node: ir.FloorMod) -> ir.PrimExpr:
+        if not isinstance(node.b, ir.IntImm):
+            return node
+        divisor = node.b.value
         known = [
             dividend
-            for dividend in self._dividends.get(divisor, ())
-            if self._form_of(dividend).is_congruent(self._form_of(made.a), divisor)
+            for dividend in dividends.get(divisor, ())
+            if form_of(dividend).is_congruent(form_of(node.a), divisor)
         ]
-        if not known or any(ir.structural_equal(dividend, made.a) for dividend in known):
-            return made
+        if not known or any(ir.structural_equal(dividend, node.a) for dividend in known):
+            return node
         return ir.floormod(known[0], divisor)
 
-
-def _result(
-    indices: Sequence[ir.PrimExpr],
-    input_iters: Mapping[ir.Var, ir.Range],
-    predicate: ir.PrimExpr,
-    level: IterMapLevel,
-    simplify_trivial: bool,
-) -> IterMapResult:
-    try:
-        sums, rewriter = find_iter_map(indices, input_iters, predicate, level, simplify_trivial)
-    except (NotAnIterMap, ArithError) as failure:
-        return IterMapResult((), (str(failure),))
-    return IterMapResult(tuple(sums), (), rewriter.padding)
+    changed = [ir.rewrite(index, {ir.FloorMod: with_dividend}) for index in indices]
+    same = all(new is old for new, old in zip(changed, indices, strict=True))
+    return None if same else list(changed)
 
 
 def find_iter_map(
@@ -144,16 +132,12 @@ def make_rewriter(
         total = rewriter.rewrite(constraint.expr)
         if total.args:
             rewriter.constrain(total, constraint.low, constraint.high)
-        elif not _holds_at(analyzer, total.base, constraint):
+            continue
+        low, high = constraint.low, constraint.high
+        starts = low is None or analyzer.can_prove(total.base >= low)
+        if not starts or (high is not None and not analyzer.can_prove(total.base < high)):
             raise NotAnIterMap("the predicate does not hold for the only value of an iterator")
     return rewriter
-
-
-def _holds_at(analyzer: Analyzer, value: ir.PrimExpr, constraint: BoundConstraint) -> bool:
-    low, high = constraint.low, constraint.high
-    return (low is None or analyzer.can_prove(value >= low)) and (
-        high is None or analyzer.can_prove(value < high)
-    )
 
 
 class _MappingCheck:

@@ -45,11 +45,6 @@ class IterPadding(FactorArithmetic):
         """The padded iterators that the last result is made of."""
         return tuple(self._used_padding.values())
 
-    def forget_use_of_padding(self) -> None:
-        """Begin another result; what is known about padding stays."""
-        self.padding_changed = False
-        self._used_padding.clear()
-
     def padded_to(
         self, split: IterSplitExpr, base: ir.PrimExpr, by: ir.PrimExpr, remainder: bool
     ) -> tuple[IterSplitExpr, ir.PrimExpr]:

@@ -60,7 +60,9 @@ class IterMapRewriter(IterPadding):
     def rewrite_all(self, indices: Sequence[ir.PrimExpr]) -> list[IterSumExpr]:
         """Every index as a sum with at most one split, which is a fused iterator."""
         while True:
-            self.forget_use_of_padding()
+            # What is known about padding stays for another result.
+            self.padding_changed = False
+            self._used_padding.clear()
             sums = [self.rewrite(index) for index in indices]
             result = [self.fuse(s, always_wrap=True) if s.args else s for s in sums]
             if not self.padding_changed:

@@ -7,12 +7,13 @@ is put together, and the program excerpt printed, only in `str(error)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, ParamSpec
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, Node
 from tilewright.schedule.state import StmtSRef
 
+P = ParamSpec("P")
 Excerpt = Callable[[IRModule, Sequence[Node]], str]
 
 
@@ -71,6 +72,15 @@ class PrimitiveError(ScheduleError):
         nodes = [place for place in self.places if place is not None]
         shown = _excerpt[0](self.mod, nodes) if nodes else ""
         return f"{text}\n{shown}" if shown else text
+
+
+def is_allowed(check: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
+    """True when a check, or a plan that changes nothing, raises no `PrimitiveError`."""
+    try:
+        check(*args, **kwargs)
+    except PrimitiveError:
+        return False
+    return True
 
 
 # The renderer of program excerpts; `render` replaces it when it is imported.

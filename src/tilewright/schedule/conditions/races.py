@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import For, ForKind, IntImm, PrimExpr, uses_var
+from tilewright.ir import For, ForKind, PrimExpr, is_one, uses_var
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import BlockScope, DepKind, is_ancestor, loops_of, realize_of
@@ -44,7 +44,7 @@ def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence
 
 def repeats(loop: For, values: Sequence[PrimExpr]) -> bool:
     """A parallel loop that does not decide which values a block is run for."""
-    if loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED) or is_unit(loop):
+    if loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED) or is_one(loop.extent):
         return False
     return not depends_on(loop, values)
 
@@ -61,8 +61,3 @@ def reduces_together(loop: For) -> bool:
     if binding is not None:
         return binding.thread_tag.startswith("threadIdx")
     return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
-
-
-def is_unit(loop: For) -> bool:
-    """A loop that runs once."""
-    return type(loop.extent) is IntImm and loop.extent.value == 1

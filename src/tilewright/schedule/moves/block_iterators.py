@@ -103,10 +103,9 @@ class IteratorSubstitution(ir.Rewriter):
     # --- statements and regions -----------------------------------------------------------------
 
     def visit_stmt(self, node: ir.Stmt) -> ir.Stmt:
-        return ir.map_children(node, self._child)
-
-    def _child(self, child: ir.Node) -> ir.Node:
-        return self._root(child) if isinstance(child, ir.PrimExpr) else self.visit(child)
+        return ir.map_children(
+            node, lambda n: self._root(n) if isinstance(n, ir.PrimExpr) else self.visit(n)
+        )
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         value = self._root(node.value)

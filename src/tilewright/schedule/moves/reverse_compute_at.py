@@ -14,7 +14,6 @@ from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.conditions.races import (
     check_no_race,
     depends_on,
-    is_unit,
     reduces_together,
 )
 from tilewright.schedule.errors import PrimitiveError
@@ -203,7 +202,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 
 def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.For]) -> None:
     """Each iteration runs once, the one that initialises first."""
-    domains = {loop.loop_var: loop.domain for loop in loops if not is_unit(loop)}
+    domains = {loop.loop_var: loop.domain for loop in loops if not ir.is_one(loop.extent)}
     maps = (
         arith.detect_iter_map(realize.iter_values, domains, condition, arith.IterMapLevel.BIJECTIVE)
         for condition in (ir.TRUE, realize.predicate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import is_allowed
 from tilewright.schedule.moves.compute_at import MovePlan, plan_compute_at
 from tilewright.schedule.moves.relocate import move
 from tilewright.schedule.moves.reverse_compute_at import plan_reverse_compute_at
@@ -27,11 +27,8 @@ def can_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool = False
 ) -> bool:
     """Whether `compute_at` would work; nothing changes."""
-    try:
-        _planned(state, block, loop, preserve_unit_loops=preserve_unit_loops, index=-1)
-    except PrimitiveError:
-        return False
-    return True
+    keep = preserve_unit_loops
+    return is_allowed(_planned, state, block, loop, preserve_unit_loops=keep, index=-1)
 
 
 def _planned(

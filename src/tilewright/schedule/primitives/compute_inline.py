@@ -10,7 +10,7 @@ from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
@@ -71,11 +71,7 @@ def compute_inline(state: ScheduleState, block: StmtSRef) -> None:
 
 def can_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
     """Whether `compute_inline` would work; nothing changes."""
-    try:
-        plan_compute_inline(state, block)
-    except PrimitiveError:
-        return False
-    return True
+    return is_allowed(plan_compute_inline, state, block)
 
 
 def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:

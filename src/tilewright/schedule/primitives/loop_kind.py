@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, replace, uses_var
+from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, is_one, replace, uses_var
 from tilewright.schedule.conditions.checks import (
     READS_ITS_RESULT,
     NotCompactDataflow,
     check_compact_dataflow,
     why_not_compact,
 )
-from tilewright.schedule.conditions.races import depends_on, is_unit
+from tilewright.schedule.conditions.races import depends_on
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -69,11 +69,7 @@ def set_loop_kind(
 
 def can_have_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind) -> bool:
     """Whether a loop may run so."""
-    try:
-        _check_kind(state, loop, kind, "")
-    except PrimitiveError:
-        return False
-    return True
+    return is_allowed(_check_kind, state, loop, kind, "")
 
 
 def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str) -> None:
@@ -83,7 +79,7 @@ def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis
     _check_dataflow(state, loop, blocks)
     for block in blocks:
         _check_block(block, loop.loop.loop_var, loop, thread_axis.startswith("threadIdx"))
-    if kind is not ForKind.THREAD_BINDING and not is_unit(loop.loop):
+    if kind is not ForKind.THREAD_BINDING and not is_one(loop.loop.extent):
         _check_own_results(state, loop, blocks)
 
 

@@ -13,7 +13,7 @@ from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_output, values_of
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.primitives.compute_inline import (
@@ -103,11 +103,7 @@ def reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> None:
 
 def can_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
     """Whether `reverse_compute_inline` would work; nothing changes."""
-    try:
-        plan_reverse_compute_inline(state, block)
-    except PrimitiveError:
-        return False
-    return True
+    return is_allowed(plan_reverse_compute_inline, state, block)
 
 
 def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> ReverseInlinePlan:

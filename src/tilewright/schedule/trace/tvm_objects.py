@@ -89,10 +89,6 @@ _BINARY = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or)
 
 
-def _array(graph: ObjectGraph, positions: list[int] | None) -> tuple[Any, ...]:
-    return tuple(graph.object_at(position) for position in positions or ())
-
-
 def _binary(kind: type[ir.BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.BinaryOp]:
     def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.BinaryOp:
         a, b = graph.expr_at(fields["a"]), graph.expr_at(fields["b"])
@@ -140,7 +136,7 @@ EXPR_MAKERS: Mapping[str, Maker] = {
     "": lambda graph, content: None,
     "None": lambda graph, content: None,
     "String": lambda graph, content: content,
-    "Array": _array,
+    "Array": lambda graph, positions: tuple(map(graph.object_at, positions or ())),
     "Op": lambda graph, name: ir.Op.get(f"tir.{name.rpartition('.')[2]}"),
     "Var": lambda graph, of: ir.Var(graph.text_at(of["name"]), ir.DType(of["dtype"])),
     "SizeVar": lambda graph, of: ir.SizeVar(graph.text_at(of["name"]), ir.DType(of["dtype"])),
