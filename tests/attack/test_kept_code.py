@@ -14,7 +14,7 @@ import pytest
 from tilewright import driver
 from tilewright.codegen.build_key import build_key
 from tilewright.codegen.host.code_store import CodeStore, open_store
-from tilewright.codegen.host.kept_code import keep_module, recall_module
+from tilewright.codegen.llvm.backend import LLVMBackend
 from tilewright.codegen.llvm.compiler import host_machine
 from tilewright.errors import ConfigError
 from tilewright.ir import IRModule, PrimFunc, as_module
@@ -50,17 +50,17 @@ def store(tmp_path: Path) -> CodeStore:
     store = open_store(tmp_path / "code")
     made = driver.build(_module())
     assert made.artifact is not None
-    keep_module(store, KEY, made.info, made.artifact)
+    LLVMBackend().keep(store, KEY, made.info, made.artifact)
     assert len(store.entries()) == 1
     return store
 
 
 def _recalled(store: CodeStore, key: str = KEY) -> object:
-    return recall_module(store, key, runtime_symbols())
+    return LLVMBackend().recall(store, key, runtime_symbols)
 
 
 def test_a_kept_module_computes_what_it_did(store: CodeStore) -> None:
-    kept = recall_module(store, KEY, runtime_symbols())
+    kept = LLVMBackend().recall(store, KEY, runtime_symbols)
     assert kept is not None
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     module = driver._recalled(*kept, lambda: driver.build(_module()))

@@ -315,7 +315,7 @@ def test_errors_name_the_place() -> None:
         "a value of dtype int32 is stored where buffer a takes float32: `a[0] = 1`"
     )
     mask = Broadcast(const(True), 3)
-    assert "needs a mask of as many bools, got boolx3" in _error(
+    assert "an access of 4 lanes needs a mask of 4 bools, got boolx3" in _error(
         BufferStore(a, const(1.0, "float32x4"), (index,), mask), a
     )
     assert "expected integers" in _error(BufferStore(a, const(1.0), (const(1.0),)), a)

@@ -218,17 +218,17 @@ def test_scripts(name: str) -> None:
 LOWERED: dict[str, tuple[str, str]] = {
     "loop that runs too far": (
         "for i in range(9):\n    a[i] = 1.0",
-        "function 'f' writes a outside its bounds: index `i` of dimension 0 reaches 8, valid are 0 "
-        "to 7",
+        "function 'f' writes a outside its bounds: index `i` of dimension 0 reaches 8, valid "
+        "indices are 0 to 7",
     ),
     "all iterations write": (
         "for i in T.parallel(8):\n    a[0] = a[0] + 1.0",
-        "function 'f': parallel loop 'i' is a race, all its iterations write a[0]; make the loop "
+        "function 'f': parallel loop 'i' has a race: all its iterations write a[0]; make the loop "
         "serial, or give each iteration an element of its own",
     ),
     "two iterations write": (
         "for i in T.parallel(8):\n    a[i // 2] = a[i // 2] + 1.0",
-        "function 'f': parallel loop 'i' is a race, iterations 0 and 1 both write a[0]; make the "
+        "function 'f': parallel loop 'i' has a race: iterations 0 and 1 both write a[0]; make the "
         "loop serial, or give each iteration an element of its own",
     ),
     "threads of a GPU": (
@@ -269,7 +269,7 @@ def test_programs_made_by_hand() -> None:
     outside = tir.BufferStore(buffer, tir.const(1.0), (tir.const(8),))
     assert message_of(LowerError, lambda: tw.build(function(outside))) == (
         "function 'main' writes a outside its bounds: index `8` of dimension 0 reaches 8, valid "
-        "are 0 to 7"
+        "indices are 0 to 7"
     )
 
 

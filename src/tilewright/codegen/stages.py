@@ -20,8 +20,16 @@ class CodeStage:
     name: str
     code: str | bytes
 
+    @property
+    def text(self) -> str:
+        """The text itself; machine code as hexadecimal numbers."""
+        if isinstance(self.code, str):
+            return self.code
+        rows = [self.code[at : at + _ROW].hex(" ") for at in range(0, len(self.code), _ROW)]
+        return "\n".join(f"{_ROW * number:08x}  {row}" for number, row in enumerate(rows))
+
     def __str__(self) -> str:
-        return f"# {self.name}\n{self.code if isinstance(self.code, str) else _dump(self.code)}"
+        return f"# {self.name}\n{self.text}"
 
 
 @dataclass(frozen=True)
@@ -35,20 +43,9 @@ class BuildStages(Stages):
         """The text of that name, such as "ll" or "asm"; machine code as hexadecimal numbers."""
         for stage in self.code:
             if stage.name == name:
-                return stage.code if isinstance(stage.code, str) else _dump(stage.code)
+                return stage.text
         known = ", ".join(repr(stage.name) for stage in self.code)
         raise CodegenError(f"the build has no text {name!r}; there are {known}")
 
     def __iter__(self) -> Iterator[Stage | CodeStage]:  # type: ignore[override]  # more kinds of stage
         return iter((*self.items, *self.code))
-
-    def __len__(self) -> int:
-        return len(self.items) + len(self.code)
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self))
-
-
-def _dump(data: bytes) -> str:
-    rows = [data[start : start + _ROW].hex(" ") for start in range(0, len(data), _ROW)]
-    return "\n".join(f"{_ROW * number:08x}  {row}" for number, row in enumerate(rows))

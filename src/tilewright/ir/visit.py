@@ -111,7 +111,7 @@ class BufferRewriter(Rewriter):
     visit_buffer_load = visit_buffer_store = visit_buffer_region = _with_buffer
     visit_match_buffer_region = visit_decl_buffer = _with_buffer
 
-    def visit_block(self, node: Block) -> Any:
+    def visit_block(self, node: Block) -> Block:
         node = map_children(node, self.visit)
         buffers = map_tuple(node.alloc_buffers, self.visit_buffer)
         return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
@@ -150,7 +150,7 @@ class Substituter(BufferRewriter):
             known = self._buffers[buffer] = map_buffer(buffer, self.visit)
         return known
 
-    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
+    def visit_allocate(self, node: Allocate | AllocateConst) -> Stmt:
         node = map_children(node, self.visit)
         data = self.visit(node.buffer_var)
         return node if data is node.buffer_var else replace(node, buffer_var=data)

@@ -14,13 +14,13 @@ from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.runtime import dlpack, ndarray
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.tensor_view import Array, address_of
+from tilewright.runtime.tensor_view import Array
 
 # From memory that we allocated to an array of some kind, without a copy.
-Wrap: TypeAlias = Callable[[Array], Any]
+Wrap: TypeAlias = Callable[[Array], object]
 
 
-def in_numpy(array: Any) -> Any:
+def in_numpy(array: object) -> Any:
     """An array of any kind as one of NumPy that shares its memory.
 
     What is no array, or is not the CPU's, stays as it is: whoever checks it finds the words.
@@ -38,7 +38,7 @@ def in_numpy(array: Any) -> Any:
         return array
 
 
-def to_read(array: Any) -> Any:
+def to_read(array: Any) -> object:
     """The same for an array that is not written; NumPy itself is quick, but may forbid writing."""
     if hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray | NDArray):
         with suppress(Exception):  # it knows fewer types than we do, and says less
@@ -47,7 +47,7 @@ def to_read(array: Any) -> Any:
     return in_numpy(array)
 
 
-def contiguous(array: Any) -> Any:
+def contiguous(array: object) -> object:
     """An array that compiled code can take, a copy if it must be."""
     if not isinstance(array, np.ndarray) or (array.flags.c_contiguous and array.flags.aligned):
         return array
@@ -61,14 +61,9 @@ def copy_of(array: Array) -> Array:
     return made
 
 
-def overlap(a: Any, b: Any) -> bool:
+def overlap(a: object, b: object) -> bool:
     """May two arrays share memory?"""
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
-
-
-def are_same(a: Array, b: Array) -> bool:
-    """Are two arrays of one shape the same elements?"""
-    return address_of(a) == address_of(b) and a.strides == b.strides
 
 
 def wrapper_for(example: object) -> Wrap | None:
@@ -82,11 +77,11 @@ def wrapper_for(example: object) -> Wrap | None:
     return lambda array: take(array if array.dtype.kind in "biufc" else NDArray(array))
 
 
-def _from_dlpack(example: Any) -> Callable[[Any], Any] | None:
+def _from_dlpack(example: Any) -> Callable[[object], object] | None:
     """The function `from_dlpack` of the library that an array is from."""
     if hasattr(type(example), "__array_namespace__"):
         namespace = example.__array_namespace__()
     else:
         namespace = sys.modules.get(type(example).__module__.partition(".")[0])
-    found: Callable[[Any], Any] | None = getattr(namespace, "from_dlpack", None)
+    found: Callable[[object], object] | None = getattr(namespace, "from_dlpack", None)
     return found

@@ -10,9 +10,10 @@ from tilewright.jit import arrays
 from tilewright.jit.interface import CallParameter, Interface
 from tilewright.jit.plan import CallPlan, CallResult
 from tilewright.lowering.argument_roles import Role
+from tilewright.runtime.tensor_view import address_of
 
 
-def prepared(parameter: CallParameter, value: Any) -> Any:
+def prepared(parameter: CallParameter, value: object) -> Any:
     """An input as a kernel can take it: arrays as NumPy's, and row-major unless they may differ."""
     if parameter.buffer is None:
         return value
@@ -27,8 +28,8 @@ class CheckedCall:
         self,
         interface: Interface,
         inputs: Sequence[CallParameter],
-        given: dict[int, Any],
-        out: Any,
+        given: dict[int, object],
+        out: object,
         inplace: bool,
     ) -> None:
         self._interface = interface
@@ -49,14 +50,18 @@ class CheckedCall:
             return self.outputs[position]
         return prepared(parameter, given)
 
-    def run(self, plan: CallPlan, fixed: Mapping[int, Any]) -> Any:
+    def run(self, plan: CallPlan, fixed: Mapping[int, object]) -> object:
         """Carry the call out, and return what the function returns."""
         self._require_apart({**fixed, **self.outputs})
-        self._separate()
+        for position, target in self.outputs.items():
+            for other, value in self.values.items():
+                if position != other and arrays.overlap(target, value):
+                    self.values[other] = arrays.copy_of(value)  # the result would overwrite it
         inputs = [self.values[p.position] for p in self._inputs]
         made = [self._memory(result, inputs) for result in plan.results]
         plan.run(*plan.arranged((*inputs, *made)))
-        wrap = arrays.wrapper_for(self._example())
+        given = (self._given[p.position] for p in self._inputs if p.buffer is not None)
+        wrap = arrays.wrapper_for(next(given, None))  # results are of the kind of the first array
         results = [
             self._targets[result.position]
             if result.position in self._targets
@@ -65,7 +70,7 @@ class CheckedCall:
         ]
         return results[0] if len(results) == 1 else tuple(results) or None
 
-    def _require_apart(self, others: Mapping[int, Any]) -> None:
+    def _require_apart(self, others: Mapping[int, object]) -> None:
         """Results must not overlap each other, nor arguments that are bound."""
         for position, target in self.outputs.items():
             for other, array in others.items():
@@ -76,22 +81,12 @@ class CheckedCall:
                         f"that of {names[1]}; pass another one"
                     )
 
-    def _separate(self) -> None:
-        """Inputs that a result would overwrite become copies."""
-        for position, target in self.outputs.items():
-            for other, value in self.values.items():
-                if position != other and arrays.overlap(target, value):
-                    self.values[other] = arrays.copy_of(value)
-
     def _memory(self, result: CallResult, inputs: Sequence[Any]) -> Any:
         target = self.outputs.get(result.position)
         if target is None:
             return result.made(inputs)
-        if result.source is not None and not arrays.are_same(target, inputs[result.source]):
-            target[...] = inputs[result.source]
+        if result.source is not None:
+            source = inputs[result.source]
+            if address_of(target) != address_of(source) or target.strides != source.strides:
+                target[...] = source
         return target
-
-    def _example(self) -> Any:
-        """The first array, whose kind results have."""
-        found = (self._given[p.position] for p in self._inputs if p.buffer is not None)
-        return next(found, None)

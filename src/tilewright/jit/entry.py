@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypedDict, overload
+
+from typing_extensions import Unpack
 
 from tilewright import te
 from tilewright.database import Database
@@ -28,35 +30,26 @@ from tilewright.schedule import Schedule
 Program: TypeAlias = PrimFunc | Schedule | Sequence[te.Tensor]
 
 
+class CompileOptions(TypedDict, total=False):
+    """What can be said by name; `compile` explains it."""
+
+    tune: TuneLike
+    database: DatabaseLike
+    specialize: bool | int
+    inplace: bool
+
+
 @overload
 def compile(
-    program: Program,
-    target: TargetLike = None,
-    *,
-    tune: TuneLike = None,
-    database: DatabaseLike = None,
-    specialize: bool | int = True,
-    inplace: bool = False,
+    program: Program, target: TargetLike = None, **options: Unpack[CompileOptions]
 ) -> JitFunction: ...
 @overload
 def compile(
-    program: IRModule,
-    target: TargetLike = None,
-    *,
-    tune: TuneLike = None,
-    database: DatabaseLike = None,
-    specialize: bool | int = True,
-    inplace: bool = False,
+    program: IRModule, target: TargetLike = None, **options: Unpack[CompileOptions]
 ) -> JitFunction | JitModule: ...
 @overload
 def compile(
-    program: None = None,
-    target: TargetLike = None,
-    *,
-    tune: TuneLike = None,
-    database: DatabaseLike = None,
-    specialize: bool | int = True,
-    inplace: bool = False,
+    program: None = None, target: TargetLike = None, **options: Unpack[CompileOptions]
 ) -> Callable[[object], Any]: ...
 def compile(
     program: object = None,

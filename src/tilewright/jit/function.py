@@ -88,7 +88,7 @@ class JitFunction:
 
     def _call_with_care(
         self, args: Sequence[object], named: Mapping[str, object], out: object
-    ) -> Any:
+    ) -> object:
         given = self._arranged(args, named)
         call = CheckedCall(
             self._interface, self._inputs, given, out, self._kernels.settings.inplace
@@ -99,16 +99,13 @@ class JitFunction:
         if plan is None:
             if len(self._plans) >= REMEMBERED_PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = self._plan(call)
+            sizes = self._interface.sizes({**call.outputs, **call.values, **self._fixed})
+            kernel = self._kernels.fitting(tuple(sizes.values()))
+            plan = self._plans[key] = make_plan(self._interface, kernel, sizes, self._fixed)
         return call.run(plan, self._fixed)
 
     def _arranged(self, args: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:
         return self._interface.arranged(args, named, self._inputs)
-
-    def _plan(self, call: CheckedCall) -> CallPlan:
-        sizes = self._interface.sizes({**call.outputs, **call.values, **self._fixed})
-        kernel = self._kernels.fitting(tuple(sizes.values()))
-        return make_plan(self._interface, kernel, sizes, self._fixed)
 
     def bind(self, **arrays: object) -> JitFunction:
         """Fix arguments by name; what comes back is called with the others.

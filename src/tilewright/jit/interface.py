@@ -35,10 +35,6 @@ class CallParameter:
         extents = () if self.buffer is None else self.buffer.shape
         return (var for extent in extents for var in free_vars(extent))
 
-    def as_input(self) -> ArgumentSpec:
-        """What is asked of a value that is only read."""
-        return dataclasses.replace(self.spec, access="r")
-
     def as_target(self) -> ArgumentSpec:
         """What is asked of an array that a result goes into."""
         derived = self.spec.derived if self.role is Role.OUTPUT else ()
@@ -139,7 +135,8 @@ class Interface:
         key = (*(p.position for p in present), -1, *(p.position for p in into))
         binder = self._binders.get(key)
         if binder is None:
-            specs = (*(p.as_input() for p in present), *(p.as_target() for p in into))
+            read = (dataclasses.replace(p.spec, access="r") for p in present)
+            specs = (*read, *(p.as_target() for p in into))
             binder = self._binders[key] = ArgumentBinder(self.name, specs, no_alias=False)
         binder.bind([*(values[p.position] for p in present), *(targets[p.position] for p in into)])
 

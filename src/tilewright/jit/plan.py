@@ -71,13 +71,11 @@ def make_plan(
         run = kernel.module.bind(**bound)
     numbers = {p.position: n for n, p in enumerate(inputs)}
     results = [_result(interface, p, kernel, sizes, numbers) for p in interface.results]
-    return CallPlan(run, tuple(results), _picker(order, len(inputs) + len(results)))
-
-
-def _picker(order: Sequence[int], count: int) -> Callable[[tuple[object, ...]], Sequence[object]]:
-    if list(order) == list(range(count)):
-        return tuple
-    return operator.itemgetter(*order) if len(order) > 1 else lambda all: [all[n] for n in order]
+    arranged: Callable[[tuple[object, ...]], Sequence[object]] = tuple
+    if order != list(range(len(inputs) + len(results))):
+        several = len(order) > 1
+        arranged = operator.itemgetter(*order) if several else lambda all: [all[n] for n in order]
+    return CallPlan(run, tuple(results), arranged)
 
 
 def _result(

@@ -65,15 +65,12 @@ class Schedules:
     def _scheduled(self, func: PrimFunc, key: Key) -> PrimFunc:
         sch = self._replayed(func, key)
         if sch is None:
-            if self._keeps(func):
+            # Is the schedule that the function was written with the one it shall have?
+            if self._keeps_schedule or (self.settings.tuning is None and is_scheduled(func)):
                 return func
             sch = self._chosen(func, key[0])
             self._remember(key, sch)
         return replace(sch.mod["main"], attrs=func.attrs)
-
-    def _keeps(self, func: PrimFunc) -> bool:
-        """Is the schedule that a function was written with the one it shall have?"""
-        return self._keeps_schedule or (self.settings.tuning is None and is_scheduled(func))
 
     def _chosen(self, func: PrimFunc, name: str) -> Schedule:
         tuning = self.settings.tuning

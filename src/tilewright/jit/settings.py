@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tilewright.database import Database, MemoryDatabase, open_database
 from tilewright.errors import ArgumentError, TuneError
@@ -16,9 +16,9 @@ from tilewright.target import Target
 from tilewright.tune import tune_tir
 from tilewright.tune.budget import parse_seconds
 
-TuneLike: TypeAlias = bool | int | str | Mapping[str, Any] | None
+TuneLike: TypeAlias = bool | int | str | Mapping[str, object] | None
 DatabaseLike: TypeAlias = Database | str | Path | None
-TargetLike: TypeAlias = str | dict[str, Any] | Target | None
+TargetLike: TypeAlias = str | dict[str, object] | Target | None
 
 SPECIALIZED_SIZES = 8
 _DEFAULT_TUNING = {"max_trials_global": 64, "budget_secs": 60.0}

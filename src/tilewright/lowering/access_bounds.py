@@ -37,15 +37,16 @@ class IndexBounds:
             return IndexInterval(expr, expr)
         match expr:
             case ir.Var() if expr in self._domains:
-                return self._of_var(expr)
+                domain = self._domains[expr]
+                first, last = self.of(domain.min), self.of(domain.min + domain.extent - 1)
+                return first and last and IndexInterval(first.low, last.high)
             case ir.Add() | ir.Sub() | ir.Min() | ir.Max():
-                return self._of_binary(expr)
+                left, right = self.of(expr.a), self.of(expr.b)
+                return left and right and _COMBINE[type(expr)](left, right)
             case ir.Mul(a=a, b=ir.IntImm(value=factor)) | ir.Mul(a=ir.IntImm(value=factor), b=a):
                 inner = self.of(a)
-                if inner is None:
-                    return None
-                ends = inner.low * factor, inner.high * factor
-                return IndexInterval(*(ends if factor >= 0 else reversed(ends)))
+                ends = inner and (inner if factor >= 0 else inner[::-1])
+                return ends and IndexInterval(ends[0] * factor, ends[1] * factor)
             case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
                 inner = self.of(a)
                 return inner and IndexInterval(*(ir.floordiv(end, divisor) for end in inner))
@@ -63,17 +64,6 @@ class IndexBounds:
             case ir.Broadcast(value=value):
                 return self.of(value)
         return None
-
-    def _of_var(self, var: ir.Var) -> IndexInterval | None:
-        domain = self._domains[var]
-        first, last = self.of(domain.min), self.of(domain.min + domain.extent - 1)
-        return None if first is None or last is None else IndexInterval(first.low, last.high)
-
-    def _of_binary(self, expr: ir.BinaryOp) -> IndexInterval | None:
-        left, right = self.of(expr.a), self.of(expr.b)
-        if left is None or right is None:
-            return None
-        return _COMBINE[type(expr)](left, right)
 
     def _of_remainder(self, a: ir.PrimExpr, modulus: int) -> IndexInterval:
         inner = self.of(a)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.arith import POS_INF, Analyzer, ConstIntBound
+from tilewright.ir.node import NodeT
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 _LAUNCHES = ("thread_extent", "virtual_thread")  # attributes that bind variables to threads
@@ -20,76 +21,70 @@ class AnalyzingRewriter(ir.Rewriter):
 
     def __init__(self, func: ir.PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
-        if func is not None:
-            self._assume_sizes(func)
-
-    def _assume_sizes(self, func: ir.PrimFunc) -> None:
-        """Symbolic extents of buffers are not negative."""
-        for buffer in func.buffer_map.values():
+        for buffer in () if func is None else func.buffer_map.values():
             for extent in buffer.shape:
-                if isinstance(extent, ir.Var):
+                if isinstance(extent, ir.Var):  # symbolic extents of buffers are not negative
                     self.analyzer.update(extent, ConstIntBound(0, POS_INF))
 
     def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    def visit_float_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return node
+    visit_float_imm = visit_int_imm
 
-    def visit_seq_stmt(self, node: ir.SeqStmt) -> Any:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
         statements = ir.map_tuple(node.seq, self.visit)
         return node if statements is node.seq else ir.seq(statements)
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         start, extent = self.visit(node.min), self.visit(node.extent)
         self.analyzer.bind(node.loop_var, ir.Range(start, extent), allow_override=True)
         return ir.updated(node, min=start, extent=extent, body=self.visit(node.body))
 
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> Any:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
         if isinstance(node.node, ir.IterVar) and node.attr_key in _LAUNCHES:
             domain = ir.Range(ir.const(0, node.value.dtype), node.value)
             self.analyzer.bind(node.node.var, domain, allow_override=True)
         return ir.map_children(node, self.visit)
 
-    def _under(self, condition: ir.PrimExpr, node: Any) -> Any:
+    def _under(self, condition: ir.PrimExpr, node: NodeT) -> NodeT:
         with self.analyzer.constraint_scope(condition):
-            return self.visit(node)
+            return self.rewrite(node)
 
-    def visit_if_then_else(self, node: ir.IfThenElse) -> Any:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(node.condition)
         if isinstance(condition, ir.IntImm):
             chosen = node.then_case if condition.value else node.else_case
-            return ir.no_op() if chosen is None else self.visit(chosen)
+            return ir.no_op() if chosen is None else self.rewrite(chosen)
         then_case = self._under(condition, node.then_case)
         else_case = node.else_case
         if else_case is not None:
             else_case = self._under(ir.logical_not(condition), else_case)
         return ir.updated(node, condition=condition, then_case=then_case, else_case=else_case)
 
-    def visit_call(self, node: ir.Call) -> Any:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
         if node.op is not IF_THEN_ELSE or node.args[0].dtype.lanes > 1:
             return ir.map_children(node, self.visit)
         condition = self.visit(node.args[0])
         if isinstance(condition, ir.IntImm):
-            return self.visit(node.args[1] if condition.value else node.args[2])
+            return self.rewrite(node.args[1] if condition.value else node.args[2])
         then_value = self._under(condition, node.args[1])
         else_value = self._under(ir.logical_not(condition), node.args[2])
         args = (condition, then_value, else_value)
         same = all(new is old for new, old in zip(args, node.args, strict=True))
         return node if same else ir.replace(node, args=args)
 
-    def visit_select(self, node: ir.Select) -> Any:
+    def visit_select(self, node: ir.Select) -> ir.PrimExpr:
         condition = self.visit(node.condition)
         if isinstance(condition, ir.IntImm):
-            return self.visit(node.true_value if condition.value else node.false_value)
+            return self.rewrite(node.true_value if condition.value else node.false_value)
         # Both values are evaluated whatever the condition is, so nothing is assumed inside them.
         return ir.map_children(ir.updated(node, condition=condition), self.visit)
 
-    def visit_assert_stmt(self, node: ir.AssertStmt) -> Any:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> ir.Stmt:
         condition = self.visit(node.condition)
         return ir.updated(node, condition=condition, body=self._under(condition, node.body))
 
-    def visit_block_realize(self, node: ir.BlockRealize) -> Any:
+    def visit_block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
         predicate = self.visit(node.predicate)
         return ir.updated(node, predicate=predicate, block=self._under(predicate, node.block))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import dataclass_transform
 
@@ -57,7 +57,7 @@ class UserPass:
     """A function of the user's as a pass: `(module) -> module`, or one made by `prim_func_pass`."""
 
     name: str
-    transform: Callable[..., Any]
+    transform: Callable[..., object]
     on_functions: bool = False
 
     def __call__(self, module: IRModule, target: Target | None = None) -> IRModule:
@@ -68,7 +68,7 @@ class UserPass:
             module = module.with_function(name, result)
         return module
 
-    def _checked(self, result: Any, expected: type[_Result]) -> _Result:
+    def _checked(self, result: object, expected: type[_Result]) -> _Result:
         if not isinstance(result, expected):
             raise LowerError(
                 f"pass {self.name} returned {type(result).__name__}, expected {expected.__name__}; "
@@ -78,7 +78,7 @@ class UserPass:
 
 
 _Result = TypeVar("_Result")
-_FunctionTransform = Callable[[PrimFunc, IRModule, Any], PrimFunc]
+_FunctionTransform = Callable[[PrimFunc, IRModule, Target | None], PrimFunc]
 
 
 def prim_func_pass(
@@ -144,7 +144,7 @@ def function_pass(run: Callable[[PrimFunc], PrimFunc]) -> type[FunctionPass]:
     return register_pass(type(run.__name__, (FunctionPass,), members))
 
 
-def get_pass(name: str, **options: Any) -> FunctionPass:
+def get_pass(name: str, **options: object) -> FunctionPass:
     """The pass called `name`, with options."""
     pass_class = _registry.get(name)
     if pass_class is None:

@@ -8,26 +8,10 @@ vector is made larger.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
-
-
-class _Unmasker(ir.Rewriter):
-    """Loads local memory without a mask where the mask of the store decides anyway."""
-
-    def __init__(self, mask: ir.PrimExpr, is_inside: Callable[[ir.BufferLoad], bool]) -> None:
-        self._mask = mask
-        self._is_inside = is_inside
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
-        mask = node.predicate
-        if mask is None or not self._is_inside(node) or not ir.expr_deep_equal(mask, self._mask):
-            return node
-        return ir.replace(node, predicate=None)
 
 
 class _Enlarger(FoldingSubstituter):
@@ -76,8 +60,13 @@ class _Blender(StmtRewriter):
         mask = node.predicate
         if mask is None or not self._is_inside(node):
             return node
+
+        def unmasked(load: ir.BufferLoad) -> ir.PrimExpr:
+            same = load.predicate is not None and ir.expr_deep_equal(load.predicate, mask)
+            return ir.replace(load, predicate=None) if same and self._is_inside(load) else load
+
         # Lanes that the blend throws away may be loaded as well.
-        value = _Unmasker(mask, self._is_inside).rewrite(node.value)
+        value = ir.rewrite(node.value, {ir.BufferLoad: unmasked})
         old = ir.BufferLoad(node.buffer, node.indices)
         return ir.replace(node, value=ir.Select(mask, value, old), predicate=None)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.arith.affine import affine_in
+from tilewright.arith.affine import Affine, affine_in
 from tilewright.lowering.access_boxes import gap_of
 from tilewright.lowering.rewriters import LIKELY
 from tilewright.lowering.widen_expr import conjuncts
@@ -63,11 +63,10 @@ def conditions_in(stmt: ir.Stmt) -> tuple[list[Condition], int]:
 
 @dataclass(frozen=True)
 class _Inner:
-    """What inner loops add to a slack, and where that is least and most."""
+    """What inner loops add to a slack while they run."""
 
-    factors: dict[ir.Var, int]
-    smallest: dict[ir.Var, ir.PrimExpr]
-    largest: dict[ir.Var, ir.PrimExpr]
+    form: Affine
+    ranges: dict[ir.Var, tuple[int, int]]  # first and last iteration
 
     @staticmethod
     def of(slack: ir.PrimExpr, loops: tuple[ir.For, ...]) -> _Inner | None:
@@ -76,37 +75,32 @@ class _Inner:
         found = affine_in(slack, by_var.__contains__)
         if found is None:
             return None
-        inner = _Inner(dict(found[0].variable_terms()), {}, {})
-        for var, factor in inner.factors.items():
+        inner = _Inner(found[0], {})
+        for var, _ in inner.form.variable_terms():
             loop = by_var[var]
             if not isinstance(loop.min, ir.IntImm) or not isinstance(loop.extent, ir.IntImm):
                 return None
-            ends = loop.min, loop.min + (loop.extent.value - 1)
-            inner.smallest[var], inner.largest[var] = ends if factor >= 0 else ends[::-1]
+            inner.ranges[var] = loop.min.value, loop.min.value + loop.extent.value - 1
         return inner
+
+    def smallest(self) -> dict[ir.Var, int]:
+        """The iterations in which they add least."""
+        return {var: self.ranges[var][scale < 0] for var, scale in self.form.variable_terms()}
 
     @property
     def reach(self) -> int:
         """The most that they add beyond the least."""
-        return sum(
-            factor * (_value(self.largest[var]) - _value(self.smallest[var]))
-            for var, factor in self.factors.items()
-        )
+        reach: int = self.form.reach(self.ranges)
+        return reach
 
     def at_least(self, number: int) -> ir.PrimExpr:
-        """The condition that they add so much beyond the least that they can add."""
-        for var, factor in self.factors.items():
-            number += factor * _value(self.smallest[var])
-        match list(self.factors.items()):
+        """The condition that they add at least `number` beyond the least they can add."""
+        terms = self.form.variable_terms()
+        number += sum(self.form.terms[var] * value for var, value in self.smallest().items())
+        match terms:
             case [(var, -1)]:
                 return ir.less_equal(var, -number)
-        terms = [var * factor for var, factor in self.factors.items()]
-        return ir.greater_equal(functools.reduce(ir.add, terms), number)
-
-
-def _value(expr: ir.PrimExpr) -> int:
-    assert isinstance(expr, ir.IntImm)
-    return expr.value
+        return ir.greater_equal(functools.reduce(ir.add, (v * scale for v, scale in terms)), number)
 
 
 @dataclass(frozen=True)
@@ -137,7 +131,7 @@ class BoundCheck:
     @property
     def spans_loops(self) -> bool:
         """Does the condition change inside inner loops?"""
-        return bool(self.inner.factors)
+        return bool(self.inner.form.terms)
 
     @staticmethod
     def of(condition: Condition, loop_var: ir.Var, analyzer: Analyzer) -> BoundCheck | None:
@@ -148,7 +142,8 @@ class BoundCheck:
         inner = _Inner.of(slack, condition.loops)
         if inner is None:
             return None
-        worst = analyzer.simplify(ir.substitute(slack, inner.smallest))
+        least = {var: ir.const(value, var.dtype) for var, value in inner.smallest().items()}
+        worst = analyzer.simplify(ir.substitute(slack, least))
         if not ir.uses_var(worst, lambda var: var is loop_var):
             return None
         decided = ir.FALSE if isinstance(condition.node, ir.EQ) else ir.TRUE

@@ -47,17 +47,14 @@ class _Access:
     def alone(self, shared: int) -> tuple[Domains, list[ir.PrimExpr]]:
         """The loops that run and the tests that count when the first `shared` parts stand still."""
         inner = self.path[shared:]
-        together = [part for part in self.path[:shared] if _is_together(part)]
+        outer = (part for part in self.path[:shared] if isinstance(part, _Loop))
+        together = [part for part in outer if part.is_together]
         domains = {part.var: part.domain for part in (*together, *inner) if isinstance(part, _Loop)}
         tests = list(_tests(inner))
         if together:
             around = _tests(self.path[:shared])
             tests += [test for test in around if ir.uses_var(test, domains.__contains__)]
         return domains, tests
-
-
-def _is_together(part: _Loop | _Tests) -> bool:
-    return isinstance(part, _Loop) and part.is_together
 
 
 def _tests(path: _Path) -> Iterator[ir.PrimExpr]:
@@ -177,21 +174,20 @@ class _Scanner(ir.Visitor):
         self.writes.append(_Access(axes, tuple(self._path)))
 
     def _read(self, axes: Axes) -> None:
-        if not self.carried:
-            read = _Access(axes, tuple(self._path))
-            self.carried = not self._is_written(read)
-
-    # --- whether it was written before ---------------------------------------------------------
-
-    def _is_written(self, read: _Access) -> bool:
+        if self.carried:
+            return
+        read = _Access(axes, tuple(self._path))
         known = list(_tests(read.path))
         with self._analyzer.constraint_scope(ir.logical_and(*known)) if known else nullcontext():
-            return self._is_covered(read) or self._is_covered_by_iterations(read)
+            written = self._is_covered(read) or self._is_covered_by_iterations(read)
+        self.carried = not written
+
+    # --- whether it was written before ---------------------------------------------------------
 
     def _is_covered(self, read: _Access) -> bool:
         by_depth: dict[int, list[Box]] = {}
         for write in reversed(self.writes):
-            shared = _shared_length(read.path, write.path)
+            shared = len(common_prefix(read.path, write.path))
             written = self._written(write, shared, read)
             if written is None:
                 continue
@@ -213,14 +209,13 @@ class _Scanner(ir.Visitor):
             found = [self._written_earlier(write, loop, depth) for write in inside]
             before = [write for write in self.writes if not _lies_in(write, loop, depth)]
             found += [
-                self._written(write, _shared_length(read.path, write.path), read)
+                self._written(write, len(common_prefix(read.path, write.path)), read)
                 for write in (before if inside else ())
             ]
             parts = [box for box in found if box is not None]
             inner = self._read_box(read, depth + 1)
-            if any(self._boxes.cover(part, inner) for part in parts):
-                return True
-            if self._boxes.cover_together(parts, inner):
+            whole = any(self._boxes.cover(part, inner) for part in parts)
+            if whole or self._boxes.cover_together(parts, inner):
                 return True
         return False
 
@@ -253,7 +248,11 @@ class _Scanner(ir.Visitor):
         first = self._first_iterations(write, shared)
         domains, tests = write.alone(shared)
         known = list(_tests(read.path))
-        unknown = [test for test in tests if not _is_among(test, known)]
+        unknown = [
+            test
+            for test in tests
+            if not any(test is other or ir.expr_deep_equal(test, other) for other in known)
+        ]
         if first:
             domains = {var: domain for var, domain in domains.items() if var not in first}
             unknown = [ir.substitute(test, first) for test in unknown]
@@ -286,14 +285,6 @@ class _Scanner(ir.Visitor):
 def _is_thread(loop: ir.For) -> bool:
     binding = loop.thread_binding
     return binding is not None and binding.thread_tag.startswith("threadIdx")
-
-
-def _is_among(test: ir.PrimExpr, known: Sequence[ir.PrimExpr]) -> bool:
-    return any(test is other or ir.expr_deep_equal(test, other) for other in known)
-
-
-def _shared_length(a: _Path, b: _Path) -> int:
-    return len(common_prefix(a, b))
 
 
 def _lies_in(write: _Access, loop: _Loop, depth: int) -> bool:

@@ -8,7 +8,6 @@ its buffer, and an element to which iterations of a parallel loop write differen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.arith.affine import affine_in
@@ -112,7 +111,7 @@ class _Checker(ir.Visitor):
             self._guarded(node.predicate, node.block.body)
         self._blocks.pop()
 
-    def _guarded(self, condition: ir.PrimExpr, body: Any) -> None:
+    def _guarded(self, condition: ir.PrimExpr, body: ir.Node) -> None:
         self._guards.append(condition)
         self.visit(body)
         self._guards.pop()
@@ -123,9 +122,15 @@ class _Checker(ir.Visitor):
         if node.else_case is not None:
             self._guarded(ir.Not(node.condition), node.else_case)
 
-    def visit_assert_stmt(self, node: ir.AssertStmt) -> None:
-        self.visit(node.condition)
-        self._guarded(node.condition, node.body)
+    def _visit_guarded(self, node: ir.Node) -> None:
+        """The first part decides about the others; lowering protects what is not chosen."""
+        condition, *others = ir.children(node)
+        assert isinstance(condition, ir.PrimExpr)
+        self.visit(condition)
+        for part in others:
+            self._guarded(condition, part)
+
+    visit_and = visit_or = visit_select = visit_assert_stmt = _visit_guarded
 
     def visit_while(self, node: ir.While) -> None:
         self._unsure += 1
@@ -137,26 +142,12 @@ class _Checker(ir.Visitor):
             for index in node.args[0].indices:  # an address may well lie behind the last element
                 self.visit(index)
             return
-        if node.op is not IF_THEN_ELSE:
+        if node.op is IF_THEN_ELSE:
+            self._visit_guarded(node)
+        else:
             self.generic_visit(node)
-            return
-        self.visit(node.args[0])
-        self._guarded(node.args[0], node.args[1])
-        self._guarded(node.args[0], node.args[2])
 
-    def visit_and(self, node: ir.And | ir.Or) -> None:
-        self.visit(node.a)
-        self._guarded(node.a, node.b)
-
-    visit_or = visit_and
-
-    def visit_select(self, node: ir.Select) -> None:
-        # Lowering protects the loads of the side that is not chosen.
-        self.visit(node.condition)
-        self._guarded(node.condition, node.true_value)
-        self._guarded(node.condition, node.false_value)
-
-    def visit_allocate(self, node: Any) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         for region in self._regions:
             region.private.add(node.buffer_var)
         self.generic_visit(node)
@@ -194,7 +185,8 @@ class _Checker(ir.Visitor):
                     worst = reached[0] if reached[0] < 0 else reached[1]
                     raise LowerError(
                         f"{self._place()} {verb} {buffer.name} outside its bounds: index `{index}` "
-                        f"of dimension {axis} reaches {worst}, valid are 0 to {extent.value - 1}"
+                        f"of dimension {axis} reaches {worst}, valid indices are 0 to "
+                        f"{extent.value - 1}"
                     )
 
     def _range_of(self, index: ir.PrimExpr) -> tuple[int, int] | None:
@@ -210,14 +202,14 @@ class _Checker(ir.Visitor):
         if found is None or found[1]:
             return None
         form = found[0]
-        low = high = form.base
-        terms = [(factor, self._ranges[var]) for var, factor in form.variable_terms()]
-        for factor, bounds in [*terms, (stride, (0, lanes - 1))]:
-            if bounds is None:
-                return None
-            low += min(factor * bounds[0], factor * bounds[1])
-            high += max(factor * bounds[0], factor * bounds[1])
-        return low, high
+        ranges: dict[ir.PrimExpr, tuple[int, int]] = {
+            var: known for var, _ in form.variable_terms() if (known := self._ranges[var])
+        }
+        if len(ranges) < len(form.terms):
+            return None
+        low, high = form.bounds(ranges.__getitem__)
+        reach = stride * (lanes - 1)
+        return low + min(reach, 0), high + max(reach, 0)
 
     def _check_race(self, node: ir.BufferStore, region: _ParallelRegion) -> None:
         loop = region.loop
@@ -240,7 +232,7 @@ class _Checker(ir.Visitor):
 
     def _race(self, loop: ir.For, proof: str) -> LowerError:
         return LowerError(
-            f"{self._place()}: parallel loop {loop.loop_var.name!r} is a race, {proof}; make the "
+            f"{self._place()}: parallel loop {loop.loop_var.name!r} has a race: {proof}; make the "
             "loop serial, or give each iteration an element of its own"
         )
 

@@ -7,15 +7,13 @@ so the pipeline runs this pass for targets that do not.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import StmtRewriter, with_lets
 from tilewright.target import Target
 
 _SHAREABLE = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)
-_Key = tuple[Any, ...]
+_Key = tuple[object, ...]
 
 
 class _Numbering:
@@ -75,7 +73,7 @@ class _Counter(ir.Visitor):
         self.bound.add(node.loop_var)
         self.generic_visit(node)
 
-    def visit_let(self, node: Any) -> None:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
         self.bound.add(node.var)
         self.generic_visit(node)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.arith import POS_INF, Analyzer
@@ -68,8 +67,8 @@ class _UsageFinder(ir.Visitor):
             index, dim, factor, offset = (int(number) for number in entry)
             if not 0 <= index < len(block.writes):
                 raise LowerError(
-                    f"block {block.name_hint!r}: {BUFFER_DIM_ALIGN} names write {index}, but the "
-                    f"block has {len(block.writes)}"
+                    f"block {block.name_hint!r}: {BUFFER_DIM_ALIGN} refers to write {index}, but "
+                    f"the block has {len(block.writes)}"
                 )
             usage = self.usages.get(block.writes[index].buffer)
             if usage is not None:
@@ -228,7 +227,7 @@ class _Compactor(AnalyzingRewriter):
         pairs = zip(indices, plan.origin, strict=True)
         return tuple(self.analyzer.simplify(index - origin) for index, origin in pairs)
 
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
         node = ir.map_children(node, self.visit)
         plan = self._plans.get(node.buffer)
         if plan is None:
@@ -237,7 +236,7 @@ class _Compactor(AnalyzingRewriter):
 
     visit_buffer_store = visit_buffer_load
 
-    def visit_buffer_region(self, node: ir.BufferRegion) -> Any:
+    def visit_buffer_region(self, node: ir.BufferRegion) -> ir.Node:
         plan = self._plans.get(node.buffer)
         if plan is None:
             return node
@@ -245,7 +244,7 @@ class _Compactor(AnalyzingRewriter):
         extents = (axis.extent for axis in node.region)
         return ir.BufferRegion(plan.buffer, tuple(map(ir.Range, starts, extents)))
 
-    def visit_block(self, node: ir.Block) -> Any:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         plans, node = self._plans, ir.map_children(node, self.visit)
         buffers = ir.map_tuple(node.alloc_buffers, lambda b: plans[b].buffer if b in plans else b)
         return ir.updated(node, alloc_buffers=buffers)

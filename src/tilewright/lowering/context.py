@@ -20,7 +20,7 @@ from tilewright.target import Target
 PHASES = range(4)
 
 # Every key that `config` may hold, with its default.
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, object] = {
     "tir.add_lower_pass": (),
     "tir.UnrollLoop": {},
     "tir.LoopPartition": {},
@@ -76,9 +76,9 @@ class PassContext:
     """Options for everything that is lowered inside `with PassContext(...):`."""
 
     opt_level: int = 2
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
     disabled_pass: Iterable[str] = ()
-    instruments: Sequence[Any] = ()
+    instruments: Sequence[object] = ()
     required_pass: Iterable[str] = ()  # accepted for the sake of existing code: all passes run
 
     def __post_init__(self) -> None:
@@ -91,7 +91,10 @@ class PassContext:
         for entry in self.option("tir.add_lower_pass"):
             _check_user_pass(entry)
         for key in ("tir.UnrollLoop", "tir.LoopPartition"):
-            _check_pass_options(key, self.option(key))
+            known = get_pass(key.removeprefix("tir.")).options()
+            for name in self.option(key):
+                if name not in known:
+                    raise LowerError(f"{key} has no option {name!r}{did_you_mean(name, known)}")
 
     @staticmethod
     def current() -> PassContext:
@@ -137,7 +140,7 @@ class PassContext:
         list(self._tell("run_after_pass", result, step))
         return result
 
-    def _tell(self, event: str, *about: object) -> Iterator[Any]:
+    def _tell(self, event: str, *about: object) -> Iterator[object]:
         """The answers of the instruments that have a method for an event."""
         return (getattr(each, event)(*about) for each in self.instruments if hasattr(each, event))
 
@@ -146,7 +149,7 @@ class PassContext:
 class Sequential:
     """Runs passes in order; `PassContext` may disable some of them, and watch all."""
 
-    passes: Sequence[Any] = ()
+    passes: Sequence[object] = ()
     opt_level: int = 0
     name: str = "sequential"
 
@@ -157,14 +160,7 @@ class Sequential:
         return module
 
 
-def _check_pass_options(key: str, options: Mapping[str, Any]) -> None:
-    known = get_pass(key.removeprefix("tir.")).options()
-    for name in options:
-        if name not in known:
-            raise LowerError(f"{key} has no option {name!r}{did_you_mean(name, known)}")
-
-
-def _check_user_pass(entry: Any) -> None:
+def _check_user_pass(entry: object) -> None:
     if not isinstance(entry, (tuple, list)) or len(entry) != 2 or entry[0] not in PHASES:
         raise LowerError(
             f"tir.add_lower_pass: {entry!r} is not a (phase, pass) pair with a phase from 0 to 3"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.errors import LowerError
 from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, replace
 from tilewright.lowering.base import function_pass
@@ -27,10 +25,10 @@ class _OpaqueConverter(FoldingSubstituter):
             return node
         return BlockRealize((), predicate, new_block)
 
-    def visit_block(self, node: Block) -> Any:
+    def visit_block(self, node: Block) -> Block:
         if node.init is not None:
             raise LowerError(
-                f"block {node.name_hint!r} still has an init; run LowerInitBlock before"
+                f"block {node.name_hint!r} still has an init; run LowerInitBlock first"
             )
         if node.iter_vars:
             node = replace(node, iter_vars=())

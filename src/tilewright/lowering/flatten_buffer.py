@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.lowering.base import function_pass
 
@@ -12,7 +10,8 @@ _INT32_LIMIT = 2**31
 
 def flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
     """The position of an element; a ramp along the last axis stays a ramp."""
-    if _needs_64_bits(buffer):
+    size = flat_size(buffer)
+    if isinstance(size, ir.IntImm) and size.value >= _INT32_LIMIT:
         indices = tuple(ir.cast(ir.INT64.with_lanes(i.dtype.lanes), i) for i in indices)
     last = indices[-1] if indices else None
     if not isinstance(last, ir.Ramp):
@@ -20,11 +19,6 @@ def flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimEx
     base = buffer.offset_of((*indices[:-1], last.base))
     stride = last.stride if not buffer.strides else ir.multiply(last.stride, buffer.strides[-1])
     return ir.Ramp(base, ir.cast(base.dtype, stride), last.lanes)
-
-
-def _needs_64_bits(buffer: ir.Buffer) -> bool:
-    size = flat_size(buffer)
-    return isinstance(size, ir.IntImm) and size.value >= _INT32_LIMIT
 
 
 def flat_size(buffer: ir.Buffer) -> ir.PrimExpr:
@@ -55,12 +49,21 @@ class _Flattener(ir.BufferRewriter):
         self._flat: dict[ir.Buffer, ir.Buffer] = {}
 
     def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
+        if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
+            return buffer
         flat = self._flat.get(buffer)
         if flat is None:
-            flat = self._flat[buffer] = _flattened(buffer)
+            flat = self._flat[buffer] = ir.replace(
+                buffer,
+                shape=(flat_size(buffer),),
+                strides=(),
+                elem_offset=None,
+                offset_factor=0,
+                axis_separators=(),
+            )
         return flat
 
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
         node = self.generic_visit(node)
         flat = self.visit_buffer(node.buffer)
         if flat is node.buffer:
@@ -73,28 +76,13 @@ class _Flattener(ir.BufferRewriter):
         body: ir.Stmt = self.visit(node.body)
         return body
 
-    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> Any:
-        return self._with_one_extent(self.generic_visit(node))
-
-    visit_allocate_const = visit_allocate
-
-    def _with_one_extent(self, node: Any) -> Any:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
+        node = self.generic_visit(node)
         if len(node.extents) == 1:
             return node
         return ir.replace(node, extents=(_product(node.extents),))
 
-
-def _flattened(buffer: ir.Buffer) -> ir.Buffer:
-    if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
-        return buffer
-    return ir.replace(
-        buffer,
-        shape=(flat_size(buffer),),
-        strides=(),
-        elem_offset=None,
-        offset_factor=0,
-        axis_separators=(),
-    )
+    visit_allocate_const = visit_allocate
 
 
 @function_pass

@@ -22,6 +22,7 @@ from tilewright.lowering.rewriters import ADDRESS_OF
 SIGNATURE_ATTR = "tilewright.signature"
 CALLING_CONV = "calling_conv"
 _DEVICE_KERNEL = 2
+_Source = Literal["shape", "stride", "offset"]
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
 
 
@@ -32,7 +33,7 @@ class DerivedParameter:
 
     name: str
     dtype: str
-    source: Literal["shape", "stride", "offset"]
+    source: _Source
     axis: int = 0
 
 
@@ -111,7 +112,8 @@ class Accesses(ir.Visitor):
         self.generic_visit(node)
 
     def visit_call(self, node: ir.Call) -> None:
-        if _only_reads(node):
+        name = node.args[0] if node.args else None
+        if isinstance(name, ir.StringImm) and name.value in _READING:
             for arg in node.args:
                 self.generic_visit(arg)
             return
@@ -139,11 +141,6 @@ class Accesses(ir.Visitor):
 _READING = frozenset({"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"})
 
 
-def _only_reads(call: ir.Call) -> bool:
-    name = call.args[0] if call.args else None
-    return isinstance(name, ir.StringImm) and name.value in _READING
-
-
 class _SignatureBuilder:
     def __init__(self, func: ir.PrimFunc) -> None:
         self._func = func
@@ -165,20 +162,27 @@ class _SignatureBuilder:
             if var not in self._known:
                 raise LowerError(
                     f"function {self._func.name!r}: the symbolic size {var.name!r} in {place} "
-                    "cannot be found out from the arguments; make it an extent of its own in some "
+                    "cannot be inferred from the arguments; make it an extent of its own in some "
                     "buffer, or a scalar parameter"
                 )
 
     def _add_buffer(self, buffer: ir.Buffer) -> None:
         self.params.append(buffer.data)
-        derived: list[DerivedParameter] = []
-        for axis, extent in enumerate(buffer.shape):
-            self._derive(buffer, extent, "shape", axis, derived)
-        for axis, stride in enumerate(buffer.strides):
-            self._derive(buffer, stride, "stride", axis, derived)
+        numbers: list[tuple[_Source, tuple[ir.PrimExpr, ...]]]
+        numbers = [("shape", buffer.shape), ("stride", buffer.strides)]
         if buffer.elem_offset is not None:
             self._check_offset(buffer, buffer.elem_offset)
-            self._derive(buffer, buffer.elem_offset, "offset", 0, derived)
+            numbers.append(("offset", (buffer.elem_offset,)))
+        derived: list[DerivedParameter] = []
+        for source, exprs in numbers:
+            for axis, expr in enumerate(exprs):
+                if not isinstance(expr, ir.Var):
+                    for var in () if isinstance(expr, ir.IntImm) else ir.free_vars(expr):
+                        self._undefined.setdefault(var, f"the {source} `{expr}` of {buffer.name}")
+                elif expr not in self._known:
+                    self._known.add(expr)
+                    self.params.append(expr)
+                    derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
         spec = ArgumentSpec(
             buffer.name,
             "buffer",
@@ -200,24 +204,6 @@ class _SignatureBuilder:
                 f"`{offset}`, but it starts where its array starts; take a larger buffer and index "
                 "into it"
             )
-
-    def _derive(
-        self,
-        buffer: ir.Buffer,
-        expr: ir.PrimExpr,
-        source: Literal["shape", "stride", "offset"],
-        axis: int,
-        derived: list[DerivedParameter],
-    ) -> None:
-        if isinstance(expr, ir.IntImm):
-            return
-        if not isinstance(expr, ir.Var):
-            for var in ir.free_vars(expr):
-                self._undefined.setdefault(var, f"the {source} `{expr}` of {buffer.name}")
-        elif expr not in self._known:
-            self._known.add(expr)
-            self.params.append(expr)
-            derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
 
 
 def _extent(expr: ir.PrimExpr) -> Extent:
@@ -243,8 +229,7 @@ def is_kernel(func: ir.PrimFunc) -> bool:
 
 def signature_of(func: ir.PrimFunc) -> tuple[ArgumentSpec, ...]:
     """The signature of a lowered function."""
-    signature = func.attrs.get(SIGNATURE_ATTR)
+    signature: tuple[ArgumentSpec, ...] | None = func.attrs.get(SIGNATURE_ATTR)
     if signature is None:
         raise LowerError(f"function {func.name!r} has no signature; lower it first")
-    result: tuple[ArgumentSpec, ...] = signature
-    return result
+    return signature

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.lowering.base import Pass
 
 
 class PrintBeforeAll:
     """Prints the module before each pass."""
 
-    def run_before_pass(self, module: Any, info: Any) -> None:
+    def run_before_pass(self, module: IRModule, info: Pass) -> None:
         print(f"# before {info.name}\n{module}")
 
 
 class PrintAfterAll:
     """Prints the module after each pass."""
 
-    def run_after_pass(self, module: Any, info: Any) -> None:
+    def run_after_pass(self, module: IRModule, info: Pass) -> None:
         print(f"# after {info.name}\n{module}")
 
 
@@ -27,10 +29,10 @@ class PassTimingInstrument:
         self.times: list[tuple[str, float]] = []
         self._start = 0.0
 
-    def run_before_pass(self, module: Any, info: Any) -> None:
+    def run_before_pass(self, module: IRModule, info: Pass) -> None:
         self._start = time.perf_counter()
 
-    def run_after_pass(self, module: Any, info: Any) -> None:
+    def run_after_pass(self, module: IRModule, info: Pass) -> None:
         self.times.append((info.name, time.perf_counter() - self._start))
 
     def render(self) -> str:

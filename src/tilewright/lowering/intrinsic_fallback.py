@@ -121,19 +121,13 @@ def _described(block: ir.Block, intrin: TensorIntrin) -> ir.Block:
         ir.MatchBufferRegion(cloner.define_buffer(buffer), match.source)
         for buffer, match in zip(wanted, block.match_buffers, strict=False)
     )
-    root = ir.replace(root_block_of(intrin.desc), reads=(), writes=())
-    body = cloner.rewrite(root)
+    body = cloner.rewrite(ir.replace(root_block_of(intrin.desc), reads=(), writes=()))
     return ir.replace(
         block,
         body=body.body,
         alloc_buffers=body.alloc_buffers,
         match_buffers=(*views, *body.match_buffers),
     )
-
-
-def _features_of(target: Target) -> frozenset[str]:
-    """What code for the target may use; C has no names for instructions."""
-    return frozenset() if target.kind.name == "c" else target.features
 
 
 @register_pass
@@ -143,4 +137,6 @@ class IntrinsicFallback(FunctionPass):
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         if target is None or not target.is_cpu or not _calls_machine(func.body):
             return func
-        return func.with_body(_Fallback(_features_of(target)).rewrite(func.body))
+        # C has no names for instructions.
+        features = frozenset() if target.kind.name == "c" else target.features
+        return func.with_body(_Fallback(features).rewrite(func.body))

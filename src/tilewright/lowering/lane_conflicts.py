@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
@@ -41,11 +40,11 @@ class _Collector(ir.Visitor):
         self.inner[node.loop_var] = extent.value if isinstance(extent, ir.IntImm) else None
         self.generic_visit(node)
 
-    def _visit_let(self, node: Any) -> None:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
         self.inner[node.var] = None
         self.generic_visit(node)
 
-    visit_let = visit_let_stmt = _visit_let
+    visit_let_stmt = visit_let
 
     def visit_allocate(self, node: ir.Allocate) -> None:
         self.private.add(node.buffer_var)

@@ -6,8 +6,6 @@ target computes with itself is left alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -105,13 +103,10 @@ class _Promoter(ir.Rewriter):
         return call
 
     def _opaque(self, node: ir.Call) -> ir.Call:
-        args = ir.map_tuple(node.args, self._kept)
+        args = ir.map_tuple(node.args, lambda arg: self._stored(self.visit(arg), arg.dtype))
         return node if args is node.args else ir.replace(node, args=args)
 
-    def _kept(self, value: ir.PrimExpr) -> ir.PrimExpr:
-        return self._stored(self.visit(value), value.dtype)
-
-    def visit_let(self, node: ir.Let | ir.LetStmt) -> Any:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> ir.Node:
         value = self.visit(node.value)
         var = node.var
         if value.dtype is not var.dtype and self._is_small(var.dtype):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.lowering.base import function_pass
@@ -70,12 +69,13 @@ class _Part(ir.Rewriter):
         self._piece = piece
         self._parts = dict(parts)
 
-    def visit(self, node: Any) -> Any:
+    def visit(self, node: ir.PrimExpr) -> ir.PrimExpr:
         if node.dtype.lanes == 1:
             return node  # the same for all lanes
         if node.dtype.lanes != self._piece.lanes:
             raise _CannotSplit
-        return super().visit(node)
+        part: ir.PrimExpr = super().visit(node)
+        return part
 
     def visit_ramp(self, node: ir.Ramp) -> ir.PrimExpr:
         base = node.base + ir.multiply(node.stride, ir.const(self._piece.first, node.stride.dtype))
@@ -134,20 +134,14 @@ def _elements(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.B
     return view, ir.Ramp(ir.multiply(index, lanes), ir.const(1, index.dtype), lanes)
 
 
-def _reads_memory(expr: ir.PrimExpr) -> bool:
-    return any(isinstance(part, ir.BufferLoad | ir.Call) for part in ir.walk(expr))
-
-
-def _parts_of(node: ir.BufferStore) -> list[ir.PrimExpr]:
-    return [node.value, *node.indices, *([] if node.predicate is None else [node.predicate])]
-
-
 class _Splitter(StmtRewriter):
     def __init__(self) -> None:
         self._parts: dict[tuple[ir.Var, _Piece], ir.Var] = {}
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
-        if not _has_unknown_vectors(node) or any(map(has_effect, _parts_of(node))):
+        mask = () if node.predicate is None else (node.predicate,)
+        parts = (node.value, *node.indices, *mask)
+        if not _has_unknown_vectors(node) or any(map(has_effect, parts)):
             return node
         try:
             return self._split(node)
@@ -159,7 +153,7 @@ class _Splitter(StmtRewriter):
         bindings: list[tuple[ir.Var, ir.PrimExpr]] = []
 
         def bound(value: ir.PrimExpr) -> ir.PrimExpr:
-            if not _reads_memory(value):
+            if not any(isinstance(part, ir.BufferLoad | ir.Call) for part in ir.walk(value)):
                 return value
             bindings.append((ir.Var("part", value.dtype), value))
             return bindings[-1][0]

@@ -7,7 +7,6 @@ it was allocated, that contains the access: a buffer from outside a loop lives w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 
@@ -58,7 +57,7 @@ class LinearAccess(ir.Visitor):
 
     visit_evaluate = visit_buffer_store
 
-    def _scope(self, node: Any) -> None:
+    def _scope(self, node: ir.Stmt) -> None:
         begin = len(self.entries)
         entry = Entry(node)
         self.entries.append(entry)
@@ -72,14 +71,10 @@ class LinearAccess(ir.Visitor):
     visit_let_stmt = visit_assert_stmt = visit_attr_stmt = _scope
 
     def visit_allocate(self, node: ir.Allocate) -> None:
-        extent = node.extents[0]
-        movable = (
-            len(node.extents) == 1 and isinstance(extent, ir.IntImm) and ir.is_true(node.condition)
-        )
-        if movable and isinstance(extent, ir.IntImm) and not node.annotations:
-            self.allocations[node.buffer_var] = LiveAllocation(
-                node, len(self._scopes), extent.value
-            )
+        match node.extents:
+            case (ir.IntImm(value=size),) if ir.is_true(node.condition) and not node.annotations:
+                allocation = LiveAllocation(node, len(self._scopes), size)
+                self.allocations[node.buffer_var] = allocation
         self.generic_visit(node)
 
     def visit_int_imm(self, node: ir.IntImm) -> None:

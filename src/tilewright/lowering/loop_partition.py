@@ -71,8 +71,8 @@ class _Decided(FoldingSubstituter):
 class _Unmarked(FoldingSubstituter):
     """Removes the marks, so that nobody tries to make the conditions vanish once more."""
 
-    def visit_call(self, node: ir.Call) -> Any:
-        return self.visit(node.args[0]) if node.op is LIKELY else super().visit_call(node)
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        return self.rewrite(node.args[0]) if node.op is LIKELY else super().visit_call(node)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _without_later_cuts(node: ir.For, checks: list[BoundCheck]) -> list[BoundChe
     over_tiles = {loop.loop_var for loop in _loops_right_below(node)}
 
     def is_cut_later(check: BoundCheck) -> bool:
-        varying = check.inner.factors.keys()
+        varying = check.inner.form.terms.keys()
         return bool(varying & over_tiles) and not varying <= over_tiles
 
     return [
@@ -137,7 +137,7 @@ class _Partitioner(AnalyzingRewriter):
     def visit_prim_expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.analyzer.simplify(node) if node.dtype == "bool" else node
 
-    def visit_call(self, node: ir.Call) -> Any:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
         if node.op is not LIKELY:
             return node
         inner = self.visit(node.args[0])
@@ -149,7 +149,7 @@ class _Partitioner(AnalyzingRewriter):
         node = self.generic_visit(node)
         return node.body if ir.is_no_op(node.body) else node
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         self.analyzer.bind(node.loop_var, ir.Range(node.min, node.extent), allow_override=True)
         checks = self._checks(node)
         if checks and node.kind in _CUTTABLE:
@@ -333,8 +333,9 @@ class _Partitioner(AnalyzingRewriter):
             return self._two_versions(node, checks)
 
         def version(known: dict[ir.PrimExpr, ir.PrimExpr]) -> ir.Stmt:
-            body = _Decided(known, {}, fresh=True).visit(node.body)
-            return self._version(node, body, nested - 1)
+            decided = _Decided(known, {}, fresh=True).visit(node.body)
+            loop = ir.replace(node, body=decided)
+            return self._versions(loop, self._checks(loop), nested - 1)
 
         slow = version(ragged.left)
         if ragged.tile.has_beyond:
@@ -346,10 +347,6 @@ class _Partitioner(AnalyzingRewriter):
         if isinstance(test, ir.IntImm):
             return then_case if test.value else else_case
         return ir.IfThenElse(likely(test), then_case, None if ir.is_no_op(else_case) else else_case)
-
-    def _version(self, node: ir.For, body: ir.Stmt, nested: int) -> ir.Stmt:
-        node = ir.replace(node, body=body)
-        return self._versions(node, self._checks(node), nested)
 
     def _two_versions(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt:
         tests = (ir.greater_equal(check.worst, 0) for check in checks)
@@ -384,18 +381,12 @@ class _Partitioner(AnalyzingRewriter):
             return ir.no_op()
         if lanes >= node.extent.value:
             return ir.replace(node, body=guard.then_case)
-        fewer = min(_rounded_up(lanes, self._lanes(guard.then_case)), node.extent.value)
+        # Elements in a vector register, as far as a store tells how large they are.
+        store = guard.then_case
+        bits = store.value.dtype.bits if isinstance(store, ir.BufferStore) else 32
+        vector = max(1, self._vector_bits // max(1, bits))
+        # Whole vectors or, where one is enough, a power of two.
+        whole = -(-lanes // vector) * vector if lanes >= vector else 1 << (lanes - 1).bit_length()
+        fewer = min(whole, node.extent.value)
         body = guard.then_case if fewer == lanes else guard
         return ir.replace(node, extent=ir.const(fewer, node.extent.dtype), body=body)
-
-    def _lanes(self, stmt: ir.Stmt) -> int:
-        """Elements in a vector register, as far as a store tells how large they are."""
-        bits = stmt.value.dtype.bits if isinstance(stmt, ir.BufferStore) else 32
-        return max(1, self._vector_bits // max(1, bits))
-
-
-def _rounded_up(lanes: int, vector: int) -> int:
-    """So many lanes as whole vectors or, where one is enough, as a power of two."""
-    if lanes >= vector:
-        return -(-lanes // vector) * vector
-    return 1 << (lanes - 1).bit_length()

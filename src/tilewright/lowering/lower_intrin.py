@@ -7,7 +7,6 @@ truncating one where neither operand can be negative; by a power of two it is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.intrinsics import shift_left, shift_right
@@ -84,8 +83,8 @@ def _is_power_of_two(divisor: ir.PrimExpr) -> bool:
 
 
 class _Lowerer(AnalyzingRewriter):
-    def visit_call(self, node: ir.Call) -> Any:
-        result: Any = super().visit_call(node)
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        result = super().visit_call(node)
         if not isinstance(result, ir.Call) or not isinstance(result.op, ir.Op):
             return result
         rule = _RULES.get(result.op.name)
@@ -103,28 +102,15 @@ class _Lowerer(AnalyzingRewriter):
     visit_floor_mod = visit_floor_div
 
 
-class _Candidates(ir.Visitor):
-    def __init__(self, body: ir.Stmt) -> None:
-        self.found = False
-        self.visit(body)
-
-    def visit_call(self, node: ir.Call) -> None:
-        self.found = self.found or (isinstance(node.op, ir.Op) and node.op.name in _RULES)
-        self.generic_visit(node)
-
-    def visit_floor_div(self, node: ir.FloorDiv | ir.FloorMod) -> None:
-        self.found = self.found or not _is_power_of_two(node.b)
-        self.generic_visit(node)
-
-    visit_floor_mod = visit_floor_div
-
-    def visit_int_imm(self, node: ir.IntImm) -> None:
-        """Nothing inside."""
+def _is_candidate(node: ir.Node) -> bool:
+    if isinstance(node, ir.Call):
+        return isinstance(node.op, ir.Op) and node.op.name in _RULES
+    return isinstance(node, ir.FloorDiv | ir.FloorMod) and not _is_power_of_two(node.b)
 
 
 @function_pass
 def LowerIntrin(func: ir.PrimFunc) -> ir.PrimFunc:
     """Rewrite operators that no backend needs to know."""
-    if not _Candidates(func.body).found:
+    if not any(map(_is_candidate, ir.walk(func.body))):
         return func
     return func.with_body(_Lowerer(func).rewrite(func.body))

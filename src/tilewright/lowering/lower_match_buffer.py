@@ -22,15 +22,13 @@ class _View:
 
     def indices(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         leading = len(self.offsets) - len(indices)
-        inner = (_shifted(i, o) for o, i in zip(self.offsets[leading:], indices, strict=True))
+        inner: list[ir.PrimExpr] = []
+        for offset, index in zip(self.offsets[leading:], indices, strict=True):
+            first = ir.add(offset, index.base if isinstance(index, ir.Ramp) else index)
+            if isinstance(index, ir.Ramp):
+                first = ir.Ramp(first, ir.cast(first.dtype, index.stride), index.lanes)
+            inner.append(first)
         return (*self.offsets[:leading], *inner)
-
-
-def _shifted(index: ir.PrimExpr, offset: ir.PrimExpr) -> ir.PrimExpr:
-    if isinstance(index, ir.Ramp):
-        base = ir.add(offset, index.base)
-        return ir.Ramp(base, ir.cast(base.dtype, index.stride), index.lanes)
-    return ir.add(offset, index)
 
 
 def compact_strides(shape: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
@@ -48,7 +46,7 @@ class _ViewRemover(FoldingSubstituter):
         super().__init__({})
         self._views: dict[ir.Buffer, _View] = {}
 
-    def visit_block(self, node: ir.Block) -> Any:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         for match in node.match_buffers:
             self._add_view(node, match)
         if node.match_buffers:
@@ -74,7 +72,11 @@ class _ViewRemover(FoldingSubstituter):
             self._bind(place, "a stride", stride, behind)
         self._bind_offset(place, view, source.buffer.offset_of(offsets))
         self.bindings[view.data] = source.buffer.data
-        contiguous = _is_contiguous(view.shape, strides[leading:])
+        wanted = compact_strides(view.shape)
+        contiguous = all(
+            ir.is_one(extent) or _same_number(*both)
+            for extent, *both in zip(view.shape, strides[leading:], wanted, strict=True)
+        )
         self._views[view] = _View(source.buffer, offsets, contiguous)
 
     def _bind_offset(self, place: str, view: ir.Buffer, offset: ir.PrimExpr) -> None:
@@ -114,13 +116,6 @@ def _check_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], view: _View
             f"match_buffer {buffer.name} is accessed across its rows, which do not follow each "
             f"other in {view.buffer.name}; declare its strides, or match a contiguous region"
         )
-
-
-def _is_contiguous(shape: tuple[ir.PrimExpr, ...], strides: tuple[ir.PrimExpr, ...]) -> bool:
-    return all(
-        ir.is_one(extent) or _same_number(stride, wanted)
-        for extent, stride, wanted in zip(shape, strides, compact_strides(shape), strict=True)
-    )
 
 
 def _same_number(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:

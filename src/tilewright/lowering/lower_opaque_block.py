@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
@@ -16,17 +13,12 @@ from tilewright.lowering.rewriters import FoldingSubstituter
 PRAGMA_PREFIX = "pragma_"
 
 
-def allocation_extents(buffer: ir.Buffer) -> tuple[ir.PrimExpr, ...]:
-    """How much memory a buffer needs; strides may pad it beyond its shape."""
-    return (flat_size(buffer),) if buffer.strides else buffer.shape
-
-
 class _BlockRemover(FoldingSubstituter):
     def visit_block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
         block = node.block
         if block.iter_vars:
             raise LowerError(
-                f"block {block.name_hint!r} still has iterators; run ConvertBlocksToOpaque before"
+                f"block {block.name_hint!r} still has iterators; run ConvertBlocksToOpaque first"
             )
         predicate = self.visit(node.predicate)
         body: ir.Stmt = self.visit(block.body)
@@ -39,7 +31,9 @@ class _BlockRemover(FoldingSubstituter):
         return body
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
-        pragmas, others = _split_pragmas(node.annotations)
+        notes = node.annotations
+        pragmas = {key: note for key, note in notes.items() if key.startswith(PRAGMA_PREFIX)}
+        others = {key: note for key, note in notes.items() if key not in pragmas}
         if ir.is_one(node.extent) and not others and node.kind != ir.ForKind.THREAD_BINDING:
             self.bindings[node.loop_var] = self.visit(node.min)
             body: ir.Stmt = self.visit(node.body)
@@ -57,19 +51,16 @@ def _allocated(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
     is_launch = isinstance(body, ir.AttrStmt) and body.attr_key == "thread_extent"
     if is_launch and isinstance(body, ir.AttrStmt) and buffer.scope != "global":
         return ir.replace(body, body=_allocated(buffer, body.body))
-    return ir.Allocate(buffer.data, buffer.dtype, allocation_extents(buffer), ir.TRUE, body)
+    # Strides may pad a buffer beyond its shape.
+    extents = (flat_size(buffer),) if buffer.strides else buffer.shape
+    return ir.Allocate(buffer.data, buffer.dtype, extents, ir.TRUE, body)
 
 
-def _mark_loops(stmt: ir.Stmt, width: Any) -> ir.Stmt:
+def _mark_loops(stmt: ir.Stmt, width: object) -> ir.Stmt:
     """Loops that a block runs inside of it are reduced in vectors if the block says so."""
     if isinstance(stmt, ir.For):
         return ir.replace(stmt, annotations={**stmt.annotations, VECTOR_REDUCTION: width})
     return ir.map_children(stmt, lambda n: _mark_loops(n, width) if isinstance(n, ir.Stmt) else n)
-
-
-def _split_pragmas(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    pragmas = {key: value for key, value in annotations.items() if key.startswith(PRAGMA_PREFIX)}
-    return pragmas, {key: value for key, value in annotations.items() if key not in pragmas}
 
 
 def _bound_to_thread(loop: ir.For) -> ir.Stmt:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.folding import fold_binary
@@ -25,7 +23,7 @@ class _Narrower(AnalyzingRewriter):
         bound = self.analyzer.const_int_bound(expr)
         return bound.min_value >= -_LIMIT and bound.max_value < _LIMIT
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         if node.loop_var.dtype is not ir.INT64:
             return super().visit_for(node)
         self.analyzer.bind(node.loop_var, ir.Range(node.min, node.extent), allow_override=True)
@@ -42,28 +40,25 @@ class _Narrower(AnalyzingRewriter):
         narrow = self._narrow.get(node)
         return node if narrow is None else ir.Cast(ir.INT64, narrow)
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Node:
         value = self.visit(node.value)
         return self.visit_buffer_load(ir.updated(node, value=value))
 
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
         indices = ir.map_tuple(node.indices, self._index)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         return ir.updated(node, indices=indices, predicate=predicate)
 
-    def visit_cmp_op(self, node: ir.CmpOp) -> Any:
+    def visit_cmp_op(self, node: ir.CmpOp) -> ir.PrimExpr:
         if node.a.dtype is ir.INT64:
             a, b = self._in_32_bits(node.a), self._in_32_bits(node.b)
             if a is not None and b is not None:
                 return type(node)(a, b)
-        return self.generic_visit(node)
+        return ir.map_children(node, self.visit)
 
     def _index(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         narrow = self._in_32_bits(expr)
-        if narrow is not None:
-            return narrow
-        wide: ir.PrimExpr = self.visit(expr)
-        return wide
+        return self.rewrite(expr) if narrow is None else narrow
 
     def _in_32_bits(self, expr: ir.PrimExpr) -> ir.PrimExpr | None:
         """An int64 expression in 32 bits, or None if it might not fit."""
@@ -74,8 +69,7 @@ class _Narrower(AnalyzingRewriter):
             case ir.Var():
                 return self._narrow.get(expr)
             case ir.Cast(value=value) if expr.dtype is ir.INT64 and value.dtype is ir.INT32:
-                narrow: ir.PrimExpr = self.visit(value)
-                return narrow
+                return self.rewrite(value)
             case ir.Ramp(base=base, stride=stride) if base.dtype is ir.INT64:
                 parts = self._in_32_bits(base), self._in_32_bits(stride)
                 if parts[0] is None or parts[1] is None or not self._fits(expr):
@@ -105,7 +99,7 @@ class NarrowDataType(FunctionPass):
     def __post_init__(self) -> None:
         if self.target_bits != 32:
             raise LowerError(
-                f"NarrowDataType: indices become 32 bits wide, got target_bits={self.target_bits}"
+                f"NarrowDataType narrows indices to 32 bits, got target_bits={self.target_bits}"
             )
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:

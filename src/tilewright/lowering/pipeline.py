@@ -131,16 +131,16 @@ class Stages:
             if stage.name == name:
                 return stage.module
         known = ", ".join(stage.name for stage in self.items)
-        raise LowerError(f"no pass {name!r} was run; there are {known}")
+        raise LowerError(f"no pass {name!r} was run; these were: {known}")
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.items)
 
     def __len__(self) -> int:
-        return len(self.items)
+        return sum(1 for _ in self)
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.items))
+        return "\n\n".join(map(str, self))
 
 
 Watcher = Callable[[str, IRModule], object]

@@ -6,11 +6,11 @@ A buffer moves into a loop only if it carries no values from one iteration to th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
+from tilewright.ir.node import NodeT
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
 from tilewright.lowering.rewriters import StmtRewriter, common_prefix
@@ -119,14 +119,14 @@ class _Placer(StmtRewriter):
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
         buffers = self._at.get(node, ())
-        new: ir.For = self._inside(node, buffers)
+        new = self._inside(node, buffers)
         if not buffers:
             return new
         block = ir.Block((), (), (), "", new.body, alloc_buffers=tuple(buffers))
         return ir.replace(new, body=ir.root_realize(block))
 
     def visit_block(self, node: ir.Block) -> ir.Stmt:
-        new: ir.Block = self._inside(node, self._at.get(node, ()))
+        new = self._inside(node, self._at.get(node, ()))
         kept = [buffer for buffer in node.alloc_buffers if buffer not in self._managed]
         buffers = (*kept, *self._at.get(node, ()))
         reads, writes = self._visible(node.reads), self._visible(node.writes)
@@ -135,7 +135,7 @@ class _Placer(StmtRewriter):
             new = ir.replace(new, reads=reads, writes=writes, annotations=annotations)
         return new if buffers == node.alloc_buffers else ir.replace(new, alloc_buffers=buffers)
 
-    def _inside(self, node: Scope, buffers: Iterable[ir.Buffer]) -> Any:
+    def _inside(self, node: NodeT, buffers: Iterable[ir.Buffer]) -> NodeT:
         self._hidden.difference_update(buffers)
         new = self.generic_visit(node)
         self._hidden.update(buffers)
@@ -145,7 +145,7 @@ class _Placer(StmtRewriter):
         return tuple(region for region in regions if region.buffer not in self._hidden)
 
 
-def _renumbered(block: ir.Block, kept: tuple[ir.BufferRegion, ...]) -> Mapping[str, Any]:
+def _renumbered(block: ir.Block, kept: tuple[ir.BufferRegion, ...]) -> Mapping[str, object]:
     """Annotations of a block of whose writes only `kept` are left: alignments follow them."""
     entries = block.annotations.get(BUFFER_DIM_ALIGN)
     if not entries or len(kept) == len(block.writes):

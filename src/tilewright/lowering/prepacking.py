@@ -54,33 +54,27 @@ def packed_weights(func: ir.PrimFunc) -> list[str]:
 
 def _packings(func: ir.PrimFunc) -> list[_Packing]:
     """In the order of the arguments."""
+    return sorted(_found_packings(func), key=lambda packing: packing.position)
+
+
+def _found_packings(func: ir.PrimFunc) -> Iterator[_Packing]:
     if not isinstance(func.body, ir.BlockRealize):
-        return []
-    return sorted(_found_packings(func, func.body.block), key=lambda packing: packing.position)
-
-
-def _found_packings(func: ir.PrimFunc, root: ir.Block) -> Iterator[_Packing]:
+        return
+    root = func.body.block
     statements = root.body.seq if isinstance(root.body, ir.SeqStmt) else (root.body,)
     arguments = [func.buffer_map.get(param) for param in func.params]
     for statement in statements:
-        block = _packing_block(statement)
+        blocks = ir.nodes_of(statement, ir.Block)
+        block = next((each for each in blocks if LAYOUT_REWRITE_PREPROC in each.annotations), None)
         if block is None:
             continue
         source, packed = block.reads[0].buffer, block.writes[0].buffer
-        others = [other for other in statements if other is not statement]
         own = any(buffer is packed for buffer in root.alloc_buffers)
         position = next((i for i, buffer in enumerate(arguments) if buffer is source), None)
-        if own and position is not None and not any(_uses(other, source) for other in others):
+        others = (node for each in statements if each is not statement for node in ir.walk(each))
+        shared = any(getattr(node, "buffer", None) is source for node in others)
+        if own and position is not None and not shared:
             yield _Packing(statement, position, source, packed)
-
-
-def _packing_block(statement: ir.Stmt) -> ir.Block | None:
-    blocks = ir.nodes_of(statement, ir.Block)
-    return next((each for each in blocks if LAYOUT_REWRITE_PREPROC in each.annotations), None)
-
-
-def _uses(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
-    return any(getattr(node, "buffer", None) is buffer for node in ir.walk(statement))
 
 
 def _without(func: ir.PrimFunc, packings: Sequence[_Packing]) -> ir.PrimFunc:

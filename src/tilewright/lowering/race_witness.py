@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ def _points(case: ParallelStore) -> dict[ir.Var, Values] | None:
     return {var: grid.ravel() for var, grid in zip(counts, grids, strict=True)}
 
 
-def _compare(case: ParallelStore, points: dict[ir.Var, Values], elements: Any) -> Witness | None:
+def _compare(case: ParallelStore, points: dict[ir.Var, Values], elements: Values) -> Witness | None:
     """The first element that two iterations write with different values."""
     iteration = points[case.loop_var]
     if len(iteration) == 0:

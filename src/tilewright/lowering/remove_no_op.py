@@ -66,27 +66,13 @@ class _NoOpRemover(StmtRewriter):
         return body if done or ir.is_no_op(body) else ir.updated(node, body=body)
 
 
-class _Uses(ir.Visitor):
-    """Variables that occur in expressions or behind buffers that are accessed."""
-
-    def __init__(self, body: ir.Stmt) -> None:
-        self.found: set[ir.Var] = set()
-        self.visit(body)
-
-    def visit_var(self, node: ir.Var) -> None:
-        self.found.add(node)
-
-    def visit_int_imm(self, node: ir.IntImm) -> None:
-        """Nothing inside."""
-
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self.found.add(node.buffer.data)
-        self.generic_visit(node)
-
-    visit_buffer_store = visit_buffer_load
-
-
 @function_pass
 def RemoveNoOp(func: ir.PrimFunc) -> ir.PrimFunc:
     """Remove statements without an effect."""
-    return func.with_body(_NoOpRemover(_Uses(func.body).found).rewrite(func.body))
+    used = set()
+    for node in ir.walk(func.body):
+        if isinstance(node, ir.Var):
+            used.add(node)
+        elif isinstance(node, (ir.BufferLoad, ir.BufferStore)):
+            used.add(node.buffer.data)
+    return func.with_body(_NoOpRemover(used).rewrite(func.body))

@@ -1,4 +1,4 @@
-"""Rewriters that several passes share."""
+"""Rewriters, and questions about expressions, that several passes share."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def common_prefix(a: tuple[T, ...], b: tuple[T, ...]) -> tuple[T, ...]:
             break
         length += 1
     return a[:length]
+
+
+def is_element(expr: ir.PrimExpr, store: ir.BufferStore) -> bool:
+    """True for a load of the element that a store writes."""
+    return (
+        isinstance(expr, ir.BufferLoad)
+        and expr.buffer.data is store.buffer.data
+        and all(map(ir.expr_deep_equal, expr.indices, store.indices))
+    )
 
 
 def with_lets(bindings: Sequence[tuple[ir.Var, ir.PrimExpr]], body: ir.Stmt) -> ir.Stmt:
@@ -89,8 +98,7 @@ class FoldingSubstituter(Substituter):
     def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
 
-    def visit_float_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return node
+    visit_float_imm = visit_int_imm
 
     def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
@@ -137,7 +145,7 @@ class FoldingSubstituter(Substituter):
         self.bindings[var] = fresh
         return fresh
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         loop_var = self._rebind(node.loop_var)
         return ir.updated(ir.map_children(node, self.visit), loop_var=loop_var)
 
@@ -147,7 +155,7 @@ class FoldingSubstituter(Substituter):
 
     visit_let_stmt = visit_let
 
-    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> Any:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
         self._rebind(node.buffer_var)
         return super().visit_allocate(node)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
@@ -26,17 +24,17 @@ class _Simplifier(AnalyzingRewriter):
         simple = self.analyzer.simplify(node)
         return node if _same_form(node, simple) else simple
 
-    def _visit_opaque(self, node: Any) -> Any:
+    def _visit_opaque(self, node: ir.Node) -> ir.Node:
         """Simplify inside what the analyzer takes as it is: loads, calls and other types."""
         if isinstance(node, (ir.Var, ir.IntImm)):
             return node
         if (
             isinstance(node, (ir.BinaryOp, ir.Not))
             and node.dtype.lanes == 1
-            and not _is_float(node)
+            and not node.a.dtype.is_float
         ):
             return ir.map_children(node, self._visit_opaque)
-        return self.visit(node)
+        return self.rewrite(node)
 
     def visit_not(self, node: ir.Not) -> ir.PrimExpr:
         return self._simplified(node)
@@ -44,24 +42,25 @@ class _Simplifier(AnalyzingRewriter):
     def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._simplified(node) if node.dtype.is_int else node
 
-    def visit_call(self, node: ir.Call) -> Any:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
         if node.op is LIKELY:
             inner = self.visit(node.args[0])
             return node if inner is node.args[0] else likely(inner)
         return super().visit_call(node)
 
-    def visit_for(self, node: ir.For) -> Any:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         start, extent = self.visit(node.min), self.visit(node.extent)
         if not ir.is_one(extent) or node.annotations or node.kind == ir.ForKind.THREAD_BINDING:
             return super().visit_for(node)
         self.analyzer.bind(node.loop_var, ir.Range(start, extent), allow_override=True)
-        return self.visit(FoldingSubstituter({node.loop_var: start}).visit(node.body))
+        return self.rewrite(FoldingSubstituter({node.loop_var: start}).rewrite(node.body))
 
-    def visit_let_stmt(self, node: ir.LetStmt) -> Any:
+    def visit_let_stmt(self, node: ir.LetStmt) -> ir.Stmt:
         value = self.visit(node.value)
         if isinstance(value, (ir.IntImm, ir.Var)) and not value.dtype.is_handle:
-            return self.visit(FoldingSubstituter({node.var: value}).visit(node.body))
-        return super().visit_let_stmt(node)
+            return self.rewrite(FoldingSubstituter({node.var: value}).rewrite(node.body))
+        kept: ir.Stmt = super().visit_let_stmt(node)
+        return kept
 
 
 def _same_form(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
@@ -75,10 +74,6 @@ def _same_form(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     if isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm):
         return a.value == b.value and a.dtype is b.dtype
     return False
-
-
-def _is_float(node: Any) -> bool:
-    return bool(node.dtype.is_float) or (isinstance(node, ir.BinaryOp) and node.a.dtype.is_float)
 
 
 @function_pass

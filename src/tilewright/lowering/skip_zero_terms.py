@@ -17,14 +17,10 @@ from tilewright import ir
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter, is_element
 from tilewright.lowering.widen_expr import conjuncts
 
 _WRITTEN_OUT = (ir.ForKind.UNROLLED, ir.ForKind.VECTORIZED)
-
-
-def _is_zero(expr: ir.PrimExpr) -> bool:
-    return isinstance(expr, (ir.IntImm, ir.FloatImm)) and expr.value == 0
 
 
 def _guarded(term: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
@@ -33,9 +29,9 @@ def _guarded(term: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
         return None
     for factor, other in ((term.a, term.b), (term.b, term.a)):
         match factor:
-            case ir.Call(op=op, args=(condition, value, zero)) if op is IF_THEN_ELSE and _is_zero(
-                zero
-            ):
+            case ir.Call(
+                op=op, args=(condition, value, ir.IntImm(value=0) | ir.FloatImm(value=0.0))
+            ) if op is IF_THEN_ELSE:
                 left = factor is term.a
                 return condition, ir.multiply(value, other) if left else ir.multiply(other, value)
     return None
@@ -96,18 +92,12 @@ class _Skipper(StmtRewriter):
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         match node.value:
-            case ir.Add(a=ir.BufferLoad() as old, b=term) if self._marked and _same(old, node):
+            case ir.Add(a=old, b=term) if self._marked and is_element(old, node):
                 found = _guarded(term)
                 if found is not None:
                     condition, plain = found
                     return self._guarded(condition, ir.replace(node, value=ir.add(old, plain)))
         return node
-
-
-def _same(load: ir.BufferLoad, store: ir.BufferStore) -> bool:
-    return load.buffer.data is store.buffer.data and all(
-        map(ir.expr_deep_equal, load.indices, store.indices)
-    )
 
 
 @function_pass

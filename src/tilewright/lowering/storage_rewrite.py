@@ -9,12 +9,11 @@ kernel, around it: threads never share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.arith.affine import affine_in, is_injective
+from tilewright.ir.visit import Substituter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.liveness import Entry, Events, LinearAccess, LiveAllocation, live_ranges
 from tilewright.target import Target
@@ -68,7 +67,9 @@ class _Planner:
             self._enter_or_leave(entry)
             if not entry.is_begin:
                 for var in self._events.kill.get(position, ()):
-                    self._release(var)
+                    storage = self.home.get(var)
+                    if storage is not None and storage.tenants[-1] is var:
+                        self._free.append(storage)
 
     def _enter_or_leave(self, entry: Entry) -> None:
         if not isinstance(entry.stmt, ir.For | ir.AttrStmt):
@@ -141,11 +142,6 @@ class _Planner:
         self.storages.append(storage)
         return storage
 
-    def _release(self, var: ir.Var) -> None:
-        storage = self.home.get(var)
-        if storage is not None and storage.tenants[-1] is var:
-            self._free.append(storage)
-
 
 def scope_of(data: ir.Var) -> str:
     """The storage scope behind a data pointer."""
@@ -196,47 +192,31 @@ def _visits_each_element_once(index: ir.PrimExpr, loops: list[ir.For]) -> bool:
     return is_injective([*coefficients, stride], [*extents.values(), lanes])
 
 
-class _Rewriter(ir.BufferRewriter):
+class _Rewriter(Substituter):
     def __init__(self, planner: _Planner) -> None:
         self._home = planner.home
-        self._buffers: dict[ir.Buffer, ir.Buffer] = {}
+        super().__init__({var: storage.var for var, storage in planner.home.items()}.get)
         self._by_owner: dict[_Owner | None, list[_Storage]] = {}
         for storage in planner.storages:
             self._by_owner.setdefault(storage.owner, []).append(storage)
 
-    def visit_var(self, node: ir.Var) -> ir.Var:
-        storage = self._home.get(node)
-        return node if storage is None else storage.var
-
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        known = self._buffers.get(buffer)
-        if known is None:
-            data = self.visit_var(buffer.data)
-            known = buffer if data is buffer.data else ir.replace(buffer, data=data)
-            self._buffers[buffer] = known
-        return known
-
-    def visit_allocate(self, node: ir.Allocate) -> Any:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
         if node.buffer_var in self._home:
-            return self.visit(node.body)
+            return self.rewrite(node.body)
         return ir.map_children(node, self.visit)
 
     def visit_for(self, node: _Owner) -> ir.Stmt:
         new = ir.map_children(node, self.visit)
-        storages = self._by_owner.get(node, ())
-        return ir.replace(new, body=self.attach(storages, new.body)) if storages else new
+        body = self.with_storage(node, new.body)
+        return new if body is new.body else ir.replace(new, body=body)
 
     visit_attr_stmt = visit_for
 
-    def attach(self, storages: Iterable[_Storage], body: ir.Stmt) -> ir.Stmt:
-        """`body` with the memory of these storages around it."""
-        for storage in reversed(list(storages)):
+    def with_storage(self, owner: _Owner | None, body: ir.Stmt) -> ir.Stmt:
+        """`body` with the memory around it that belongs to a parallel loop, or to none."""
+        for storage in reversed(self._by_owner.get(owner, [])):
             body = ir.Allocate(storage.var, storage.dtype, (ir.const(storage.size),), ir.TRUE, body)
         return body
-
-    def rewrite_body(self, body: ir.Stmt) -> ir.Stmt:
-        new = self.rewrite(body)
-        return self.attach(self._by_owner.get(None, ()), new)
 
 
 @register_pass
@@ -256,4 +236,5 @@ class StorageRewrite(FunctionPass):
         unused = len(planner.home) < len(access.allocations)
         if not (shared or unused or planner.moved):
             return func
-        return func.with_body(_Rewriter(planner).rewrite_body(func.body))
+        rewriter = _Rewriter(planner)
+        return func.with_body(rewriter.with_storage(None, rewriter.rewrite(func.body)))

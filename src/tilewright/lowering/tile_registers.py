@@ -9,14 +9,16 @@ it may use tiles, so a function that does so starts by asking.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.intrinsics import call_extern
+from tilewright.ir.visit import Substituter
 from tilewright.lowering.base import function_pass
 
 TILE_SCOPE = "amx.tmm"
@@ -66,11 +68,6 @@ def _statements(stmt: ir.Stmt, outside_parallel: bool = False) -> Iterator[ir.No
 def _issued(statements: Iterable[ir.Node]) -> set[str]:
     """The LLVM intrinsics that statements call."""
     return {_intrinsic(node.value) for node in statements if isinstance(node, ir.Evaluate)}
-
-
-def _has_buffers(statements: Iterable[ir.Node]) -> bool:
-    blocks = (node for node in statements if isinstance(node, ir.Block))
-    return any(buffer.scope == TILE_SCOPE for block in blocks for buffer in block.alloc_buffers)
 
 
 def needs_tiles(stmt: ir.Stmt, outside_parallel: bool = False) -> bool:
@@ -162,15 +159,12 @@ class _Uses(ir.Visitor):
         return self._views.get(buffer, buffer)
 
     def visit_buffer_store(self, node: ir.BufferStore | ir.BufferLoad) -> None:
-        self._element(node.buffer)
+        use = self.uses.get(self._source(node.buffer))
+        if use is not None:
+            use.block_of_accesses = self._blocks[-1].name_hint
         self.generic_visit(node)
 
     visit_buffer_load = visit_buffer_store
-
-    def _element(self, buffer: ir.Buffer) -> None:
-        use = self.uses.get(self._source(buffer))
-        if use is not None:
-            use.block_of_accesses = self._blocks[-1].name_hint
 
     def visit_call(self, node: ir.Call) -> None:
         if is_tile_instruction(_intrinsic(node)):
@@ -214,29 +208,27 @@ class _Uses(ir.Visitor):
         """Raise unless the registers hold what is asked of them."""
         held = [use for use in self.uses.values() if use.in_registers]
         for use in held:
-            self._check_elements(use)
+            if use.block_of_accesses:
+                self._fail(
+                    f"block {use.block_of_accesses!r} accesses elements of {use.buffer.name}, "
+                    f"which block {use.block_of_instructions!r} keeps in tile registers; tensorize "
+                    "it as well (amx_fill_... sets results to zero, amx_store_... copies them to "
+                    "memory)"
+                )
             for time, what in self.foreign:
                 if use.is_live(time):
                     self._fail(
                         f"{what} runs while buffer {use.buffer.name} is in tile registers, which "
-                        "no call preserves; move it before the first or behind the last use"
+                        "no call preserves; move it before the first or after the last use"
                     )
         for number, one in enumerate(held):
             for other in held[number + 1 :]:
                 if one.is_live(other.first or 0) or other.is_live(one.first or 0):
                     self._fail(
                         f"buffers {one.buffer.name} and {other.buffer.name} are in use at the same "
-                        "time, but there are tile registers for one of them; store the results "
-                        "of one before the other is filled"
+                        "time, but there are tile registers for only one of them; store the "
+                        "results of one before the other is filled"
                     )
-
-    def _check_elements(self, use: _Use) -> None:
-        if use.block_of_accesses:
-            self._fail(
-                f"block {use.block_of_accesses!r} accesses elements of {use.buffer.name}, which "
-                f"block {use.block_of_instructions!r} keeps in tile registers; tensorize it as "
-                "well (amx_fill_... sets results to zero, amx_store_... copies them to memory)"
-            )
 
 
 def _size(buffer: ir.Buffer) -> int | None:
@@ -247,15 +239,22 @@ def _size(buffer: ir.Buffer) -> int | None:
 # --- the program without them -------------------------------------------------------------------
 
 
-class _Replacer(ir.BufferRewriter):
+def _in_memory(pointer: ir.Var) -> ir.Var | None:
+    """Another pointer instead of one to tiles."""
+    kind = pointer.type_annotation
+    if not isinstance(kind, ir.PointerType) or kind.storage_scope != TILE_SCOPE:
+        return None
+    return ir.replace(pointer, type_annotation=ir.replace(kind, storage_scope="local"))
+
+
+class _Replacer(Substituter):
     """Registers vanish; the other buffers of the scope move to memory."""
 
     def __init__(self, registers: set[ir.Buffer]) -> None:
+        super().__init__(functools.cache(_in_memory))
         self._gone = set(registers)  # and views of them
-        self._moved: dict[ir.Buffer, ir.Buffer] = {}
-        self._pointers: dict[ir.Var, ir.Var] = {}
 
-    def visit_block(self, node: ir.Block) -> Any:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         for match in node.match_buffers:
             if match.source.buffer in self._gone:
                 self._gone.add(match.buffer)
@@ -271,40 +270,22 @@ class _Replacer(ir.BufferRewriter):
     def _kept(self, regions: tuple[ir.BufferRegion, ...]) -> tuple[ir.BufferRegion, ...]:
         return tuple(region for region in regions if region.buffer not in self._gone)
 
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        if buffer.scope != TILE_SCOPE:
-            return buffer
-        known = self._moved.get(buffer)
-        if known is None:
-            known = self._moved[buffer] = ir.replace(buffer, data=self.visit_var(buffer.data))
-        return known
-
-    def visit_var(self, node: ir.Var) -> ir.Var:
-        kind = node.type_annotation
-        if not isinstance(kind, ir.PointerType) or kind.storage_scope != TILE_SCOPE:
-            return node
-        pointer = self._pointers.get(node)
-        if pointer is None:
-            local = ir.replace(kind, storage_scope="local")
-            pointer = self._pointers[node] = ir.replace(node, type_annotation=local)
-        return pointer
-
-
-def _asking_first(body: ir.Stmt) -> ir.Stmt:
-    body = ir.AttrStmt(ir.const(0), MAY_USE_TILES, ir.const(1), body)
-    return ir.AssertStmt(ir.equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
-
 
 @function_pass
 def TileRegisters(func: ir.PrimFunc) -> ir.PrimFunc:
     """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
     statements = list(_statements(func.body))
     has_instructions = any(map(is_tile_instruction, _issued(statements)))
-    if not has_instructions and not _has_buffers(statements):
+    blocks = [node for node in statements if isinstance(node, ir.Block)]
+    scopes = {buffer.scope for block in blocks for buffer in block.alloc_buffers}
+    if not has_instructions and TILE_SCOPE not in scopes:
         return func
     uses = _Uses(func)
     uses.visit(func.body)
     uses.check()
     registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
     body: ir.Stmt = _Replacer(registers).rewrite(func.body)
-    return func.with_body(_asking_first(body) if has_instructions else body)
+    if has_instructions:
+        body = ir.AttrStmt(ir.const(0), MAY_USE_TILES, ir.const(1), body)
+        body = ir.AssertStmt(ir.equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
+    return func.with_body(body)

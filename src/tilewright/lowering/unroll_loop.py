@@ -8,8 +8,6 @@ no difference to its meaning: code generators expand hints while they emit, whic
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -48,7 +46,9 @@ class _Unroller(StmtRewriter):
         self._local_only = True
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
-        self._steps += _steps_of(node)
+        # A store of several registers is several instructions.
+        size = node.value.dtype.lanes * node.buffer.dtype.bits // 8
+        self._steps += max(1, size // REGISTER_BYTES)
         self._local_only = self._local_only and node.buffer.scope == "local"
         return node
 
@@ -112,7 +112,7 @@ class _Unroller(StmtRewriter):
     def _unroll(self, node: ir.For, extent: int) -> ir.Stmt:
         if self._explicit and self._options.expand:
             return _expanded(node, extent)
-        annotations: dict[str, Any] = dict(node.annotations)
+        annotations = dict(node.annotations)
         if self._explicit:
             annotations[EXPLICIT_ANNOTATION] = True
         if node.kind == ir.ForKind.UNROLLED and annotations == node.annotations:
@@ -123,11 +123,6 @@ class _Unroller(StmtRewriter):
 def element_bytes(buffer: ir.Buffer) -> int:
     """Bytes of one element of a buffer, at least 1."""
     return max(1, buffer.dtype.bits * buffer.dtype.lanes // 8)
-
-
-def _steps_of(node: ir.BufferStore) -> int:
-    """A store of several registers is several instructions."""
-    return max(1, node.value.dtype.lanes * node.buffer.dtype.bits // 8 // REGISTER_BYTES)
 
 
 def int_of(node: ir.AttrStmt) -> int:

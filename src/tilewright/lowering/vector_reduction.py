@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter, is_element
 
 
 @dataclass(frozen=True)
 class _Reducer:
     node: type
     combine: Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]
-    identity: Callable[[Any], ir.PrimExpr]
+    identity: Callable[[ir.DType], ir.PrimExpr]
 
 
 _REDUCERS = (
@@ -65,23 +64,33 @@ class _Reduction:
         variables = {inner.loop_var for inner in loops}
         if any(ir.uses_var(index, variables.__contains__) for index in node.indices):
             return None
-        return _matched(tuple(loops), tuple(views), node)
+        value = node.value
+        reducer = next((each for each in _REDUCERS if isinstance(value, each.node)), None)
+        if reducer is None or not isinstance(value, ir.BinaryOp):
+            return None
+        for old, term in ((value.a, value.b), (value.b, value.a)):
+            loads = ir.nodes_of(term, ir.BufferLoad)
+            apart = all(load.buffer.data is not node.buffer.data for load in loads)
+            if apart and is_element(old, node):
+                return _Reduction(tuple(loops), tuple(views), node, reducer, term)
+        return None
 
     def vectorized(self, width: int) -> ir.Stmt | None:
         """The reduction in vectors of `width` partial results; None if it has fewer terms."""
         *outer, inner = self.loops
         if isinstance(inner.extent, ir.IntImm) and inner.extent.value < width:
             return None
-        dtype = self.store.buffer.dtype
-        partial = ir.decl_buffer(
-            (width,), dtype, f"{self.store.buffer.name}_partial", scope="local"
-        )
+        store, combine = self.store, self.reducer.combine
+        dtype = store.buffer.dtype
+        partial = ir.decl_buffer((width,), dtype, f"{store.buffer.name}_partial", scope="local")
+        identity = self.reducer.identity(dtype)
+        start = _vector(width, lambda lane: ir.BufferStore(partial, identity, (lane,)))
         body = self._below(outer, ir.seq(self._vectors(partial, width)))
-        stmts = [self._set(partial, width), body, *self._folds(partial, width), self._last(partial)]
+        total = combine(ir.BufferLoad(store.buffer, store.indices), partial[0])
+        last = ir.replace(store, value=total)
+        stmts = ir.seq((start, body, *self._folds(partial, width), last))
         extents = (ir.const(width),)
-        return ir.Allocate(
-            partial.data, dtype, extents, ir.TRUE, ir.DeclBuffer(partial, ir.seq(stmts))
-        )
+        return ir.Allocate(partial.data, dtype, extents, ir.TRUE, ir.DeclBuffer(partial, stmts))
 
     def _vectors(self, partial: ir.Buffer, width: int) -> Iterator[ir.Stmt]:
         """The innermost loop: whole vectors of terms, then what is left."""
@@ -106,10 +115,6 @@ class _Reduction:
             body = ir.replace(loop, body=body, annotations=_unmarked(loop))
         return body
 
-    def _set(self, partial: ir.Buffer, width: int) -> ir.Stmt:
-        identity = self.reducer.identity(partial.dtype)
-        return _vector(width, lambda lane: ir.BufferStore(partial, identity, (lane,)))
-
     def _add_terms(
         self, partial: ir.Buffer, width: int, base: ir.PrimExpr, limit: ir.PrimExpr | None = None
     ) -> ir.Stmt:
@@ -129,44 +134,18 @@ class _Reduction:
 
     def _folds(self, partial: ir.Buffer, width: int) -> Iterator[ir.Stmt]:
         """Fewer and fewer partial results; an odd one out joins the first."""
+        combine = self.reducer.combine
+
+        def join(lane: ir.Var) -> ir.Stmt:
+            joined = combine(partial[lane], partial[ir.add(lane, width)])
+            return ir.BufferStore(partial, joined, (lane,))
+
         while width > 1:
-            half = width // 2
             if width % 2:
-                joined = self.reducer.combine(partial[0], partial[width - 1])
+                joined = combine(partial[0], partial[width - 1])
                 yield ir.BufferStore(partial, joined, (ir.const(0),))
-            yield _vector(half, lambda lane, half=half: self._join(partial, lane, half))  # type: ignore[misc]
-            width = half
-
-    def _join(self, partial: ir.Buffer, lane: ir.Var, half: int) -> ir.Stmt:
-        joined = self.reducer.combine(partial[lane], partial[ir.add(lane, half)])
-        return ir.BufferStore(partial, joined, (lane,))
-
-    def _last(self, partial: ir.Buffer) -> ir.Stmt:
-        store = self.store
-        total = self.reducer.combine(ir.BufferLoad(store.buffer, store.indices), partial[0])
-        return ir.replace(store, value=total)
-
-
-def _matched(
-    loops: tuple[ir.For, ...], views: tuple[ir.DeclBuffer, ...], store: ir.BufferStore
-) -> _Reduction | None:
-    value = store.value
-    for reducer in _REDUCERS:
-        if isinstance(value, ir.BinaryOp) and isinstance(value, reducer.node):
-            for old, term in ((value.a, value.b), (value.b, value.a)):
-                loads = ir.nodes_of(term, ir.BufferLoad)
-                apart = all(load.buffer.data is not store.buffer.data for load in loads)
-                if apart and _is_element(old, store):
-                    return _Reduction(loops, views, store, reducer, term)
-    return None
-
-
-def _is_element(expr: ir.PrimExpr, store: ir.BufferStore) -> bool:
-    return (
-        isinstance(expr, ir.BufferLoad)
-        and expr.buffer.data is store.buffer.data
-        and all(map(ir.expr_deep_equal, expr.indices, store.indices))
-    )
+            width //= 2
+            yield _vector(width, join)
 
 
 def _gathers(term: ir.PrimExpr, var: ir.Var) -> bool:
@@ -189,7 +168,7 @@ def _serial(var: ir.Var, count: ir.PrimExpr, body: ir.Stmt) -> ir.Stmt:
     return ir.For(var, ir.const(0, var.dtype), count, ir.ForKind.SERIAL, body)
 
 
-def _unmarked(loop: ir.For) -> dict[str, Any]:
+def _unmarked(loop: ir.For) -> dict[str, object]:
     return {key: value for key, value in loop.annotations.items() if key != VECTOR_REDUCTION}
 
 

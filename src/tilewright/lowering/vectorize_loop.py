@@ -10,7 +10,6 @@ of more lanes than LLVM is known to compile, or of an unusual number, becomes se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -24,6 +23,7 @@ from tilewright.target.vector_types import known_lanes
 
 SHORTEST_PIECE = 4
 MOST_UNROLLED_PIECES = 256
+_ACCESSES = (ir.BufferLoad, ir.BufferStore)
 
 
 class _LoopBodyWidener(ExprWidener):
@@ -52,11 +52,11 @@ class _LoopBodyWidener(ExprWidener):
         body = FoldingSubstituter({loop.loop_var: index}, fresh_binders=True).rewrite(node)
         return ir.For(index, loop.min, loop.extent, ir.ForKind.SERIAL, body)
 
-    def _whole(self, node: Any) -> Any:
+    def _whole(self, node: ir.Stmt) -> ir.Stmt:
         """Visit a body that shares state between statements, so that none can be split off."""
         self._inseparable += 1
         try:
-            return self.visit(node)
+            return self.rewrite(node)
         finally:
             self._inseparable -= 1
 
@@ -77,13 +77,8 @@ class _LoopBodyWidener(ExprWidener):
             raise NotVectorizable("a masked store inside a vectorised loop")
         value = self.visit(node.value)
         buffer, index = self.access(node.buffer, node.indices)
-        if index.dtype.lanes == 1:
-            return self._uniform_store(node, value, index)
-        return ir.BufferStore(buffer, broadcast(value, self.lanes), (index,), self.mask)
-
-    def _uniform_store(
-        self, node: ir.BufferStore, value: ir.PrimExpr, index: ir.PrimExpr
-    ) -> ir.Stmt:
+        if index.dtype.lanes > 1:
+            return ir.BufferStore(buffer, broadcast(value, self.lanes), (index,), self.mask)
         # All iterations write one element: only if they all write the same, one store is enough.
         if value.dtype.lanes > 1 or self.mask is not None or not _is_idempotent(node):
             raise NotVectorizable(f"all lanes store to one element of {node.buffer.name}")
@@ -107,7 +102,7 @@ class _LoopBodyWidener(ExprWidener):
     def _masked(self, mask: ir.PrimExpr, node: ir.Stmt) -> ir.Stmt:
         test = None if self.mask is not None else _some_lane(mask)
         outside, self.needs_guard = self.needs_guard, False
-        body: ir.Stmt = self.under_mask(mask, node, guarded=test is not None)
+        body = self.under_mask(mask, node, guarded=test is not None)
         guarded = ir.IfThenElse(test, body) if self.needs_guard and test is not None else body
         self.needs_guard = outside
         return guarded
@@ -202,7 +197,13 @@ class _LoopVectorizer(StmtRewriter):
 
 
 def _vectorized(node: ir.For, extent: int) -> ir.Stmt:
-    lanes = _convenient_lanes(extent, _widest_element(node.body))
+    accesses = (each for each in ir.walk(node.body) if isinstance(each, _ACCESSES))
+    widest = max((element_bytes(access.buffer) for access in accesses), default=1)
+    # Backends make good code of vectors of a power of two, and bad code of 48 lanes: take three
+    # times 16 instead. A short vector with no such divisor to speak of is left as it is; of a long
+    # one as much is taken as LLVM is known to compile, since it may fail on any other.
+    divisor = extent & -extent  # the largest power of two in it
+    lanes = known_lanes(extent if divisor < SHORTEST_PIECE else divisor, widest)
     if lanes == extent:
         return _LoopBodyWidener(node, lanes).statement(node.body)
     count, rest = divmod(extent, lanes)
@@ -232,20 +233,6 @@ def _tail(node: ir.For, rest: int) -> ir.Stmt:
         return body
     loop = ir.For(var, first, ir.const(rest, var.dtype), ir.ForKind.VECTORIZED, body)
     return _vectorized(loop, rest)
-
-
-def _convenient_lanes(extent: int, element_bytes: int) -> int:
-    """Backends make good code of vectors of a power of two, and bad code of 48 lanes: take three
-    times 16 instead. A short vector with no such divisor to speak of is left as it is; of a long
-    one as much is taken as LLVM is known to compile, since it may fail on any other.
-    """
-    divisor = extent & -extent  # the largest power of two in it
-    return known_lanes(extent if divisor < SHORTEST_PIECE else divisor, element_bytes)
-
-
-def _widest_element(body: ir.Stmt) -> int:
-    accesses = (node for node in ir.walk(body) if isinstance(node, ir.BufferLoad | ir.BufferStore))
-    return max((element_bytes(node.buffer) for node in accesses), default=1)
 
 
 @register_pass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
@@ -20,8 +18,8 @@ class _Verifier(ir.Visitor):
     def _fail(self, what: str) -> None:
         raise LowerError(f"function {self._name!r} is not in lowered form: {what}")
 
-    def _unexpected(self, node: Any) -> None:
-        self._fail(f"{type(node).__name__} is left")
+    def _unexpected(self, node: ir.Node) -> None:
+        self._fail(f"it still contains a {type(node).__name__}")
 
     visit_block = visit_block_realize = visit_match_buffer_region = _unexpected
     visit_decl_buffer = visit_buffer_region = visit_reduce = _unexpected
@@ -35,7 +33,7 @@ class _Verifier(ir.Visitor):
             self._fail(f"loop {node.loop_var.name!r} has kind {node.kind.name}")
         self._bind(node, node.loop_var)
 
-    def visit_let(self, node: Any) -> None:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
         self._bind(node, node.var)
 
     visit_let_stmt = visit_let
@@ -45,7 +43,7 @@ class _Verifier(ir.Visitor):
             self._fail(f"allocation {node.buffer_var.name!r} has {len(node.extents)} extents")
         self._bind(node, node.buffer_var)
 
-    def visit_allocate_const(self, node: Any) -> None:
+    def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         self._bind(node, node.buffer_var)
 
     def _bind(self, node: ir.Node, var: ir.Var) -> None:
@@ -94,7 +92,7 @@ class _Verifier(ir.Visitor):
             self._fail(f"cast of {node.value.dtype!s} to {node.dtype!s}")
         self.generic_visit(node)
 
-    def visit_binary_op(self, node: Any) -> None:
+    def visit_binary_op(self, node: ir.BinaryOp) -> None:
         if node.a.dtype is not node.b.dtype:
             self._fail(f"`{node}` mixes {node.a.dtype!s} and {node.b.dtype!s}")
         self.generic_visit(node)

@@ -7,11 +7,10 @@ that do not stay scalars. What has no lane-wise form raises `NotVectorizable`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import ir
 from tilewright.arith.canonical import widens_index
 from tilewright.ir.folding import fold_binary
+from tilewright.ir.node import NodeT
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
 
@@ -108,7 +107,7 @@ class ExprWidener(ir.Rewriter):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        if not self._stays_in_one_block(a, b):
+        if not isinstance(a, ir.Ramp) or not self._stays_in_one_block(a, b):
             return self._lanewise(node, a, b)
         if isinstance(node, ir.FloorDiv):
             return ir.floordiv(a.base, b)
@@ -116,13 +115,9 @@ class ExprWidener(ir.Rewriter):
 
     visit_floor_mod = visit_floor_div
 
-    def _stays_in_one_block(self, a: Any, b: ir.PrimExpr) -> bool:
+    def _stays_in_one_block(self, a: ir.Ramp, b: ir.PrimExpr) -> bool:
         """True when all lanes of ramp `a` lie in one aligned block of `b` numbers."""
-        if (
-            not isinstance(a, ir.Ramp)
-            or not isinstance(b, ir.IntImm)
-            or not isinstance(a.stride, ir.IntImm)
-        ):
+        if not isinstance(b, ir.IntImm) or not isinstance(a.stride, ir.IntImm):
             return False
         stride, span = a.stride.value, a.stride.value * (a.lanes - 1)
         if stride <= 0 or b.value <= span:
@@ -231,13 +226,13 @@ class ExprWidener(ir.Rewriter):
         varying = [part for part in widened if part.dtype.lanes > 1]
         return uniform, ir.logical_and(*varying) if varying else None
 
-    def under_mask(self, mask: ir.PrimExpr, node: Any, guarded: bool = False) -> Any:
+    def under_mask(self, mask: ir.PrimExpr, node: NodeT, guarded: bool = False) -> NodeT:
         """Widen `node` with only the lanes of `mask` switched on, within the present ones."""
         outer = self.mask, self.guarded
         self.mask = mask if self.mask is None else ir.logical_and(self.mask, mask)
         self.guarded = guarded
         try:
-            return self.visit(node)
+            return self.rewrite(node)
         finally:
             self.mask, self.guarded = outer
 

@@ -145,7 +145,10 @@ def link_shared_object(
     link = _Link(units, _global_symbols(units))
     link.exported = _exported(link, exports)
     _reserve_tables(link)
-    strings, offsets = _names(link)
+    strings = StringTable()
+    names = [*link.imports, *(symbol.name for symbol in link.exported)]
+    link.hash.fill(sysv_hash_table(["", *names]))
+    offsets = [strings.add(name) for name in names]
     needed = [strings.add(name) for name in needed_libraries(link.imports)]
     own_name = strings.add(soname)
     segments = _lay_out(link, strings, len(needed))
@@ -223,14 +226,6 @@ def _reserve_tables(link: _Link) -> None:
 def _got_key(symbol: Symbol) -> str | int:
     """Local symbols of two objects may share a name; their identity does not."""
     return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
-
-
-def _names(link: _Link) -> tuple[StringTable, list[int]]:
-    """The string table with the names of all dynamic symbols, and where each one lies."""
-    strings = StringTable()
-    names = [*link.imports, *(symbol.name for symbol in link.exported)]
-    link.hash.fill(sysv_hash_table(["", *names]))
-    return strings, [strings.add(name) for name in names]
 
 
 def _class_of(section: Section) -> str:

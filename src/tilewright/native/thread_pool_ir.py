@@ -251,10 +251,7 @@ post:
   %more.one = zext i1 %early to i64
   %length = add i64 %share, %more.one
   %end = add i64 %begin, %length
-  %task.at = getelementptr %worker, ptr %worker, i32 0, i32 2
-  %context.at = getelementptr %worker, ptr %worker, i32 0, i32 3
-  %begin.at = getelementptr %worker, ptr %worker, i32 0, i32 4
-  %end.at = getelementptr %worker, ptr %worker, i32 0, i32 5
+$FIELDS_OF_WORKER
   store ptr %task, ptr %task.at
   store ptr %context, ptr %context.at
   store i64 %begin, ptr %begin.at

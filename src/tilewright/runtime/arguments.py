@@ -30,6 +30,7 @@ from tilewright.runtime.tensor_view import (
     C_CONTIGUOUS,
     WRITEABLE,
     DeviceMemory,
+    ElementType,
     data_offset,
     view_of,
 )
@@ -42,13 +43,13 @@ _REMEMBERED_SHAPES = 64
 
 
 # Slots ready to be handed to compiled code, and what keeps the memory behind them alive.
-BoundArguments = tuple[bytes, tuple[Any, ...]]
+BoundArguments = tuple[bytes, tuple[object, ...]]
 
 
 class _ShortForm(NamedTuple):
     """What a plain argument must show to go the short way: an array, or a number to convert."""
 
-    dtype: np.dtype[Any] | None
+    dtype: ElementType | None
     flags: int
     convert: Callable[[object], int | None] | None
     names_extent: bool  # a number that shapes are checked against
@@ -166,7 +167,10 @@ class ArgumentBinder:
                 f"{self.function}() takes {count} argument{'' if count == 1 else 's'} "
                 f"({expected}), got {len(args)}"
             )
-        views = [self._view(position, arg) for position, arg in enumerate(args)]
+        views = [
+            None if spec.kind == "scalar" else self._view(position, spec, arg)
+            for position, (spec, arg) in enumerate(zip(self.signature, args, strict=True))
+        ]
         self._check_devices(views)
         symbols = self._symbolic_values(args, views)
         parts: list[bytes] = []
@@ -189,10 +193,7 @@ class ArgumentBinder:
     def _where(self, position: int) -> str:
         return f"{self.function}(): argument {position} ({self.signature[position].name})"
 
-    def _view(self, position: int, arg: object) -> TensorView | None:
-        spec = self.signature[position]
-        if spec.kind == "scalar":
-            return None
+    def _view(self, position: int, spec: ArgumentSpec, arg: object) -> TensorView:
         try:
             view = view_of(arg)
         except ArgumentError as error:

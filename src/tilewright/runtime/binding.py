@@ -77,38 +77,23 @@ def bind(module: Module, arrays: Mapping[str, object]) -> BoundFunction:
         packers[n].signature[0].name if n in packers else spec.name: n
         for n, spec in enumerate(module.signature())
     }
-    fixed = {_position(module, name, positions): value for name, value in arrays.items()}
-    if prepacked is not None:
-        if not fixed.keys() & packers.keys():
-            packers = {}
-        else:
-            _require_all(module, fixed, packers)
-            module = prepacked
+    for name in arrays:
+        if name not in positions:
+            hint = did_you_mean(name, positions)
+            raise ArgumentError(f"bind(): {module.entry_name}() has no argument {name!r}{hint}")
+    fixed = {positions[name]: value for name, value in arrays.items()}
+    if prepacked is not None and fixed.keys() & packers.keys():
+        # A kernel for packed weights takes all of them so, but its callers know no packed ones.
+        missing = [packers[n].signature[0].name for n in packers if n not in fixed]
+        if missing:
+            raise ArgumentError(
+                f"bind(): {module.entry_name}() packs {', '.join(missing)}, too; bind all weights "
+                "at once"
+            )
+        module = prepacked
     for position in fixed.keys() & packers.keys():
-        fixed[position] = _packed(packers[position], fixed[position])
+        packer = packers[position]
+        packed = ndarray.empty(packed_shape(packer), packer.signature[1].dtype)
+        packer(fixed[position], packed)
+        fixed[position] = packed
     return BoundFunction(module[module.entry_name], fixed)
-
-
-def _position(module: Module, name: str, positions: Mapping[str, int]) -> int:
-    if name not in positions:
-        hint = did_you_mean(name, positions)
-        raise ArgumentError(f"bind(): {module.entry_name}() has no argument {name!r}{hint}")
-    return positions[name]
-
-
-def _require_all(
-    module: Module, fixed: Mapping[int, object], packers: Mapping[int, CompiledFunction]
-) -> None:
-    """A kernel for packed weights takes all of them so, but its callers know no packed ones."""
-    missing = [packers[n].signature[0].name for n in packers if n not in fixed]
-    if missing:
-        raise ArgumentError(
-            f"bind(): {module.entry_name}() packs {', '.join(missing)}, too; bind all weights at "
-            "once"
-        )
-
-
-def _packed(packer: CompiledFunction, weight: object) -> object:
-    target = ndarray.empty(packed_shape(packer), packer.signature[1].dtype)
-    packer(weight, target)
-    return target

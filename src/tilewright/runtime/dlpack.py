@@ -90,12 +90,16 @@ def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 # --- reading ------------------------------------------------------------------------------------
 
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
+
+def _python_function(name: str, *types: Any) -> Any:
+    """A function of Python's C interface, by the types of its result and of what it takes."""
+    return ctypes.PYFUNCTYPE(*types)((name, ctypes.pythonapi))
+
+
+_get_pointer = _python_function(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
 )
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
+_is_valid = _python_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 
 
 def device_of(array: Any) -> str:
@@ -115,8 +119,13 @@ def borrow(array: object, device: str = "cpu", stream: int | None = None) -> Ten
 
     What the library itself raises comes out as an ArgumentError that repeats it.
     """
+    lender: Any = array
     try:
-        capsule = _capsule_of(array, {} if stream is None else {"stream": stream})
+        options = {} if stream is None else {"stream": stream}
+        try:
+            capsule = lender.__dlpack__(max_version=VERSION, **options)
+        except TypeError:  # libraries from before DLPack 1.0 take no version
+            capsule = lender.__dlpack__(**options)
     except Exception as error:
         raise ArgumentError(
             f"{type(array).__name__} does not give its memory away: {error}"
@@ -136,14 +145,6 @@ def borrow(array: object, device: str = "cpu", stream: int | None = None) -> Ten
         f"__dlpack__() of {type(array).__name__} returned {type(capsule).__name__}, expected a "
         "fresh 'dltensor' capsule"
     )
-
-
-def _capsule_of(array: Any, options: dict[str, Any]) -> Any:
-    """A capsule, versioned if the library can; libraries from before DLPack 1.0 take no version."""
-    try:
-        return array.__dlpack__(max_version=VERSION, **options)
-    except TypeError:
-        return array.__dlpack__(**options)
 
 
 def view_of_tensor(tensor: DLTensor, flags: int, owner: object, device: str = "cpu") -> TensorView:
@@ -225,13 +226,9 @@ def _native() -> dict[str, int]:
     return load_permanently([source], imports)
 
 
-_raw_malloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(
-    ("PyMem_RawMalloc", ctypes.pythonapi)
-)
-_increment = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
-_new_capsule = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)(("PyCapsule_New", ctypes.pythonapi))
+_raw_malloc = _python_function("PyMem_RawMalloc", ctypes.c_void_p, ctypes.c_size_t)
+_increment = _python_function("Py_IncRef", None, ctypes.py_object)
+_new_capsule = _python_function("PyCapsule_New", ctypes.py_object, *[ctypes.c_void_p] * 3)
 
 
 def lend(tensor: TensorView, device: tuple[int, int], versioned: bool) -> object:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tilewright.codegen.artifact import Artifact, Kernel, Library
 from tilewright.codegen.base import Texts
-from tilewright.codegen.export import export_library
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
+from tilewright.codegen.registry import find_backend
 from tilewright.errors import KernelAssertError, OverlapError, RuntimeFailure
 from tilewright.lowering.host_abi import ArgumentSpec, describe
 from tilewright.lowering.prepacking import packing_of
@@ -21,6 +21,7 @@ from tilewright.runtime.packed_call import failure_of
 from tilewright.runtime.registry import get_global_func
 from tilewright.runtime.tensor_view import view_of
 from tilewright.runtime.timing import BenchmarkResult, EvaluatorOptions, evaluate
+from tilewright.support.files import write_whole
 from tilewright.support.suggestions import did_you_mean
 
 # The name under which scripts written for TVM ask for a cold cache.
@@ -157,17 +158,13 @@ class _Evaluator:
             cold = [
                 arg for arg, spec in zip(args, signature, strict=False) if spec.kind == "buffer"
             ]
-            memory = [_memory_of(arg) for arg in (cold if self.flush else cold[1:])]
+            views = [view_of(arg) for arg in (cold if self.flush else cold[1:])]
+            memory = [(view.address, size_of(view)) for view in views if view and view.dtype]
             return lambda: self.function.device.api.evict(memory)
         if self.f_preproc:
             function = get_global_func(self.f_preproc)
             return lambda: function(*args)
         return None
-
-
-def _memory_of(array: object) -> tuple[int, int]:
-    view = view_of(array)
-    return (0, 0) if view is None or not view.dtype else (view.address, size_of(view))
 
 
 @dataclass(frozen=True)
@@ -287,8 +284,9 @@ class Module:
 
     def signature(self, name: str | None = None) -> tuple[ArgumentSpec, ...]:
         """What a function (the entry, if none is named) takes."""
-        found = self._infos.get(name or self.entry_name)
-        return self[name or self.entry_name].signature if found is None else found.signature
+        chosen = name or self.entry_name
+        # Asking for a function that there is not says which there are.
+        return self._infos[chosen].signature if chosen in self else self[chosen].signature
 
     def time_evaluator(
         self,
@@ -330,12 +328,26 @@ class Module:
         it they keep their names, except that `main` becomes `<library>_main`. Returns the files
         written.
         """
+        file = Path(path)
         if self.artifact is None:
             raise RuntimeFailure(
-                f"cannot export {Path(path).name}: the module was loaded from a library; copy the "
+                f"cannot export {file.name}: the module was loaded from a library; copy the "
                 "library instead"
             )
-        return export_library(Path(path), self.info, self.artifact, symbols or {}, self.get_source)
+        try:
+            backend = find_backend(self.artifact.kind)
+            texts, exporters = backend.text_files, backend.exporters
+            if file.suffix in texts:
+                write_whole(file, self.get_source(texts[file.suffix]))
+                return (file,)
+            if file.suffix not in exporters:
+                known = ", ".join([*exporters, *texts])
+                raise RuntimeFailure(
+                    f"cannot export {file.name}: expected a name that ends in one of {known}"
+                )
+            return exporters[file.suffix](file, self.info, self.artifact, symbols or {})
+        except OSError as error:
+            raise RuntimeFailure(f"cannot export {file}: {error.strerror or error}") from error
 
     def __repr__(self) -> str:
         place = self.info.triple or self.info.target

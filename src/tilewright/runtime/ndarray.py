@@ -14,7 +14,7 @@ from tilewright.errors import ArgumentError, DeviceError, IRError
 from tilewright.ir.numpy_bridge import from_numpy as dtype_of, to_numpy
 from tilewright.runtime import dlpack
 from tilewright.runtime.devices import Device, cpu, device
-from tilewright.runtime.tensor_view import address_of, borrowed
+from tilewright.runtime.tensor_view import Array, ElementType, address_of, borrowed
 
 __all__ = ["NDArray", "array", "empty", "from_dlpack", "zeros"]
 
@@ -66,14 +66,14 @@ class NDArray:
         """Where the array is."""
         return self._device
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> Array:
         """A copy as a NumPy array; `numpy.asarray(x)` shares the memory instead."""
-        values: np.ndarray[Any, Any] = self._device.api.copy_out(self.__tilewright_array__)
+        values: Array = self._device.api.copy_out(self.__tilewright_array__)
         return values
 
     asnumpy = numpy
 
-    def copyfrom(self, source: Any) -> NDArray:
+    def copyfrom(self, source: object) -> NDArray:
         """Overwrite the elements with those of another array of the same shape."""
         values = _values_of(source, "copyfrom")
         if values.shape != self.shape:
@@ -94,14 +94,14 @@ class NDArray:
         picked = self._on_host()[index]
         return picked.copy() if isinstance(picked, np.ndarray) else picked
 
-    def __setitem__(self, index: Any, values: Any) -> None:
+    def __setitem__(self, index: Any, values: object) -> None:
         memory, given = self._writable("assignment"), _values_of(values, "assignment")
         changed = self._on_host()
         changed[index] = given
         if changed is not memory:
             self._device.api.copy_in(memory, changed)
 
-    def _on_host(self) -> np.ndarray[Any, Any]:
+    def _on_host(self) -> Array:
         """The elements: the memory itself on the CPU, else a copy."""
         values = self.__tilewright_array__
         return values if isinstance(values, np.ndarray) else self.numpy()
@@ -112,7 +112,7 @@ class NDArray:
             raise ArgumentError(f"{what}: the array is read-only")
         return values
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         values = self._on_host()
         if dtype is not None and values.dtype != dtype:
             if copy is False:
@@ -198,7 +198,7 @@ def zeros(
     return made.copyfrom(np.zeros(made.shape, made.__tilewright_array__.dtype))
 
 
-def array(source: Any, device: Device | None = None, dtype: str | None = None) -> NDArray:
+def array(source: object, device: Device | None = None, dtype: str | None = None) -> NDArray:
     """A copy of an array, a list or a number; never shares memory with its source."""
     place = _checked_device("array", device)
     values = _values_of(source, "array")
@@ -212,7 +212,7 @@ def array(source: Any, device: Device | None = None, dtype: str | None = None) -
     return NDArray(memory, place)
 
 
-def from_dlpack(source: Any) -> NDArray:
+def from_dlpack(source: object) -> NDArray:
     """An array that shares the memory of another library's array."""
     if not hasattr(source, "__dlpack__"):
         raise ArgumentError(
@@ -234,7 +234,7 @@ def from_dlpack(source: Any) -> NDArray:
     return NDArray(place.api.adopt(tensor, dtype), place)
 
 
-def shared_in_numpy(tensor: dlpack.TensorView, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def shared_in_numpy(tensor: dlpack.TensorView, dtype: ElementType) -> Array:
     """A NumPy array over the memory of another library's array, whatever its strides."""
     if _is_compact(tensor):
         values = array_at(tensor.address, tensor.shape, dtype, tensor.owner)
@@ -247,9 +247,7 @@ def shared_in_numpy(tensor: dlpack.TensorView, dtype: np.dtype[Any]) -> np.ndarr
     return values
 
 
-def array_at(
-    address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object
-) -> np.ndarray[Any, Any]:
+def array_at(address: int, shape: tuple[int, ...], dtype: ElementType, owner: object) -> Array:
     """A NumPy array over memory that `owner` keeps alive."""
     if 0 in shape:
         return np.empty(shape, dtype)
@@ -277,7 +275,7 @@ def _is_compact(tensor: dlpack.TensorView) -> bool:
     return 0 in tensor.shape or all(extent == 1 or a == b for extent, a, b in pairs)
 
 
-def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
+def _numpy_dtype(where: str, dtype: Any) -> ElementType:
     """The NumPy dtype for ours, or for NumPy's own and its scalar types."""
     try:
         return to_numpy(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
@@ -296,7 +294,7 @@ def _checked_device(where: str, device: object) -> Device:
     return device
 
 
-def _values_of(source: Any, where: str) -> np.ndarray[Any, Any]:
+def _values_of(source: object, where: str) -> Array:
     if isinstance(source, NDArray):
         return source._on_host()
     if isinstance(source, np.ndarray):

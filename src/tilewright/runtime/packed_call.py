@@ -20,7 +20,6 @@ import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import ArgumentError, RuntimeFailure
@@ -67,24 +66,17 @@ class _Failures:
 _failures = _Failures()
 
 
-@lru_cache(maxsize=1)
-def _handler() -> Any:
-    return _HANDLER_TYPE(_call)
-
-
 def handler_address() -> int:
     """The address of the C function that calls into Python."""
-    return ctypes.cast(_handler(), ctypes.c_void_p).value or 0
+    return ctypes.cast(_handler, ctypes.c_void_p).value or 0
 
 
 def failure_of(function: str, status: int) -> BaseException | None:
     """The exception that a packed function raised inside a kernel, ready to be raised again."""
+    if status == NO_HANDLER:
+        return RuntimeFailure(f"{function}(): calls a packed function, but no handler is installed")
     found = _failures.take(status)
     if found is None:
-        if status == NO_HANDLER:
-            return RuntimeFailure(
-                f"{function}(): calls a packed function, but no handler is installed"
-            )
         return None
     name, error = found
     if not isinstance(error, Exception):
@@ -107,6 +99,9 @@ def _call(name: bytes, slots: int, kinds: bytes, count: int) -> int:
     except BaseException as error:  # nothing may fly through native code
         return _failures.add(text, error)
     return 0
+
+
+_handler = _HANDLER_TYPE(_call)
 
 
 def _as_integer(result: Any) -> int:

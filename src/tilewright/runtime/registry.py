@@ -23,7 +23,7 @@ __all__ = [
     "remove_global_func",
 ]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class PackedFunc:

@@ -12,10 +12,9 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from tilewright.codegen.host import native
 from tilewright.config import settings
@@ -26,8 +25,7 @@ from tilewright.native.thread_pool_ir import MAX_THREADS
 _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
-@dataclass(frozen=True)
-class _NativePool:
+class _NativePool(NamedTuple):
     """The pool's C functions that Python calls."""
 
     set_num_threads: Callable[[int], object]
@@ -59,7 +57,7 @@ class _HasThreads(Protocol):
 
 
 # An exported library has a thread pool of its own, which does what ours is told.
-_followers: weakref.WeakSet[Any] = weakref.WeakSet()
+_followers: weakref.WeakSet[_HasThreads] = weakref.WeakSet()
 
 
 def follow(library: _HasThreads) -> None:

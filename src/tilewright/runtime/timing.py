@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tilewright.errors import ArgumentError
 from tilewright.runtime.devices import Timing
@@ -75,7 +75,7 @@ class EvaluatorOptions:
 
     def __post_init__(self) -> None:
         for name, least in (("number", 1), ("repeat", 1), ("repeats_to_cooldown", 1)):
-            value: Any = getattr(self, name)
+            value: object = getattr(self, name)
             if not isinstance(value, int) or value < least:
                 raise ArgumentError(
                     f"time_evaluator: {name} must be a whole number from {least}, got {value!r}"

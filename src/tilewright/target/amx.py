@@ -14,7 +14,7 @@ _PREFIX = "amx-"
 _BASE = "amx-tile"
 _COMMON = frozenset({_BASE, "amx-int8", "amx-bf16"})
 # Tiles are nothing that plain IR maps to, so the extensions of a CPU by name cannot be probed.
-_BY_CPU = {
+EXTENSIONS_OF_CPU = {
     "sapphirerapids": _COMMON,
     "emeraldrapids": _COMMON,
     "graniterapids": _COMMON | {"amx-fp16"},
@@ -24,11 +24,6 @@ _BY_CPU = {
 _SYS_ARCH_PRCTL = 158
 _ARCH_GET_XCOMP_SUPP = 0x1021
 _TILE_DATA_BIT = 1 << 18
-
-
-def features_of_cpu(cpu: str) -> frozenset[str]:
-    """The extensions of a CPU by its name in LLVM."""
-    return _BY_CPU.get(cpu, frozenset())
 
 
 def usable(features: Iterable[str]) -> frozenset[str]:

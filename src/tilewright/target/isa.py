@@ -11,12 +11,13 @@ imported) by code that never compiles anything.
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from tilewright.errors import TargetError
 from tilewright.support.suggestions import did_you_mean
@@ -87,7 +88,8 @@ def _base_features(cpu: str, triple: str, mattr: tuple[str, ...], is_host: bool)
     if not is_x86(triple):
         return set()
     if not is_host:
-        return {"sse2"} | amx.features_of_cpu(cpu) | _probe(cpu, triple, mattr)
+        tiles = amx.EXTENSIONS_OF_CPU.get(cpu, frozenset())
+        return {"sse2"} | tiles | _probe(cpu, triple, mattr)
     here = host()
     listed = tuple(
         f"{'+' if name in here.features else '-'}{name}" for name in sorted(here.known_features)
@@ -286,7 +288,5 @@ def _probe(cpu: str, triple: str, features: tuple[str, ...]) -> set[str]:
     return found
 
 
-def _llvm() -> Any:
-    import llvmlite.binding as llvm
-
-    return llvm
+def _llvm() -> ModuleType:
+    return importlib.import_module("llvmlite.binding")

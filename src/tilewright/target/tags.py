@@ -10,6 +10,7 @@ from tilewright.support.suggestions import did_you_mean
 
 Config = Mapping[str, object]
 
+_AWS = {"kind": "llvm", "keys": ["x86", "cpu"]}
 # Instance size of Amazon's C5 family: CPU and physical cores.
 _AWS_C5 = {
     "large": ("skylake-avx512", 1),
@@ -67,10 +68,6 @@ _RASPBERRY_PI_4B = {
 }
 
 
-def _aws(cpu: str, cores: int) -> Config:
-    return {"kind": "llvm", "keys": ["x86", "cpu"], "mcpu": cpu, "num-cores": cores}
-
-
 def _nvidia(name: str, arch: str) -> Config:
     config: dict[str, object] = {
         "kind": "cuda",
@@ -89,7 +86,10 @@ def _nvidia(name: str, arch: str) -> Config:
 
 _TAGS: Mapping[str, Config] = MappingProxyType(
     {
-        **{f"aws/cpu/c5.{size}": _aws(cpu, cores) for size, (cpu, cores) in _AWS_C5.items()},
+        **{
+            f"aws/cpu/c5.{size}": {**_AWS, "mcpu": cpu, "num-cores": cores}
+            for size, (cpu, cores) in _AWS_C5.items()
+        },
         **{
             f"nvidia/{name}": _nvidia(name, arch)
             for arch, names in _NVIDIA_ARCH.items()

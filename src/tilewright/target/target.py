@@ -52,8 +52,9 @@ class Target:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if described.kind.name != "cuda":
-            _check_cpu_names(self.attrs)
+        # A misspelt CPU or feature is found where it is written, not where it is first used.
+        if described.kind.name != "cuda" and self.attrs.keys() & {"mcpu", "mattr", "mtriple"}:
+            describe(self.attrs)
 
     @staticmethod
     def _from_host(host: object) -> Target:
@@ -244,9 +245,3 @@ def _option_text(value: AttrValue) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _check_cpu_names(attrs: Mapping[str, AttrValue]) -> None:
-    """Find a misspelt CPU or feature where the target is written, not where it is first used."""
-    if attrs.keys() & {"mcpu", "mattr", "mtriple"}:
-        describe(attrs)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _SYSTEM_ROOT = Path("/")
+_QUOTA_FILES = {"": ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -66,7 +67,7 @@ def count_physical(cpus: Iterable[int], root: Path = _SYSTEM_ROOT) -> int:
 
 def cgroup_cpu_limit(root: Path = _SYSTEM_ROOT) -> int | None:
     """The CPU quota of the control groups around this process in whole cores, None if unlimited."""
-    quotas = [*_quotas_v2(root), *_quotas_v1(root)]
+    quotas = list(_quotas(root))
     return max(1, math.floor(min(quotas))) if quotas else None
 
 
@@ -80,25 +81,16 @@ def _own_groups(root: Path) -> dict[str, Path]:
     return groups
 
 
-def _quotas_v2(root: Path) -> list[float]:
-    group = _own_groups(root).get("", Path())
-    quotas = []
-    for folder in (group, *group.parents):
-        words = _read(root / "sys/fs/cgroup" / folder / "cpu.max").split()
-        if len(words) == 2 and words[0] != "max":
-            quotas.append(int(words[0]) / int(words[1]))
-    return quotas
-
-
-def _quotas_v1(root: Path) -> list[float]:
-    group = _own_groups(root).get("cpu", Path())
-    quotas = []
-    for folder in (group, *group.parents):
-        base = root / "sys/fs/cgroup/cpu" / folder
-        quota, period = _read(base / "cpu.cfs_quota_us"), _read(base / "cpu.cfs_period_us")
-        if quota and period and int(quota) > 0:
-            quotas.append(int(quota) / int(period))
-    return quotas
+def _quotas(root: Path) -> Iterator[float]:
+    """Cores that groups around this process grant: in one file of the unified hierarchy, or two."""
+    groups = _own_groups(root)
+    for controller, files in _QUOTA_FILES.items():
+        group = groups.get(controller, Path())
+        for folder in (group, *group.parents):
+            place = root / "sys/fs/cgroup" / controller / folder
+            words = " ".join(_read(place / file) for file in files).split()
+            if len(words) == 2 and words[0].isdecimal() and int(words[0]) > 0:
+                yield int(words[0]) / int(words[1])
 
 
 def read_caches(root: Path = _SYSTEM_ROOT) -> Caches:

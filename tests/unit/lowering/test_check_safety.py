@@ -39,7 +39,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
             B[vi] = A[vi + 1]
 """,
         "function 'main', block 'B' reads A outside its bounds: index `i + 1` of dimension 0 "
-        "reaches 8, valid are 0 to 7",
+        "reaches 8, valid indices are 0 to 7",
     ),
     "negative": (
         """
@@ -49,7 +49,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         B[i * 2 + j] = A[i * 2 - j]
 """,
         "function 'main' reads A outside its bounds: index `i * 2 - j` of dimension 0 reaches -1, "
-        "valid are 0 to 7",
+        "valid indices are 0 to 7",
     ),
     "vector": (
         """
@@ -58,7 +58,7 @@ def main(A: T.Buffer((8,), "float32")):
     A[T.Ramp(2, 2, 4)] = T.Broadcast(T.float32(0), 4)
 """,
         "function 'main' writes A outside its bounds: index `T.Ramp(2, 2, 4)` of dimension 0 "
-        "reaches 8, valid are 0 to 7",
+        "reaches 8, valid indices are 0 to 7",
     ),
     "race": (
         """
@@ -70,8 +70,8 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
                 vi, vk = T.axis.remap("SR", [i, k])
                 B[vi] = B[vi] + A[vk, vi]
 """,
-        "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
-        "make the loop serial, or give each iteration an element of its own",
+        "function 'main', block 'sum': parallel loop 'k' has a race: all its iterations write "
+        "B[i]; make the loop serial, or give each iteration an element of its own",
     ),
     "race through a view": (
         """
@@ -86,8 +86,8 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
                 row = T.match_buffer(B[vi], (1,), "float32", offset_factor=1)
                 row[0] = row[0] + A[vk, vi]
 """,
-        "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
-        "make the loop serial, or give each iteration an element of its own",
+        "function 'main', block 'sum': parallel loop 'k' has a race: all its iterations write "
+        "B[i]; make the loop serial, or give each iteration an element of its own",
     ),
     "outside of a view": (
         """
@@ -103,7 +103,7 @@ def main(A: T.Buffer((8, 4), "float32")):
                 row[j] = T.float32(0)
 """,
         "function 'main', block 'A' writes row outside its bounds: index `j` of dimension 0 "
-        "reaches 2, valid are 0 to 1",
+        "reaches 2, valid indices are 0 to 1",
     ),
     "two iterations an element": (
         """
@@ -112,7 +112,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
     for i in T.parallel(8):
         B[i // 2] = B[i // 2] + A[i]
 """,
-        "function 'main': parallel loop 'i' is a race, iterations 0 and 1 both write B[0]; "
+        "function 'main': parallel loop 'i' has a race: iterations 0 and 1 both write B[0]; "
         "make the loop serial, or give each iteration an element of its own",
     ),
     "around the corner": (
@@ -122,7 +122,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
     for i in T.parallel(8):
         B[i % 4] = A[i]
 """,
-        "function 'main': parallel loop 'i' is a race, iterations 0 and 4 both write B[0]; "
+        "function 'main': parallel loop 'i' has a race: iterations 0 and 4 both write B[0]; "
         "make the loop serial, or give each iteration an element of its own",
     ),
     "overlapping tiles": (
@@ -136,7 +136,7 @@ def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((2, 7), "float32")):
                     vo, vi, vj = T.axis.remap("SSS", [o, i, j])
                     B[vo, vi + vj] = A[vi, vj]
 """,
-        "function 'main', block 'sum': parallel loop 'i' is a race, iterations 0 and 1 both write "
+        "function 'main', block 'sum': parallel loop 'i' has a race: iterations 0 and 1 both write "
         "B[0, 1]; make the loop serial, or give each iteration an element of its own",
     ),
     "only under a condition": (
@@ -149,7 +149,7 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         else:
             B[7 - i % 2] = A[i]
 """,
-        "function 'main': parallel loop 'i' is a race, iterations 5 and 7 both write B[6]; "
+        "function 'main': parallel loop 'i' has a race: iterations 5 and 7 both write B[6]; "
         "make the loop serial, or give each iteration an element of its own",
     ),
 }
@@ -167,7 +167,7 @@ def test_constant_index() -> None:
     store = BufferStore(buffer, const(0.0), (const(1), const(8)))
     message = (
         "function 'main' writes A outside its bounds: index `8` of dimension 1 reaches 8, valid "
-        "are 0 to 7"
+        "indices are 0 to 7"
     )
     with pytest.raises(LowerError, match=re.escape(message)):
         CheckSafety()(as_module(function_of(buffer, store)))

@@ -139,7 +139,7 @@ def test_stages_can_be_printed_and_found() -> None:
     assert stages.items[0].module["main"] is PROGRAM
     assert str(stages).count("# after ") == len(stages)
     assert stages.after("HostABI") is stages.module
-    with pytest.raises(LowerError, match="no pass 'Nothing' was run; there are input, Intrinsic"):
+    with pytest.raises(LowerError, match="no pass 'Nothing' was run; these were: input, Intrinsic"):
         stages.after("Nothing")
 
 

@@ -75,7 +75,7 @@ def test_size_that_no_argument_tells() -> None:
     body = BufferStore(buffer, const(0.0), (const(0),))
     module = as_module(PrimFunc((param,), body, {param: buffer}))
     message = (
-        "function 'main': the symbolic size 'n' in the shape `n * 2` of A cannot be found out from "
+        "function 'main': the symbolic size 'n' in the shape `n * 2` of A cannot be inferred from "
         "the arguments; make it an extent of its own in some buffer, or a scalar parameter"
     )
     with pytest.raises(LowerError, match=re.escape(message)):

@@ -133,12 +133,10 @@ def main(A: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")):
                 B[0] = T.float32(0)
             B[0] = B[0] + A[vk]
 """)
-    with pytest.raises(
-        LowerError, match="block 'sum' still has an init; run LowerInitBlock before"
-    ):
+    with pytest.raises(LowerError, match="block 'sum' still has an init; run LowerInitBlock first"):
         after(func, "ConvertBlocksToOpaque")
     with pytest.raises(
-        LowerError, match="block 'sum' still has iterators; run ConvertBlocksToOpaque before"
+        LowerError, match="block 'sum' still has iterators; run ConvertBlocksToOpaque first"
     ):
         after(func, "LowerOpaqueBlock")
 
@@ -308,7 +306,9 @@ def main(A: T.Buffer((8,), "float32")):
 """)
     with pytest.raises(LowerError, match="function 'main' is not in lowered form: no host ABI"):
         verify_lowered(func)
-    with pytest.raises(LowerError, match="is not in lowered form: BlockRealize is left"):
+    with pytest.raises(
+        LowerError, match="is not in lowered form: it still contains a BlockRealize"
+    ):
         verify_lowered(get_pass("HostABI")(as_module(func)))
 
 

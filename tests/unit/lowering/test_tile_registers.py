@@ -147,7 +147,7 @@ def test_only_one_buffer_is_in_registers_at_a_time(parse: Parse) -> None:
     source = function(fill_and_store("0", "C", between), "C C2")
     assert refusal(parse, source) == (
         "function 'main': buffers C and C2 are in use at the same time, but there are "
-        "tile registers for one of them; store the results of one before the other is filled"
+        "tile registers for only one of them; store the results of one before the other is filled"
     )
 
 
@@ -155,7 +155,7 @@ def test_no_call_preserves_registers(parse: Parse) -> None:
     call = 'T.evaluate(T.call_extern("int32", "other"))'
     assert refusal(parse, function(fill_and_store("0", "C", call))) == (
         'function \'main\': `T.call_extern("int32", "other")` runs while buffer C is '
-        "in tile registers, which no call preserves; move it before the first or behind the last "
+        "in tile registers, which no call preserves; move it before the first or after the last "
         "use"
     )
 

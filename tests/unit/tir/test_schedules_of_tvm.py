@@ -123,4 +123,4 @@ def test_bits_of_indices() -> None:
     assert NarrowDataType(32) == NarrowDataType()
     with pytest.raises(LowerError) as caught:
         NarrowDataType(16)
-    assert str(caught.value) == ("NarrowDataType: indices become 32 bits wide, got target_bits=16")
+    assert str(caught.value) == "NarrowDataType narrows indices to 32 bits, got target_bits=16"

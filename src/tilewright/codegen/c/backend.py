@@ -110,7 +110,8 @@ def _compiler() -> str:
     if found is None:
         raise CodegenError(
             "target kind 'c' needs a C compiler, but none was found (looked for "
-            f"{', '.join(system_compiler.NAMES)}); install one, or build for 'llvm' without it"
+            f"{', '.join(system_compiler.NAMES)}); install one, or build for 'llvm', which needs "
+            "none"
         )
     return found
 

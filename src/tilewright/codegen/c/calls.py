@@ -12,7 +12,7 @@ from tilewright.codegen.c.types import (
     is_small_float,
 )
 from tilewright.errors import CodegenError
-from tilewright.ir import BufferLoad, Call, DType, GlobalVar, PrimExpr, StringImm, convert
+from tilewright.ir import BufferLoad, Call, DType, GlobalVar, StringImm, convert
 from tilewright.lowering.lower_intrin import fixed_point_product
 from tilewright.target.intrin_rules import find_intrin_rule
 
@@ -53,7 +53,9 @@ def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
 
 def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed:
     if name in MATH_H:
-        return _math(printer, name, node)
+        suffix = "" if node.dtype.bits == 64 else "f"
+        args = ", ".join(printer.as_float(arg) for arg in node.args)
+        return printer.from_float(f"{name}{suffix}({args})", node.dtype)
     if name in _BINARY:
         sign, precedence = _BINARY[name]
         left, right = node.args
@@ -67,12 +69,6 @@ def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed
     if spell is None:
         raise CodegenError(f"the {printer.language} backend cannot express tir.{name}: `{node}`")
     return spell(printer, node)
-
-
-def _math(printer: ExpressionPrinter, name: str, node: Call) -> Printed:
-    suffix = "" if node.dtype.bits == 64 else "f"
-    args = ", ".join(printer.as_float(arg) for arg in node.args)
-    return printer.from_float(f"{name}{suffix}({args})", node.dtype)
 
 
 def _rsqrt(printer: ExpressionPrinter, node: Call) -> Printed:
@@ -125,20 +121,16 @@ def _large_uint(printer: ExpressionPrinter, node: Call) -> Printed:
 def _extern(printer: ExpressionPrinter, node: Call) -> Printed:
     name, args = node.args[0], node.args[1:]
     if not isinstance(name, StringImm):
-        raise CodegenError(f"a call by name needs a string first: `{node}`")
-    printer.declare_extern(name.value, node.dtype, args)
-    return f"{identifier(name.value)}({', '.join(map(printer.text, args))})", POSTFIX
-
-
-def extern_prototype(name: str, result: DType, args: tuple[PrimExpr, ...]) -> str:
-    """The declaration of a C function, as the types of a call suggest it."""
-    spelled = [_argument_type(arg) for arg in args]
-    returned = "void" if result == "void" else c_type(result)
-    return f"extern {returned} {identifier(name)}({', '.join(spelled) or 'void'});"
-
-
-def _argument_type(arg: PrimExpr) -> str:
-    return "const char *" if isinstance(arg, StringImm) else c_type(arg.dtype)
+        raise CodegenError(f"`{node}` must name the function as a string")
+    # The types of the call are those of the function.
+    symbol, returned = (
+        identifier(name.value),
+        "void" if node.dtype == "void" else c_type(node.dtype),
+    )
+    types = ["const char *" if isinstance(arg, StringImm) else c_type(arg.dtype) for arg in args]
+    prototype = f"extern {returned} {symbol}({', '.join(types) or 'void'});"
+    printer.externs.setdefault(name.value, prototype)
+    return f"{symbol}({', '.join(map(printer.text, args))})", POSTFIX
 
 
 _SPECIAL: dict[str, Spell] = {

@@ -7,10 +7,10 @@ the lane. `vectors.py` prints those that the compiler's vector extension express
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, NoReturn, TypeAlias
 
 from tilewright import ir
-from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY, extern_prototype, print_call
+from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY, print_call
 from tilewright.codegen.c.prelude import Prelude
 from tilewright.codegen.c.types import (
     c_type,
@@ -61,7 +61,7 @@ class ExpressionPrinter(ir.Visitor):
         self.prelude = prelude
         self.names: dict[ir.Var, str] = {}
         self.supply = NameSupply()
-        self._externs = externs
+        self.externs = externs  # declarations of C functions by name
         self._lane: str | None = None
 
     # --- spelling ---
@@ -111,9 +111,6 @@ class ExpressionPrinter(ir.Visitor):
         name = self.names[var] = self.fresh_name(var.name)
         return name
 
-    def declare_extern(self, name: str, result: ir.DType, args: tuple[ir.PrimExpr, ...]) -> None:
-        self._externs.setdefault(name, extern_prototype(name, result, args))
-
     # --- numbers that C does not compute with directly ---
 
     def as_float(self, expr: ir.PrimExpr) -> str:
@@ -150,7 +147,7 @@ class ExpressionPrinter(ir.Visitor):
 
     # --- scalars ---
 
-    def generic_visit(self, node: Any) -> Any:
+    def generic_visit(self, node: ir.Node) -> NoReturn:
         raise CodegenError(
             f"the {self.language} backend cannot express {type(node).__name__}: `{node}`"
         )
@@ -173,9 +170,9 @@ class ExpressionPrinter(ir.Visitor):
         return string_literal(node.value), POSTFIX
 
     def visit_binary_op(self, node: ir.BinaryOp) -> Printed:
-        named = _NAMED.get(type(node))
         if is_small_float(node.a.dtype):
             return self.small_float_binary(node)
+        named = _NAMED.get(type(node))
         if named is not None:
             helper = self.prelude.helper(named, node.dtype)
             return f"{helper}({self.text(node.a)}, {self.text(node.b)})", POSTFIX

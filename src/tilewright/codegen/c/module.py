@@ -55,10 +55,7 @@ def _function(unit: Unit, func: PrimFunc, name: str) -> str:
     for param in func.params:
         printer.define(param)
     printer.visit(func.body)
-    if _returned(func) == "int32_t" and not _ends_with_return(printer.lines):
+    returns = bool(printer.lines) and printer.lines[-1].startswith("  return ")
+    if _returned(func) == "int32_t" and not returns:
         printer.line("return 0;")
     return "".join(f"{line}\n" for line in printer.lines)
-
-
-def _ends_with_return(lines: list[str]) -> bool:
-    return bool(lines) and lines[-1].startswith("  return ")

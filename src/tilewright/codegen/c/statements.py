@@ -127,15 +127,12 @@ class StatementPrinter(ExpressionPrinter):
             self.visit(node.body)
 
     def visit_let_stmt(self, node: ir.LetStmt) -> None:
-        lanes = node.var.dtype.lanes
-        if lanes == 1:
+        if node.var.dtype.lanes == 1:
             value, constant = self.text(node.value), "" if node.var.dtype.is_handle else "const "
             self.line(f"{constant}{variable_type(node.var)}{self.define(node.var)} = {value};")
         else:
             name = self.supply.fresh(identifier(node.var.name))
-            self.line(f"{c_type(node.var.dtype)} {name}[{lanes}];")
-            self._lane_loop(lanes, f"{name}[lane] = {self.at_lane(node.value, 'lane')};")
-            self.names[node.var] = name
+            self.names[node.var] = self._lane_array(name, node.value)
         self.visit(node.body)
 
     # --- loops ---
@@ -223,10 +220,11 @@ class StatementPrinter(ExpressionPrinter):
         whole = vector_store(self, node)
         if whole is not None:
             self.line(whole)
-        elif _reads_what_it_writes(node):
-            self._store_through_copy(node, lanes)
-        else:
+        elif not _reads_what_it_writes(node):
             self._lane_loop(lanes, self._lane_store(node, self.at_lane(node.value, "lane")))
+        else:  # all lanes are read before the first one is written
+            name = self._lane_array(self.supply.fresh("values"), node.value)
+            self._lane_loop(lanes, self._lane_store(node, f"{name}[lane]"))
 
     def _lane_store(self, node: ir.BufferStore, value: str) -> str:
         outer, self._lane = self._lane, "lane"
@@ -235,12 +233,11 @@ class StatementPrinter(ExpressionPrinter):
         self._lane = outer
         return f"{guard}{target} = {value};"
 
-    def _store_through_copy(self, node: ir.BufferStore, lanes: int) -> None:
-        """All lanes are read before the first one is written."""
-        name = self.supply.fresh("values")
-        self.line(f"{c_type(node.value.dtype)} {name}[{lanes}];")
-        self._lane_loop(lanes, f"{name}[lane] = {self.at_lane(node.value, 'lane')};")
-        self._lane_loop(lanes, self._lane_store(node, f"{name}[lane]"))
+    def _lane_array(self, name: str, value: ir.PrimExpr) -> str:
+        """The lanes of a vector in an array of that name."""
+        self.line(f"{c_type(value.dtype)} {name}[{value.dtype.lanes}];")
+        self._lane_loop(value.dtype.lanes, f"{name}[lane] = {self.at_lane(value, 'lane')};")
+        return name
 
     def _lane_loop(self, lanes: int, statement: str) -> None:
         self.line(f"for (int lane = 0; lane < {lanes}; ++lane) {statement}")

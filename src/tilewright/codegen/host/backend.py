@@ -1,17 +1,39 @@
-"""Loading, keeping and exporting: what backends that make relocatable objects have in common."""
+"""Loading, keeping and exporting: what backends that make relocatable objects have in common.
+
+Kept code is a shared library of our own linker in the code store, which is loaded without LLVM.
+What it takes from the runtime it reaches through a table of addresses that is filled after loading,
+so that all code of a process shares one thread pool. Only x86-64 Linux has that linker; elsewhere
+nothing is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
+
+import msgspec
 
 from tilewright.codegen.artifact import Artifact, Library
 from tilewright.codegen.base import Backend, Exporter
 from tilewright.codegen.host.code_store import CodeStore
 from tilewright.codegen.host.export import EXPORTERS
-from tilewright.codegen.host.kept_code import keep_module, recall_module
 from tilewright.codegen.host.loading import load_objects
+from tilewright.codegen.host.shared_library import SharedLibrary
+from tilewright.codegen.llvm.compiler import compile_ir, machine_of
+from tilewright.codegen.llvm.optimizer import UNOPTIMISED
 from tilewright.codegen.module_info import ModuleInfo
+from tilewright.errors import CodegenError, RuntimeFailure
+from tilewright.native.abi import PACKED_SUFFIX, RUNTIME_PREFIX
+from tilewright.native.elf import link_shared_object
+from tilewright.native.platform import is_linux_x86_64
+
+_TABLE = "tw_imports"
+
+
+class _Description(msgspec.Struct, frozen=True):
+    info: ModuleInfo
+    imports: tuple[str, ...]
 
 
 class HostBackend(Backend):
@@ -26,9 +48,42 @@ class HostBackend(Backend):
     def recall(
         self, store: CodeStore, key: str, symbols: Callable[[], Mapping[str, int]]
     ) -> tuple[ModuleInfo, Library] | None:
-        """A stored module, loaded without LLVM."""
-        return recall_module(store, key, symbols())
+        """A stored module, loaded; None if there is none that can be used."""
+        addresses, text = symbols(), store.description(key)
+        if text is None:
+            return None
+        try:
+            found = msgspec.json.decode(text, type=_Description)
+            library = SharedLibrary(store.path(key))
+            if found.imports:
+                table = library.variable(_TABLE, ctypes.c_uint64 * len(found.imports))
+                table[:] = [addresses[name] for name in found.imports]
+        except (msgspec.MsgspecError, RuntimeFailure, KeyError):
+            return None
+        return found.info, library
 
     def keep(self, store: CodeStore, key: str, info: ModuleInfo, artifact: Artifact) -> None:
-        """Store a module as a shared library of our own linker."""
-        keep_module(store, key, info, artifact)
+        """Store a module, if all that it needs is our runtime and the system's libraries."""
+        imports, machine = artifact.undefined, machine_of(artifact)
+        own = all(name.startswith(RUNTIME_PREFIX) for name in imports)
+        if not own or not is_linux_x86_64(machine.triple):
+            return
+        exports = [function.name + PACKED_SUFFIX for function in info.functions]
+        objects = [artifact.data]
+        if imports:
+            objects.append(compile_ir(_table_ir(imports), machine, UNOPTIMISED).data)
+            exports.append(_TABLE)
+        try:
+            library = link_shared_object(objects, f"{key}.so", exports)
+        except CodegenError:
+            return  # our linker has not met something in it yet; the module is loaded otherwise
+        store.put(key, library, msgspec.json.encode(_Description(info, imports)))
+
+
+def _table_ir(imports: Sequence[str]) -> str:
+    """Every imported function as a jump through the table, whatever its signature is."""
+    lines = [f"@{_TABLE} = global [{len(imports)} x ptr] zeroinitializer, align 64"]
+    for position, name in enumerate(imports):
+        code = f".globl {name}\\0A.type {name},@function\\0A"
+        lines.append(f'module asm "{code}{name}: jmpq *{_TABLE}+{8 * position}(%rip)"')
+    return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tilewright.codegen.c.types import is_small_float
 from tilewright.codegen.host.c_names import CFunction, CParameter, element_type, identifier
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.ir import DType
@@ -58,18 +59,14 @@ def _in_comment(text: str) -> str:
 
 def _declaration(function: CFunction) -> str:
     lines = ["/*"]
-    lines += [f" * {_in_comment(_explained(spec))}" for spec in function.info.signature]
+    for spec in function.info.signature:
+        strides = f", strides [{', '.join(map(str, spec.strides))}]" if spec.strides else ""
+        access = "" if spec.kind == "scalar" else f"{strides}, {_ACCESS[spec.access]}"
+        lines.append(f" * {_in_comment(describe(spec) + access)}")
     notes = [(p.name, p.comment) for p in function.parameters if p.comment]
     lines += [f" * {name}: {_in_comment(note)}" for name, note in notes]
     parameters = ", ".join(map(_parameter_text, function.parameters)) or "void"
     return "\n".join([*lines, " */", f"int32_t {function.c_name}({parameters});\n"])
-
-
-def _explained(spec: ArgumentSpec) -> str:
-    if spec.kind == "scalar":
-        return describe(spec)
-    strides = f", strides [{', '.join(map(str, spec.strides))}]" if spec.strides else ""
-    return f"{describe(spec)}{strides}, {_ACCESS[spec.access]}"
 
 
 def _parameter_text(parameter: CParameter) -> str:
@@ -134,7 +131,7 @@ def _example_function(function: CFunction) -> str:
             f"{c_type} *{parameter.name} = calloc({max(1, count)}, sizeof *{parameter.name});"
         )
         cleanup.append(f"free({parameter.name});")
-        if "r" in spec.access and _is_plain(spec.dtype):
+        if "r" in spec.access and not is_small_float(DType(spec.dtype)):
             fill = f"{parameter.name}[i] = ({c_type})(i % 7)"
             setup.append(f"for (int64_t i = 0; i < {count}; ++i) {fill};")
         if "w" in spec.access and count:
@@ -153,12 +150,6 @@ def _example_function(function: CFunction) -> str:
         "    return status;\n}\n",
     ]
     return "\n".join(lines)
-
-
-def _is_plain(dtype: str) -> bool:
-    """Whether a C number converts to the element type by value."""
-    kind = DType(dtype).element_of
-    return not kind.is_float or kind.bits >= 32
 
 
 def _example_symbols(function: CFunction) -> dict[str, int]:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.codegen.c.types import c_type, is_small_float
 from tilewright.codegen.llvm.symbols import is_taken
+from tilewright.codegen.llvm.types import value_type
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.ir import DType
@@ -87,49 +89,33 @@ def _c_name(name: str, stem: str, symbols: Mapping[str, str]) -> str:
     return f"{identifier(stem)}_{safe}" if is_taken(safe) else safe
 
 
-# dtype -> C type, and the LLVM type that C passes it as.
-_INTEGERS = {8: "int8_t", 16: "int16_t", 32: "int32_t", 64: "int64_t"}
-_SPECIAL = {
-    "float32": ("float", "float", ""),
-    "float64": ("double", "double", ""),
-    "float16": ("uint16_t", "i16", "the bits of a float16"),
-    "bfloat16": ("uint16_t", "i16", "the bits of a bfloat16"),
-    "float8_e4m3fn": ("uint8_t", "i8", "the bits of a float8_e4m3fn"),
-    "float8_e5m2": ("uint8_t", "i8", "the bits of a float8_e5m2"),
-    "bool": ("bool", "i1", ""),
-    "handle": ("void *", "ptr", ""),
-}
-_INNER_FLOATS = {"float16": "half"}
-
-
 def element_type(dtype: str) -> tuple[str, str, str]:
-    """C type, LLVM type and a remark for one element."""
+    """C type, the LLVM type that C passes it as, and a remark for one element."""
     kind = DType(dtype).element_of
-    if kind in _SPECIAL:
-        return _SPECIAL[kind]
-    c_type = _INTEGERS[max(8, kind.bits)]
-    note = f"{kind!s} in a byte of its own" if kind.bits < 8 else ""
-    return ("u" if kind.is_uint else "") + c_type, f"i{kind.bits}", note
+    if is_small_float(kind):
+        return c_type(kind), f"i{kind.bits}", f"the bits of a {kind!s}"
+    is_short = kind.is_integral and kind.bits < 8
+    return c_type(kind), value_type(kind), f"{kind!s} in a byte of its own" if is_short else ""
 
 
 def _parameters(function: FunctionInfo) -> tuple[CParameter, ...]:
     found: list[CParameter] = []
     taken: set[str] = set()
 
-    def add(name: str, c_type: str, boundary: str, inner: str, comment: str) -> None:
+    def add(name: str, spelled: str, boundary: str, inner: str, comment: str) -> None:
         safe = identifier(name)
         while safe in taken:
             safe += "_"
         taken.add(safe)
-        found.append(CParameter(safe, c_type, boundary, inner, comment))
+        found.append(CParameter(safe, spelled, boundary, inner, comment))
 
     for spec in function.signature:
-        c_type, llvm_type, note = element_type(spec.dtype)
+        spelled, llvm_type, note = element_type(spec.dtype)
         if spec.kind == "scalar":
-            add(spec.name, c_type, llvm_type, _INNER_FLOATS.get(spec.dtype, llvm_type), note)
+            add(spec.name, spelled, llvm_type, value_type(DType(spec.dtype)), note)
             continue
         const = "" if "w" in spec.access else "const "
-        add(spec.name, f"{const}{c_type} *", "ptr", "ptr", note)
+        add(spec.name, f"{const}{spelled} *", "ptr", "ptr", note)
         for derived in spec.derived:
             width, llvm_width, _ = element_type(derived.dtype)
             what = f"{derived.source} {derived.axis} of {spec.name}"

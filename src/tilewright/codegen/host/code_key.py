@@ -34,12 +34,8 @@ def _compilers() -> tuple[str, ...]:
     spec = importlib.util.find_spec("llvmlite")
     folder = Path(spec.origin).parent if spec is not None and spec.origin else package
     libraries = [folder / "_version.py", *sorted((folder / "binding").glob("libllvmlite*"))]
-    return __version__, *map(_state, [package / "driver.py", *sources, *libraries])
-
-
-def _state(path: Path) -> str:
-    status = path.stat()
-    return f"{path.name} {status.st_size} {status.st_mtime_ns}"
+    files = [(path.name, path.stat()) for path in (package / "driver.py", *sources, *libraries)]
+    return __version__, *(f"{name} {file.st_size} {file.st_mtime_ns}" for name, file in files)
 
 
 @lru_cache(maxsize=1)

@@ -49,7 +49,7 @@ class LoadedLibrary(SymbolTable):
     """Objects linked into this process; the addresses hold until ``close`` or collection."""
 
     def __init__(self, engine: _Engine, tracker: Any, addresses: Mapping[str, int]) -> None:
-        self._tracker: Any = tracker
+        self._tracker = tracker
         self._engine: _Engine | None = engine
         self._addresses = dict(addresses)
 

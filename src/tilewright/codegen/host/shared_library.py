@@ -57,7 +57,7 @@ class SharedLibrary(SymbolTable):
         """Tell the library's own thread pool how many threads to use."""
         self.call(SET_NUM_THREADS, ctypes.c_int32(count))
 
-    def call(self, symbol: str, argument: Any) -> None:
+    def call(self, symbol: str, argument: object) -> None:
         """Call a function that takes one argument and returns nothing."""
         function = self.function(symbol)
         function.restype = None

@@ -18,14 +18,17 @@ CALLS = CallTable()
 NOTHING = Value("i32", "0")  # what a call yields whose result nobody can use
 
 
-@CALLS.emits("if_then_else")
-def _if_then_else(builder: IndexBuilder, call: ir.Call) -> Value:
-    return builder.choose(*call.args)
-
-
-@CALLS.emits("likely")
-def _likely(builder: IndexBuilder, call: ir.Call) -> Value:
-    return builder.value(call.args[0])
+CALLS.update(
+    {
+        "tir.if_then_else": lambda builder, call: builder.choose(*call.args),
+        "tir.likely": lambda builder, call: builder.value(call.args[0]),
+        # Any value will do; zero is the same at every use.
+        "tir.undef": lambda builder, call: zero_of(value_type(call.dtype)),
+        "tir.isnullptr": lambda builder, call: builder.compare(
+            "icmp eq", builder.value(call.args[0]), zero_of("ptr")
+        ),
+    }
+)
 
 
 @CALLS.emits("assume")
@@ -34,12 +37,6 @@ def _assume(builder: IndexBuilder, call: ir.Call) -> Value:
     builder.context.declare("void", "llvm.assume", "i1")
     builder.emitter.line(f"call void @llvm.assume({condition})")
     return condition
-
-
-@CALLS.emits("undef")
-def _undef(builder: IndexBuilder, call: ir.Call) -> Value:
-    """Any value; zero is as good as any other, and the same at every use."""
-    return zero_of(value_type(call.dtype))
 
 
 @CALLS.emits("ret")
@@ -67,7 +64,9 @@ def _vector_half(builder: IndexBuilder, call: ir.Call) -> Value:
     start = 0 if name_of(call) == "vectorlow" else half
     if call.dtype.lanes != half:
         raise CodegenError(f"half of {call.args[0].dtype!s} has {half} lanes: `{call}`")
-    return builder.lane(value, start) if half == 1 else builder.lanes_from(value, start, half)
+    if half == 1:
+        return builder.lane(value, start)
+    return builder.shuffle(value, range(start, start + half))
 
 
 @CALLS.emits("vectorcombine")
@@ -110,12 +109,6 @@ def _access_ptr(builder: IndexBuilder, call: ir.Call) -> Value:
         f"getelementptr inbounds {stride_type(kind.dtype)}, {pointer}, {position}",
         (pointer, position),
     )
-
-
-@CALLS.emits("isnullptr")
-def _isnullptr(builder: IndexBuilder, call: ir.Call) -> Value:
-    pointer = builder.value(call.args[0])
-    return builder.compare("icmp eq", pointer, zero_of("ptr"))
 
 
 @CALLS.emits("prefetch")

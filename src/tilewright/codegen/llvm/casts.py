@@ -39,15 +39,12 @@ def is_storage_only(dtype: DType) -> bool:
 
 def _convert(builder: ValueBuilder, opcode: str, value: Value, target: DType) -> Value:
     if opcode == "nonzero":
-        test = "icmp ne" if _is_integer(value.type) else "fcmp une"
+        is_integer = value.type.split(" x ")[-1].startswith(("i", "ptr"))
+        test = "icmp ne" if is_integer else "fcmp une"
         return builder.compare(test, value, zero_of(value.type))
     if opcode == "same":
         return value
     return builder.convert(opcode, value, value_type(target))
-
-
-def _is_integer(type_: str) -> bool:
-    return type_.split(" x ")[-1].startswith(("i", "ptr"))
 
 
 def _opcode(source: DType, target: DType) -> str:
@@ -70,12 +67,13 @@ def _opcode(source: DType, target: DType) -> str:
 
 def _float_to_float(builder: ValueBuilder, value: Value, source: DType, target: DType) -> Value:
     single = FLOAT32.with_lanes(source.lanes)
-    for narrow, widen in _WIDEN.items():
-        if source.element_of == narrow:
-            return cast(builder, widen(builder, value, source.lanes), single, target)
-    for narrow, shrink in _NARROW.items():
-        if target.element_of == narrow:
-            return shrink(builder, cast(builder, value, source, single), source.lanes)
+    if source.element_of in _WIDEN:
+        widened = _WIDEN[source.element_of](builder, value, source.lanes)
+        return cast(builder, widened, single, target)
+    if target.element_of in _NARROW:
+        return _NARROW[target.element_of](
+            builder, cast(builder, value, source, single), source.lanes
+        )
     if target.bits > source.bits:
         return builder.convert("fpext", value, value_type(target))
     if source.bits == 64 and target.bits == 16:

@@ -95,7 +95,7 @@ def new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
         target = binding.Target.from_triple(machine.triple)
     except RuntimeError as error:
         raise CodegenError(
-            f"LLVM here cannot compile for {machine.triple!r} ({error});"
+            f"this LLVM cannot compile for {machine.triple!r} ({error});"
             f" this process can compile for {binding.get_process_triple()!r}"
         ) from error
     return target.create_target_machine(
@@ -114,9 +114,9 @@ class _Unit:
         binding = llvm()
         self.pipeline = pipeline
         self.target_machine = target_machine(machine, pipeline.codegen_level)
-        self.context: Any = binding.create_context()
+        self.context = binding.create_context()
         try:
-            self.module: Any = binding.parse_assembly(source, self.context)
+            self.module = binding.parse_assembly(source, self.context)
         except RuntimeError as error:
             self.context.close()
             raise _parse_error(str(error), source) from error
@@ -148,21 +148,15 @@ class _Unit:
                 continue
             manager.run(self.module, builder)
             manager = binding.create_new_module_pass_manager()
-            if step in SIMPLIFY_PIPELINES:
-                self._run_simplify(SIMPLIFY_PIPELINES[step])
-            else:
-                self._run_default(*DEFAULT_PIPELINES[step])
+            if step in DEFAULT_PIPELINES:
+                ready = self._builder(*DEFAULT_PIPELINES[step])
+                ready.getModulePassManager().run(self.module, ready)
+                continue
+            ready = self._builder(SIMPLIFY_PIPELINES[step], vectorise=False)
+            for function in self.module.functions:
+                if not function.is_declaration:
+                    ready.getFunctionPassManager().run(function, ready)
         manager.run(self.module, builder)
-
-    def _run_simplify(self, speed_level: int) -> None:
-        builder = self._builder(speed_level, vectorise=False)
-        for function in self.module.functions:
-            if not function.is_declaration:
-                builder.getFunctionPassManager().run(function, builder)
-
-    def _run_default(self, speed_level: int, vectorise: bool) -> None:
-        builder = self._builder(speed_level, vectorise)
-        builder.getModulePassManager().run(self.module, builder)
 
     def _builder(self, speed_level: int, vectorise: bool) -> Any:
         binding = llvm()
@@ -238,11 +232,7 @@ def _verify_error(message: str, source: str) -> CodegenError:
     """The verifier prints instructions, not positions: find the first of them in the source."""
     reason, *shown = message.strip().splitlines()
     numbered = {line.strip(): number for number, line in enumerate(source.splitlines(), start=1)}
-    for line in shown:
-        if line.strip() in numbered:
-            where = f", line {numbered[line.strip()]}"
-            break
-    else:
-        where = ""
+    found = [numbered[line.strip()] for line in shown if line.strip() in numbered]
+    where = f", line {found[0]}" if found else ""
     details = "".join(f"\n  {line.strip()}" for line in shown)
     return CodegenError(f"LLVM rejects the generated IR{where}: {reason}{details}")

@@ -22,18 +22,15 @@ class ModuleContext:
     constants: dict[str, str] = field(default_factory=dict)  # text of the value -> symbol
     globals: list[str] = field(default_factory=list)
     metadata: dict[tuple[str, ...], int] = field(default_factory=dict)  # nodes -> first number
-    outlined: int = 0
+    outlined: int = 0  # functions made of the bodies of parallel loops
     untried: list[str] = field(default_factory=list)  # intrinsics that LLVM may give up on
     messages: list[str] = field(default_factory=list)  # of assertions; code = position + 1
 
     def declare_intrinsic(self, result: str, symbol: str, arguments: str) -> str:
         """Declare an LLVM intrinsic by any name that LLVM recognises; it may be overloaded."""
-        line = f"declare {result} {quoted(symbol)}({arguments})"
-        if self.declarations.setdefault(symbol, line) == line:
-            return quoted(symbol)
         # LLVM looks only at the start of the name and at the types.
-        for number in itertools.count(1):
-            name = f"{symbol}.{number}"
+        for number in itertools.count():
+            name = f"{symbol}.{number}" if number else symbol
             line = f"declare {result} {quoted(name)}({arguments})"
             if self.declarations.setdefault(name, line) == line:
                 return quoted(name)
@@ -58,18 +55,12 @@ class ModuleContext:
         has_scalef = "avx512f" in self.target.features
         wanted = definition(op, dtype.element_of, dtype.lanes, has_scalef)
         if wanted.name not in self.definitions:
-            for declaration in wanted.declarations:
-                self._add_declaration(declaration)
-            for helper in wanted.helpers:
-                self.definitions.setdefault(helper.name, helper.text)
-                for declaration in helper.declarations:
-                    self._add_declaration(declaration)
-            self.definitions[wanted.name] = wanted.text
+            for part in (*wanted.helpers, wanted):
+                self.definitions.setdefault(part.name, part.text)
+                for line in part.declarations:
+                    symbol = line[line.index("@") + 1 : line.index("(", line.index("@"))]
+                    self.declarations.setdefault(symbol, line)
         return f"@{wanted.name}"
-
-    def _add_declaration(self, line: str) -> None:
-        symbol = line[line.index("@") + 1 : line.index("(", line.index("@"))]
-        self.declarations.setdefault(symbol, line)
 
     def constant_data(self, type_: str, value: str, align: int) -> str:
         """The symbol of read-only data."""
@@ -93,11 +84,6 @@ class ModuleContext:
         data = value.encode() + b"\0"
         text = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
         return self.constant_data(f"[{len(data)} x i8]", f'c"{text}"', 1)
-
-    def next_number(self) -> int:
-        """A number that no other outlined function of the module has."""
-        self.outlined += 1
-        return self.outlined - 1
 
     def loop_metadata(self, unroll: str) -> str:
         """Metadata that says whether LLVM may unroll a loop ("enable" or "disable")."""

@@ -27,7 +27,9 @@ class DivisionBuilder(ValueBuilder):
         divisor = constant_of(b)
         if divisor is None:
             self._check_divisor(node, b)
-            b = self._nonzero(b)
+            # 1 instead of 0: for where the division is hoisted to.
+            is_zero = self.compare("icmp eq", b, zero_of(b.type))
+            b = self.select(is_zero, self.splat_text("1", b.type), b)
         elif divisor == 0:  # perhaps it is never reached
             self.fail_if(Value("i1", "true"), f"division by zero in `{node}`")
             return zero_of(a.type)
@@ -46,11 +48,6 @@ class DivisionBuilder(ValueBuilder):
             packed = self.convert("bitcast", zero, bits)
             zero = self.compare("icmp ne", packed, zero_of(bits))
         self.fail_if(zero, f"division by zero in `{node}`")
-
-    def _nonzero(self, divisor: Value) -> Value:
-        """The divisor, or 1 instead of 0: for where the division is hoisted to."""
-        is_zero = self.compare("icmp eq", divisor, zero_of(divisor.type))
-        return self.select(is_zero, self.splat_text("1", divisor.type), divisor)
 
     def _truncated(
         self, node: BinaryOp, a: Value, b: Value, divisor: int | None, b_natural: bool

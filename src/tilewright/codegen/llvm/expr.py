@@ -71,7 +71,7 @@ class ExprGenerator(IndexBuilder, ir.Dispatcher):
         if dtype.is_float:
             return self._float_op(node)
         if dtype.is_handle:
-            raise CodegenError(f"pointers cannot be computed with: `{node}`")
+            raise CodegenError(f"arithmetic on pointers is not supported: `{node}`")
         opcode = _INT_OPS.get(type(node))
         if opcode is not None:
             return self.int_op(opcode, self.value(node.a), self.value(node.b))
@@ -222,7 +222,11 @@ class ExprGenerator(IndexBuilder, ir.Dispatcher):
 
     def visit_shuffle(self, node: ir.Shuffle) -> Value:
         total = sum(vector.dtype.lanes for vector in node.vectors)
-        order = [_constant(index) for index in node.indices]
+        order = []
+        for index in node.indices:
+            if not isinstance(index, ir.IntImm):
+                raise CodegenError(f"expected a constant lane number, got `{index}`")
+            order.append(index.value)
         if not all(0 <= lane < total for lane in order):
             raise CodegenError(f"a shuffle of {total} lanes takes lanes 0 to {total - 1}: `{node}`")
         values = [self.value(vector) for vector in node.vectors]
@@ -271,9 +275,3 @@ class ExprGenerator(IndexBuilder, ir.Dispatcher):
 
     def generic_visit(self, node: ir.Node) -> Value:
         raise CodegenError(f"the LLVM backend does not know {type(node).__name__}: `{node}`")
-
-
-def _constant(expr: ir.PrimExpr) -> int:
-    if not isinstance(expr, ir.IntImm):
-        raise CodegenError(f"expected a constant lane number, got `{expr}`")
-    return expr.value

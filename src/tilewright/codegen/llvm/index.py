@@ -26,10 +26,6 @@ def has_index_type(dtype: ir.DType) -> bool:
     return dtype.lanes == 1 and dtype.code == "int" and dtype.bits >= 32
 
 
-def _depth_of_term(term: tuple[Value, int]) -> int:
-    return term[0].depth
-
-
 # A constant and atoms with their factors.
 FlatSum: TypeAlias = tuple[int, tuple[tuple[ir.PrimExpr, int], ...]]
 
@@ -49,15 +45,11 @@ def _flatten(expr: ir.PrimExpr, factor: int, terms: list[tuple[ir.PrimExpr, int]
     return 0
 
 
-def _repeatable_over(atom: ir.PrimExpr) -> list[ir.Var] | None:
-    """The variables of an atom that has the same value wherever they have theirs.
-
-    None for one that reads memory or calls something, or whose evaluation checks a divisor.
-    """
-    return ir.free_vars(atom) if _is_repeatable(atom) else None
-
-
 def _is_repeatable(node: ir.Node) -> bool:
+    """True if an expression has the same value wherever its variables have theirs.
+
+    One that reads memory or calls something has not, nor one whose evaluation checks a divisor.
+    """
     match node:
         case ir.BufferLoad() | ir.Call():
             return False
@@ -136,7 +128,7 @@ class IndexBuilder(DivisionBuilder):
             if value is not None and value.type == "i64":
                 return value
         if atom not in self._atom_variables:
-            self._atom_variables[atom] = _repeatable_over(atom)
+            self._atom_variables[atom] = ir.free_vars(atom) if _is_repeatable(atom) else None
         variables = self._atom_variables[atom]
         if variables is None:
             return self._atom(atom)
@@ -176,7 +168,7 @@ class IndexBuilder(DivisionBuilder):
 
     def _sum(self, terms: dict[Value, int]) -> Value:
         total: Value | None = None
-        for value, factor in sorted(terms.items(), key=_depth_of_term):
+        for value, factor in sorted(terms.items(), key=lambda term: term[0].depth):
             part = value
             if factor != 1:
                 part = self.int_op("mul nsw", value, Value("i64", str(factor)))

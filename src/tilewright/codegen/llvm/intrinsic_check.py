@@ -96,24 +96,18 @@ def _check_feature(symbol: str, target: Target) -> None:
     family = symbol.split(".")[1]
     if family not in _ARCHITECTURES:
         return
-    if family != _architecture(target):
-        raise CodegenError(f"{symbol!r} is an intrinsic of another architecture than {target.mcpu}")
-    feature = _feature_of(family, symbol.removeprefix(f"llvm.{family}."))
+    triple = target.cpu.triple
+    here = "x86" if isa.is_x86(triple) else "aarch64" if isa.is_aarch64(triple) else ""
+    if family != here:
+        raise CodegenError(f"{symbol!r} belongs to another architecture than that of {target.mcpu}")
+    name = symbol.removeprefix(f"llvm.{family}.")
+    feature = next((found for form, found in _FEATURES[family] if re.match(form, name)), None)
     if feature is None:
         raise CodegenError(f"{symbol!r}: it is not known which CPU feature this intrinsic needs")
     if not any(target.features.issuperset(needed.split("+")) for needed in feature.split(" or ")):
         raise CodegenError(
             f"{symbol!r} needs the CPU feature {feature!r}, which {target.mcpu} does not have"
         )
-
-
-def _architecture(target: Target) -> str:
-    triple = target.cpu.triple
-    return "x86" if isa.is_x86(triple) else "aarch64" if isa.is_aarch64(triple) else ""
-
-
-def _feature_of(family: str, name: str) -> str | None:
-    return next((found for pattern, found in _FEATURES[family] if re.match(pattern, name)), None)
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,6 @@ not wanted, and scalars are evaluated if any lane wants them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
 from tilewright.errors import CodegenError
@@ -52,20 +51,20 @@ def can_speculate(expr: ir.Node) -> bool:
 
 def under_mask(mask: LaneMask, expr: ir.PrimExpr) -> ir.PrimExpr:
     """`expr`, harmless in the lanes where the mask does not hold."""
-    result: ir.PrimExpr = _UnderMask(mask).visit(expr)
-    return result
+    return _UnderMask(mask).visit(expr)
 
 
 class _UnderMask(ir.Rewriter):
     def __init__(self, mask: LaneMask) -> None:
         self._mask = mask
 
-    def visit(self, node: Any) -> Any:
+    def visit(self, node: ir.PrimExpr) -> ir.PrimExpr:
         if can_speculate(node):
             return node
         if node.dtype.lanes == 1:
             return self._if_any_lane(node)
-        return super().visit(node)
+        masked: ir.PrimExpr = super().visit(node)
+        return masked
 
     def _if_any_lane(self, node: ir.PrimExpr) -> ir.PrimExpr:
         other = ir.const(0, node.dtype)

@@ -7,7 +7,6 @@ Accesses to memory of our own carry its alignment, accesses to the user's only t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -222,7 +221,12 @@ def _masked_load(
     mask = _mask(builder, node, predicate, index.dtype.lanes)
     stored, base = memory_type(node.dtype), first_of_run(index)
     if base is None:
-        return _load_lanes_where(builder, node.buffer, index, mask)
+        element, lanes = node.buffer.dtype, []
+        nothing = partial(zero_of, value_type(element))
+        for lane, pointer in enumerate(_lane_pointers(builder, node.buffer, index)):
+            load_lane = partial(_load_from, builder, pointer, element)
+            lanes.append(builder.branch(builder.lane(mask, lane), load_lane, nothing))
+        return builder.lanes_to_vector(lanes)
     pointer = address(builder, node.buffer, base)
     symbol = f"llvm.masked.load.{_memory_mangled(stored)}.p0"
     builder.context.declare(stored, symbol, f"ptr, {mask.type}, {stored}")
@@ -247,7 +251,10 @@ def _masked_store(
         return
     base = first_of_run(index)
     if base is None:
-        _store_lanes_where(builder, node, index, mask, value)
+        for lane, pointer in enumerate(_lane_pointers(builder, node.buffer, index)):
+            element = builder.lane(value, lane)
+            store_lane = partial(_store_to, builder, pointer, element, node.buffer.dtype)
+            builder.when(builder.lane(mask, lane), store_lane)
         return
     raw = _to_memory(builder, value, node.value.dtype)
     pointer = address(builder, node.buffer, base)
@@ -264,31 +271,11 @@ def _mask(
     kind = predicate.dtype
     if not kind.is_bool or kind.lanes not in (1, lanes):
         raise CodegenError(
-            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: "
+            f"an access of {lanes} lanes needs a mask of {lanes} bools, got {kind!s}: "
             f"`{_text(node)}`"
         )
     mask = builder.value(predicate)
     return builder.splat(mask, lanes) if kind.lanes != lanes else mask
-
-
-def _load_lanes_where(builder: IndexBuilder, buffer: Buffer, index: PrimExpr, mask: Value) -> Value:
-    element = buffer.dtype
-    lanes = []
-    for lane, pointer in enumerate(_lane_pointers(builder, buffer, index)):
-        load_lane = partial(_load_from, builder, pointer, element)
-        nothing: Callable[[], Value] = partial(zero_of, value_type(element))
-        lanes.append(builder.branch(builder.lane(mask, lane), load_lane, nothing))
-    return builder.lanes_to_vector(lanes)
-
-
-def _store_lanes_where(
-    builder: IndexBuilder, node: BufferStore, index: PrimExpr, mask: Value, value: Value
-) -> None:
-    for lane, pointer in enumerate(_lane_pointers(builder, node.buffer, index)):
-        store_lane = partial(
-            _store_to, builder, pointer, builder.lane(value, lane), node.buffer.dtype
-        )
-        builder.when(builder.lane(mask, lane), store_lane)
 
 
 def _memory_mangled(stored: str) -> str:

@@ -66,7 +66,7 @@ def generate(module: ir.IRModule, target: Target) -> LLVMSource:
         *bodies,
         *context.definitions.values(),
         *context.declarations.values(),
-        _ATTRIBUTES.format(width=_vector_width(target)),
+        _ATTRIBUTES.format(width=target.vector_bits or 128),
         *context.metadata_text(),
     ]
     text, names = "\n".join(parts) + "\n", tuple(module.functions)
@@ -76,10 +76,6 @@ def generate(module: ir.IRModule, target: Target) -> LLVMSource:
 _ATTRIBUTES = (
     'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "no-trapping-math"="true" }}'
 )
-
-
-def _vector_width(target: Target) -> int:
-    return target.vector_bits or 128
 
 
 def _function_text(context: ModuleContext, name: str, func: ir.PrimFunc) -> str:
@@ -111,18 +107,16 @@ class FunctionGenerator(StmtGenerator):
             signature.append(f"{type_}{' noalias' if is_distinct else ''} {text}")
             if is_distinct:
                 self.distinct.add(param)
-            self._bind_parameter(param, Value(type_, text))
+            # Integers that indices are made of are 64-bit, as loop variables are.
+            value = Value(type_, text)
+            is_narrow = has_index_type(param.dtype) and type_ != "i64"
+            self.env[param] = self.convert("sext", value, "i64") if is_narrow else value
         self.read_only |= read_only(body, self.distinct)
         self.visit(body)
         self.emitter.line("ret i32 0")
         text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
         packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])
         return "\n".join([*self.outlined, text, packed])
-
-    def _bind_parameter(self, param: ir.Var, value: Value) -> None:
-        """Integers that indices are made of are 64-bit, as loop variables are."""
-        is_narrow = has_index_type(param.dtype) and value.type != "i64"
-        self.env[param] = self.convert("sext", value, "i64") if is_narrow else value
 
     def parallel_loop(self, node: ir.For) -> None:
         """Hand the iterations to the thread pool; a loop inside one that is parallel is serial."""
@@ -133,7 +127,8 @@ class FunctionGenerator(StmtGenerator):
         captured = [var for var in captured_vars(node) if var in self.env]
         constants = {var for var in captured if not self.env[var].text.startswith("%")}
         passed = [var for var in captured if var not in constants]
-        symbol = f"{self.name}.parallel{self.context.next_number()}"
+        symbol = f"{self.name}.parallel{self.context.outlined}"
+        self.context.outlined += 1
         self._outline(node, symbol, passed, constants)
         extent = self.index(node.extent)
         workers, step, following = self._share(extent)

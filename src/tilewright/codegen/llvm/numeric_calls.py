@@ -9,7 +9,7 @@ from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.codegen.llvm.types import float_constant, value_type
 from tilewright.codegen.llvm.vector_math import MATH_FUNCTIONS
 from tilewright.errors import CodegenError
-from tilewright.ir import FLOAT32, INT32, INT64, Call, DType, IntImm, PrimExpr
+from tilewright.ir import FLOAT32, INT32, INT64, Call, DType, IntImm
 from tilewright.lowering.lower_intrin import fixed_point_product
 
 CALLS = CallTable()
@@ -46,16 +46,11 @@ def _math(builder: IndexBuilder, call: Call) -> Value:
 _INT_OPCODES = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 
 
-@CALLS.emits(*_INT_OPCODES)
+@CALLS.emits(*_INT_OPCODES, "shift_right")
 def _bitwise(builder: IndexBuilder, call: Call) -> Value:
     a, b = (builder.value(arg) for arg in call.args)
-    return builder.int_op(_INT_OPCODES[name_of(call)], a, b)
-
-
-@CALLS.emits("shift_right")
-def _shift_right(builder: IndexBuilder, call: Call) -> Value:
-    a, b = (builder.value(arg) for arg in call.args)
-    return builder.int_op("ashr" if call.dtype.is_int else "lshr", a, b)
+    right = "ashr" if call.dtype.is_int else "lshr"
+    return builder.int_op(_INT_OPCODES.get(name_of(call), right), a, b)
 
 
 @CALLS.emits("bitwise_not")
@@ -99,15 +94,9 @@ def _dot_of_bytes(builder: IndexBuilder, call: Call) -> Value:
     return builder.int_op("add", dot, builder.value(total))
 
 
-def _wide(builder: IndexBuilder, expr: PrimExpr, dtype: DType) -> Value:
-    """An integer in the lanes and bits of `dtype`."""
-    value = casts.cast(builder, builder.value(expr), expr.dtype, dtype.with_lanes(expr.dtype.lanes))
-    return builder.splat(value, dtype.lanes) if expr.dtype.lanes != dtype.lanes else value
-
-
-@CALLS.emits("q_multiply_shift", "q_multiply_shift_per_axis")
-def _fixed_point(builder: IndexBuilder, call: Call) -> Value:
-    return builder.value(fixed_point_product(call))
+CALLS.emits("q_multiply_shift", "q_multiply_shift_per_axis")(
+    lambda builder, call: builder.value(fixed_point_product(call))
+)
 
 
 # --- floats -------------------------------------------------------------------------------------
@@ -145,7 +134,14 @@ def _ldexp(builder: IndexBuilder, call: Call) -> Value:
     bias, mantissa = _FORMATS[dtype.bits]
     value = casts.cast(builder, builder.value(source), source.dtype, dtype)
     wide = DType(f"int{dtype.bits}").with_lanes(dtype.lanes)
-    exponent = _clamped(builder, _wide(builder, count, INT64.with_lanes(dtype.lanes)), wide, bias)
+    whole, bound = INT64.with_lanes(dtype.lanes), 4 * (bias + 1)
+    power = casts.cast(
+        builder, builder.value(count), count.dtype, INT64.with_lanes(count.dtype.lanes)
+    )
+    if count.dtype.lanes != dtype.lanes:
+        power = builder.splat(power, dtype.lanes)
+    # Few enough bits: beyond some bound all exponents give zero or infinity.
+    exponent = casts.cast(builder, _between(builder, power, whole, -bound, bound), whole, wide)
     # Steps down keep the number normal until the last one, which rounds.
     down, up = -(bias - 1) + mantissa + 1, bias
     for _ in range(2):
@@ -155,12 +151,6 @@ def _ldexp(builder: IndexBuilder, call: Call) -> Value:
     last = _between(builder, exponent, wide, 1 - bias, bias)
     value = _times_power(builder, value, last, dtype)
     return casts.cast(builder, value, dtype, call.dtype)
-
-
-def _clamped(builder: IndexBuilder, value: Value, wide: DType, bias: int) -> Value:
-    """An exponent in few enough bits; beyond some bound they all give zero or infinity."""
-    dtype, bound = INT64.with_lanes(wide.lanes), 4 * (bias + 1)
-    return casts.cast(builder, _between(builder, value, dtype, -bound, bound), dtype, wide)
 
 
 def _between(builder: IndexBuilder, value: Value, dtype: DType, low: int, high: int) -> Value:

@@ -7,6 +7,8 @@ The function's result comes back in the first slot.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from tilewright.codegen.llvm import casts, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, string_of
 from tilewright.codegen.llvm.emitter import Value
@@ -50,7 +52,6 @@ def _slot(builder: IndexBuilder, call: Call, arg: PrimExpr) -> tuple[Value, str]
     if isinstance(arg, StringImm):
         return builder.value(arg), "s"
     if _is_call(arg, _MAKE_ARRAY):
-        assert isinstance(arg, Call)
         return _tensor(builder, arg), "t"
     if arg.dtype.is_handle:
         return builder.value(arg), "p"
@@ -88,20 +89,14 @@ def _numbers(builder: IndexBuilder, shape: PrimExpr) -> Value:
         return Value("ptr", "null")
     if not _is_call(shape, _MAKE_SHAPE):
         raise CodegenError(f"expected tvm_stack_make_shape(...), got `{shape}`")
-    assert isinstance(shape, Call)
     return _array(builder, [builder.index(extent) for extent in shape.args])
 
 
 def _array(builder: IndexBuilder, values: list[Value]) -> Value:
-    """Values of 8 bytes next to each other on the stack."""
-    array = builder.emitter.alloca(f"alloca [{max(1, len(values))} x i64], align 8")
-    for position, value in enumerate(values):
-        place = builder.emitter.pure(
-            "ptr", f"getelementptr inbounds i64, {array}, i64 {position}", (array,)
-        )
-        builder.emitter.line(f"store {value}, {place}, align 8")
-    return array
+    """Values of 8 bytes next to each other on the stack, where one is returned in any case."""
+    types = ", ".join(value.type for value in values) or "i64"
+    return builder.struct(f"{{ {types} }}", values, 8)
 
 
-def _is_call(expr: PrimExpr, op_name: str) -> bool:
+def _is_call(expr: PrimExpr, op_name: str) -> TypeGuard[Call]:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == op_name

@@ -151,8 +151,16 @@ class StmtGenerator(ExprGenerator):
     def visit_for(self, node: ir.For) -> None:
         if node.kind is ir.ForKind.PARALLEL:
             self.parallel_loop(node)
-        elif node.kind is ir.ForKind.UNROLLED and self._can_repeat(node):
-            self._repeat(node)
+        elif (
+            node.kind is ir.ForKind.UNROLLED
+            and isinstance(node.extent, ir.IntImm)
+            and isinstance(node.min, ir.IntImm)
+            and node.extent.value * statement_count(node.body) <= UNROLL_LIMIT
+        ):
+            for step in range(node.extent.value):
+                self._bind_loop(node, Value("i64", str(node.min.value + step)))
+                self.visit(node.body)
+            self.env.pop(node.loop_var, None)
         elif node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
             first, last = self.index(node.min), self.index(node.min + node.extent)
             self.serial_loop(node, first, last)
@@ -161,19 +169,6 @@ class StmtGenerator(ExprGenerator):
                 f"loop {node.loop_var.name} is {node.kind.name.lower()}: the LLVM backend takes "
                 "serial, parallel and unrolled loops"
             )
-
-    def _can_repeat(self, node: ir.For) -> bool:
-        if not (isinstance(node.extent, ir.IntImm) and isinstance(node.min, ir.IntImm)):
-            return False
-        return node.extent.value * statement_count(node.body) <= UNROLL_LIMIT
-
-    def _repeat(self, node: ir.For) -> None:
-        assert isinstance(node.min, ir.IntImm)
-        assert isinstance(node.extent, ir.IntImm)
-        for step in range(node.min.value, node.min.value + node.extent.value):
-            self._bind_loop(node, Value("i64", str(step)))
-            self.visit(node.body)
-        self.env.pop(node.loop_var, None)
 
     def _bind_loop(self, node: ir.For, value: Value) -> None:
         self.env[node.loop_var] = value
@@ -264,7 +259,11 @@ class StmtGenerator(ExprGenerator):
     def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         element = node.dtype.element_of
         stored = memory_type(element)
-        values = ", ".join(f"{stored} {self._constant_text(v, element)}" for v in node.data)
+        numbers = (
+            float_constant(float(number), element) if element.is_float else str(int(number))
+            for number in node.data
+        )
+        values = ", ".join(f"{stored} {number}" for number in numbers)
         type_ = f"[{len(node.data)} x {stored}]"
         symbol = self.context.constant_data(type_, f"[{values}]", memory.ALLOCATION_ALIGNMENT)
         self.env[node.buffer_var] = Value("ptr", symbol)
@@ -273,9 +272,6 @@ class StmtGenerator(ExprGenerator):
         self.read_only.add(node.buffer_var)
         self.visit(node.body)
         self.env.pop(node.buffer_var)
-
-    def _constant_text(self, number: int | float, dtype: ir.DType) -> str:
-        return float_constant(float(number), dtype) if dtype.is_float else str(int(number))
 
 
 def statement_count(statement: ir.Stmt) -> int:

@@ -10,7 +10,7 @@ from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.forwarding import Forwarding
 from tilewright.codegen.llvm.types import value_type
-from tilewright.ir import DType, PrimExpr, Var
+from tilewright.ir import INT64, DType, PrimExpr, Var, wrap_int
 
 Thunk: TypeAlias = Callable[[], Value]
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class ValueBuilder:
         if a.type == "i64" and not a.text.startswith("%") and not b.text.startswith("%"):
             fold = _FOLDS.get(opcode)
             if fold is not None:
-                return Value("i64", str(_wrapped(fold(int(a.text), int(b.text)))))
+                return Value("i64", str(wrap_int(fold(int(a.text), int(b.text)), INT64)))
         return self.emitter.pure(a.type, f"{opcode} {a.type} {a.text}, {b.text}", (a, b))
 
     def compare(self, test: str, a: Value, b: Value) -> Value:
@@ -175,10 +175,6 @@ class ValueBuilder:
             (value,),
         )
 
-    def lanes_from(self, vector: Value, first: int, count: int) -> Value:
-        """Neighbouring lanes of a vector."""
-        return self.shuffle(vector, range(first, first + count))
-
     def lane(self, vector: Value, position: int) -> Value:
         """One lane of a vector."""
         element = vector.type.split(" x ")[1][:-1]
@@ -219,11 +215,6 @@ def zero_of(type_: str) -> Value:
     if type_ == "ptr":
         return Value(type_, "null")
     return Value(type_, "0" if type_.startswith("i") else "0.0")
-
-
-def _wrapped(number: int) -> int:
-    """`number` as a signed 64-bit integer."""
-    return ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 @cache

@@ -15,7 +15,6 @@ import pytest
 
 import tilewright as tw
 from tilewright.codegen.c.backend import CBackend
-from tilewright.codegen.host import kept_code
 from tilewright.codegen.host.code_store import open_store
 from tilewright.errors import CodegenError, KernelAssertError, OverlapError
 from tilewright.lowering import PassContext
@@ -163,7 +162,7 @@ def test_kept_code(tmp_path: Path) -> None:
     store = open_store(tmp_path / "code")
     module = tw.build(matmul, "c")
     assert module.artifact is not None
-    kept_code.keep_module(store, "0" * 64, module.info, module.artifact)
+    CBackend().keep(store, "0" * 64, module.info, module.artifact)
     found = CBackend().recall(store, "0" * 64, runtime_symbols)
     assert found is not None
     assert CBackend().version()
@@ -173,7 +172,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     message = (
         "target kind 'c' needs a C compiler, but none was found (looked for cc, gcc, clang); "
-        "install one, or build for 'llvm' without it"
+        "install one, or build for 'llvm', which needs none"
     )
     with pytest.raises(CodegenError, match=f"^{re.escape(message)}$"):
         tw.build(matmul, "c")

@@ -173,7 +173,7 @@ def test_an_unknown_function_is_named() -> None:
 
 def test_a_foreign_triple_is_refused() -> None:
     machine = compiler.MachineOptions("", "", "riddle64-none-none")
-    with pytest.raises(CodegenError, match="LLVM here cannot compile for 'riddle64-none-none'"):
+    with pytest.raises(CodegenError, match="this LLVM cannot compile for 'riddle64-none-none'"):
         compiler.compile_ir(SUM_LOOP, machine)
 
 

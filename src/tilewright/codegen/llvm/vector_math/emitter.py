@@ -105,10 +105,6 @@ class Emitter:
         self.body.declare("i1", symbol, [self.mask_type])
         return self.body.assign(f"call i1 @{symbol}({self.mask_type} {mask.text})")
 
-    def in_format(self, fmt: FloatFormat) -> Emitter:
-        """An emitter into the same function for another float format."""
-        return Emitter(self.body, fmt, self.lanes)
-
 
 @dataclass(frozen=True, eq=False)
 class _Value:
@@ -185,7 +181,7 @@ class Real(_Value):
 
     def converted(self, fmt: FloatFormat) -> Real:
         """The same value in a wider format, or rounded to a narrower one."""
-        target = self.emitter.in_format(fmt)
+        target = Emitter(self.emitter.body, fmt, self.emitter.lanes)
         opcode = "fpext" if fmt.bits > self.emitter.fmt.bits else "fptrunc"
         instruction = f"{opcode} {self.emitter.real_type} {self.text} to {target.real_type}"
         return Real(target, self.emitter.body.assign(instruction))

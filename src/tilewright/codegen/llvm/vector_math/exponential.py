@@ -122,11 +122,6 @@ def _within(x: Real, bounds: tuple[float, float]) -> Real:
     return at_least(at_most(x, high), low)
 
 
-def _expm1_reduced(r: Real) -> Real:
-    """exp(r) - 1 for |r| <= ln2/2."""
-    return (r * r).times_plus(polynomial(r, table_for(r).exp), r)
-
-
 def _exp_reduced(r: Real) -> Real:
     """exp(r) for |r| <= ln2/2; shorter and more accurate than expm1 plus 1."""
     return polynomial(r, (1.0, 1.0, *table_for(r).exp))
@@ -142,7 +137,7 @@ def _split(x: Real) -> tuple[Int, Real]:
 def _reduced(x: Real) -> tuple[Int, Real]:
     """(n, exp(r) - 1) with x = n ln2 + r."""
     exponent, r = _split(x)
-    return exponent, _expm1_reduced(r)
+    return exponent, (r * r).times_plus(polynomial(r, table_for(r).exp), r)
 
 
 def exp(x: Real) -> Real:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class FloatFormat:
 
         Products of the head with a small integer are exact, fused or not.
         """
-        unit = 2.0 ** (_exponent(value) - head_bits + 1)
+        unit = 2.0 ** (math.frexp(value)[1] - head_bits)
         head = round(value / unit) * unit
         return head, self.round((value - head) + rest)
 
@@ -52,11 +53,6 @@ class FloatFormat:
         pack, unpack = ("<d", "<Q") if self.bits == 64 else ("<f", "<I")
         (pattern,) = struct.unpack(unpack, struct.pack(pack, value))
         return int(pattern)
-
-
-def _exponent(value: float) -> int:
-    (pattern,) = struct.unpack("<Q", struct.pack("<d", value))
-    return int(pattern >> 52 & 0x7FF) - 1023
 
 
 F32 = FloatFormat("float", 32, 23)

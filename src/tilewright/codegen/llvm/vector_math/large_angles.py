@@ -40,15 +40,15 @@ TWO_OVER_PI_WORDS = (
 )
 
 
-def _table() -> str:
-    words = ", ".join(f"i64 {word}" for word in TWO_OVER_PI_WORDS)
-    kind = f"[{len(TWO_OVER_PI_WORDS)} x i64]"
-    return f"@{TABLE_NAME} = private unnamed_addr constant {kind} [{words}]"
-
-
-def _load_word(index: int) -> str:
-    return f"""  %p{index} = getelementptr i64, ptr @{TABLE_NAME}, i64 %i{index}
-  %b{index} = load i64, ptr %p{index}"""
+_TABLE = (
+    f"@{TABLE_NAME} = private unnamed_addr constant [{len(TWO_OVER_PI_WORDS)} x i64] "
+    f"[{', '.join(f'i64 {word}' for word in TWO_OVER_PI_WORDS)}]"
+)
+_LOAD_WORDS = "\n".join(
+    f"  %p{index} = getelementptr i64, ptr @{TABLE_NAME}, i64 %i{index}\n"
+    f"  %b{index} = load i64, ptr %p{index}"
+    for index in range(4)
+)
 
 
 # The offset counts from 0, so bit E-1 behind 64 zeros is at E + 62; E is the exponent field minus
@@ -68,7 +68,7 @@ entry:
   %i1 = add i64 %i0, 1
   %i2 = add i64 %i0, 2
   %i3 = add i64 %i0, 3
-{chr(10).join(_load_word(index) for index in range(4))}
+{_LOAD_WORDS}
   %s = and i64 %offset, 63
   %w0 = call i64 @llvm.fshl.i64(i64 %b0, i64 %b1, i64 %s)
   %w1 = call i64 @llvm.fshl.i64(i64 %b1, i64 %b2, i64 %s)
@@ -128,7 +128,7 @@ def helpers(emitter: Emitter, largest: float) -> tuple[Helper, ...]:
     """The helper for the vectors of an emitter, and what it calls."""
     scalar = Helper(
         SCALAR_NAME,
-        f"{_table()}\n\n{_SCALAR}",
+        f"{_TABLE}\n\n{_SCALAR}",
         frozenset(
             {
                 "declare i64 @llvm.fshl.i64(i64, i64, i64)",

@@ -64,13 +64,9 @@ def _quick_sum(large: Real, small: Real) -> Pair:
     return total, small - (total - large)
 
 
-def _exact_product(a: Real, b: Real) -> Pair:
-    product = a * b
-    return product, a.times_plus(b, -product)
-
-
 def _pair_product(a: Pair, b: Pair) -> Pair:
-    product, rest = _exact_product(a[0], b[0])
+    product = a[0] * b[0]
+    rest = a[0].times_plus(b[0], -product)
     return _quick_sum(product, rest + a[0].times_plus(b[1], a[1] * b[0]))
 
 

@@ -34,26 +34,15 @@ class MathFunction:
 
 
 @dataclass(frozen=True)
-class MathDefinition:
+class MathDefinition(Helper):
     """The LLVM text of one function and what has to stand beside it in the module."""
 
-    name: str
-    text: str
-    declarations: frozenset[str]
     helpers: tuple[Helper, ...]
 
 
 def _native(intrinsic: str) -> Callable[..., Real]:
     """A function that the supported machines have instructions for."""
-
-    def emit(*arguments: Real) -> Real:
-        return arguments[0].emitter.intrinsic(intrinsic, *arguments)
-
-    return emit
-
-
-def _rsqrt(x: Real) -> Real:
-    return 1.0 / x.sqrt()
+    return lambda *arguments: arguments[0].emitter.intrinsic(intrinsic, *arguments)
 
 
 _UNARY = ("sqrt", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "fabs")
@@ -77,7 +66,7 @@ _COMPUTED: Mapping[str, tuple[Callable[..., Real], int]] = {
     "acosh": (logarithm.acosh, 1),
     "atanh": (logarithm.atanh, 1),
     "pow": (power.power, 2),
-    "rsqrt": (_rsqrt, 1),
+    "rsqrt": (lambda x: 1.0 / x.sqrt(), 1),
     "sin": (trigonometric.sin, 1),
     "cos": (trigonometric.cos, 1),
     "tan": (trigonometric.tan, 1),
@@ -124,7 +113,7 @@ def definition(op: str, elem: str, lanes: int, has_scalef: bool = False) -> Math
     """
     function, element, name = math_function(op), element_type(elem), function_name(op, elem, lanes)
     body = FunctionBody()
-    emitter = Emitter(body, element.compute, lanes, has_scalef and _is_power_of_two(lanes))
+    emitter = Emitter(body, element.compute, lanes, has_scalef and lanes & (lanes - 1) == 0)
     parameters = PARAMETERS[: function.arity]
     kind = vector_of(element.llvm, lanes)
     result = function.emit(*(_loaded(emitter, element, text) for text in parameters))
@@ -134,10 +123,6 @@ def definition(op: str, elem: str, lanes: int, has_scalef: bool = False) -> Math
     text = f"define internal {kind} @{name}({signature}) {ATTRIBUTES} {{\n{lines}\n}}"
     helpers = tuple(body.helpers.values())
     return MathDefinition(name, text, frozenset(body.declarations), helpers)
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number & (number - 1) == 0
 
 
 def _loaded(emitter: Emitter, element: ElementType, parameter: str) -> Real:

@@ -76,18 +76,13 @@ TABLES: Mapping[FloatFormat, TrigonometricTable] = {
 }
 
 
-def _reduced_small(x: Real) -> tuple[Real, Int]:
-    """(r, k) while |x| is not large. Fused, x - k head is exact; the next two steps round once."""
-    head, middle, tail = TABLES[x.emitter.fmt].half_pi
-    n, k = nearest_integer(x, TWO_OVER_PI)
-    r = n.times_plus(-tail, n.times_plus(-middle, n.times_plus(-head, x)))
-    return r, k
-
-
 def _reduced(x: Real) -> tuple[Real, Int]:
     """(r, k mod 4) with x = k pi/2 + r, for every finite x."""
     emitter, body = x.emitter, x.emitter.body
-    r, k = _reduced_small(x)
+    # While |x| is not large. Fused, x - k head is exact; the next two steps round once.
+    head, middle, tail = TABLES[emitter.fmt].half_pi
+    n, k = nearest_integer(x, TWO_OVER_PI)
+    r = n.times_plus(-tail, n.times_plus(-middle, n.times_plus(-head, x)))
     large = emitter.any_lane(abs(x) > TABLES[emitter.fmt].largest)
     before, slow, done = body.fresh("near"), body.fresh("far"), body.fresh("reduced")
     body.statement(f"br label %{before}")
