@@ -9,7 +9,7 @@ from tilewright.arith.affine import Affine
 from tilewright.features.stores import Store
 from tilewright.features.tvm_oddities import FirstRemainders, bounds_while, coefficient
 from tilewright.ir import Buffer, PrimExpr, Var
-from tilewright.nest.footprints import Steps, steps_of
+from tilewright.nest.footprints import Reaches, Steps
 from tilewright.nest.index_reader import IndexReader, Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.placement import BufferPlacement, Placements
@@ -74,10 +74,6 @@ class BufferUse:
         return found
 
 
-# Elements touched under each loop by each buffer, one entry for each store so far.
-Touched = dict[Loop, dict[Buffer, list[int]]]
-
-
 def buffer_uses(store: Store, placements: Placements) -> tuple[list[BufferUse], list[Indices]]:
     """The buffers of a store, its own first, and the indices of all its loads."""
     own = store.buffer
@@ -91,7 +87,9 @@ def buffer_uses(store: Store, placements: Placements) -> tuple[list[BufferUse], 
             kinds[own] = AccessKind.READ_WRITE
         else:
             kinds[buffer] = AccessKind.READ
-            accesses.setdefault(buffer, []).append(shifted)
+            found = accesses.setdefault(buffer, [])
+            if shifted not in found:
+                found.append(shifted)
     uses = [
         BufferUse(buffer, kinds[buffer], found, placements.of(buffer))
         for buffer, found in accesses.items()
@@ -162,74 +160,77 @@ class _SumBox:
         return self._extents
 
 
-def _box(use: BufferUse, reader: IndexReader) -> _Box | _SumBox:
-    if len(use.accesses) == 1:
-        (indices,) = use.accesses
-        steps, others = steps_of(indices, FirstRemainders(reader.ranges, reader.ranges))
-        if not others:
-            return _SumBox(len(indices), steps)
-    return _Box(use, reader)
+class Footprints:
+    """What the stores of a function touch, and when they come back to it, store by store."""
 
+    def __init__(self, reader: IndexReader) -> None:
+        self._reader = reader
+        self._reaches = Reaches(FirstRemainders(reader.ranges, reader.ranges))
+        # Elements touched under each loop by each buffer, one entry for each store so far.
+        self._touched: dict[Loop, dict[Buffer, list[int]]] = {}
 
-def measure_footprints(
-    uses: list[BufferUse], loops: tuple[Loop, ...], reader: IndexReader, touched: Touched
-) -> list[int]:
-    """Fill in what each use touches, and note it under every loop.
+    def _box(self, use: BufferUse) -> _Box | _SumBox:
+        if len(use.accesses) == 1:
+            (indices,) = use.accesses
+            steps, others = self._reaches.steps(indices)
+            if not others:
+                return _SumBox(len(indices), steps)
+        return _Box(use, self._reader)
 
-    The result is the number of bytes touched while the innermost loop runs, the innermost two, ...
-    """
-    if not loops:
-        return []
-    bytes_under = [0] * len(loops)
-    order = [(loop, touched.setdefault(loop, {})) for loop in reversed(loops)]
-    for use in uses:
-        box = _box(use, reader)
-        extents = box.extents()
-        numel = prod(extents)
-        buffer, variables, itemsize = use.buffer, use.variables, use.itemsize
-        for place, (loop, noted) in enumerate(order):
-            if loop.var in variables:
-                extents = box.run(loop)
-                numel = prod(extents)
-            if buffer in noted:
-                noted[buffer].append(numel)
-            else:
-                noted[buffer] = [numel]
-            bytes_under[place] += numel * itemsize
-        use.box, use.numel = extents, numel
-    return bytes_under
+    def measure(self, uses: list[BufferUse], loops: tuple[Loop, ...]) -> list[int]:
+        """Fill in what each use touches, and note it under every loop.
 
+        The result is the number of bytes touched while the innermost loop runs, the two innermost,
+        and so on.
+        """
+        if not loops:
+            return []
+        bytes_under = [0] * len(loops)
+        order = [(loop.var, self._touched.setdefault(loop, {})) for loop in reversed(loops)]
+        for use in uses:
+            box = self._box(use)
+            extents = box.extents()
+            numel = prod(extents)
+            buffer, variables, itemsize = use.buffer, use.variables, use.itemsize
+            for place, (var, noted) in enumerate(order):
+                if var in variables:
+                    extents = box.run(loops[-1 - place])
+                    numel = prod(extents)
+                if buffer in noted:
+                    noted[buffer].append(numel)
+                else:
+                    noted[buffer] = [numel]
+                bytes_under[place] += numel * itemsize
+            use.box, use.numel = extents, numel
+        return bytes_under
 
-def find_reuse(
-    use: BufferUse, uses: list[BufferUse], loops: tuple[Loop, ...], touched: Touched
-) -> Reuse:
-    """The innermost loop that comes back to the same elements."""
-    iterations = 1
-    inner: Loop | None = None
-    for loop in reversed(loops):
-        if loop.var not in use.variables:
-            if inner is None:
-                distance = sum(other.itemsize for other in uses)
-            else:
-                distance = _bytes_under(touched[inner])
-            return (ReuseKind.LOOP_MULTIPLE_READ, iterations, distance, loop.iterations)
-        noted = touched[loop][use.buffer]
-        if len(noted) >= 2:
-            return (
-                ReuseKind.SERIAL_MULTIPLE_READ_WRITE,
-                min(noted) / max(1, loop.iterations),
-                _bytes_under(touched[loop]) / max(1, loop.iterations),
-                len(noted) - 1,
-            )
-        iterations *= loop.iterations
-        inner = loop
-    return _NO_REUSE
+    def reuse(self, use: BufferUse, uses: list[BufferUse], loops: tuple[Loop, ...]) -> Reuse:
+        """The innermost loop that comes back to the same elements."""
+        iterations = 1
+        inner: Loop | None = None
+        for loop in reversed(loops):
+            if loop.var not in use.variables:
+                if inner is None:
+                    distance = sum([other.itemsize for other in uses])
+                else:
+                    distance = self._bytes_under(inner)
+                return (ReuseKind.LOOP_MULTIPLE_READ, iterations, distance, loop.iterations)
+            noted = self._touched[loop][use.buffer]
+            if len(noted) >= 2:
+                return (
+                    ReuseKind.SERIAL_MULTIPLE_READ_WRITE,
+                    min(noted) / max(1, loop.iterations),
+                    self._bytes_under(loop) / max(1, loop.iterations),
+                    len(noted) - 1,
+                )
+            iterations *= loop.iterations
+            inner = loop
+        return _NO_REUSE
 
-
-def _bytes_under(noted: dict[Buffer, list[int]]) -> int:
-    return sum(
-        [
-            sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes
-            for buffer, numels in noted.items()
-        ]
-    )
+    def _bytes_under(self, loop: Loop) -> int:
+        return sum(
+            [
+                sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes
+                for buffer, numels in self._touched[loop].items()
+            ]
+        )

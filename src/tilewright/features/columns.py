@@ -10,14 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.features.access_pattern import (
-    BufferUse,
-    Reuse,
-    Touched,
-    buffer_uses,
-    find_reuse,
-    measure_footprints,
-)
+from tilewright.features.access_pattern import BufferUse, Footprints, Reuse, buffer_uses
 from tilewright.features.store_value import NUM_COUNTS, NUM_KINDS, Counts, count_index
 from tilewright.features.stores import Store, StoreReader
 from tilewright.ir import ForKind
@@ -107,17 +100,14 @@ class RowMaker:
 
     def __init__(self, layout: Layout, found: StoreReader) -> None:
         self._layout = layout
-        self._reader = found.reader
         self._placements = found.placements
-        self._touched: Touched = {}
+        self._footprints = Footprints(found.reader)
 
     def row(self, store: Store) -> list[float]:
         loops, layout = store.loops, self._layout
-        iterations = 1
-        for loop in loops:
-            iterations *= loop.iterations
+        iterations = prod([loop.iterations for loop in loops])
         uses, loads = buffer_uses(store, self._placements)
-        bytes_under = measure_footprints(uses, loops, self._reader, self._touched)
+        bytes_under = self._footprints.measure(uses, loops)
         counts = _counts(store, loads)
         row: list[float] = [float(count * iterations) for count in counts]
         kinds = {loop.kind for loop in loops}
@@ -136,7 +126,7 @@ class RowMaker:
     ) -> list[float]:
         columns = []
         for use in uses:
-            reuse = find_reuse(use, uses, loops, self._touched)
+            reuse = self._footprints.reuse(use, uses, loops)
             columns.append((use, self._buffer(use, reuse, loops, iterations)))
         # Most lines first, then most bytes, then by name.
         columns.sort(key=lambda item: (-item[1][5], -item[1][3], item[0].buffer.name))

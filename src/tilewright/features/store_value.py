@@ -68,17 +68,13 @@ def never_holds(condition: ir.PrimExpr, reader: IndexReader) -> bool:
 
 def count_index(index: Affine, counts: Counts) -> None:
     """Add the operations of an index."""
-    parts = 0
     for term, scale in index.terms.items():
-        parts += 1
         if scale not in (1, -1):
             counts[NUM_KINDS + MUL] += 1
         if not isinstance(term, ir.Var):
-            scan = _Scan(counts)
-            scan.visit(term)
-    if parts and index.base:
-        parts += 1
-    counts[NUM_KINDS + ADD] += max(parts - 1, 0)
+            _Scan(counts).visit(term)
+    if index.terms:
+        counts[NUM_KINDS + ADD] += len(index.terms) - (not index.base)
 
 
 class _Scan:

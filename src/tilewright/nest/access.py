@@ -14,7 +14,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith.affine import STILL, Affine, Bound
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
-from tilewright.nest.footprints import steps_of
+from tilewright.nest.footprints import Reaches
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.raw_index import raw_index
@@ -43,8 +43,8 @@ class MemoryAccess:
     """A buffer and where it is read or written."""
 
     __slots__ = (
-        "_moves", "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices",
-        "is_plain", "is_store", "unit_bytes",
+        "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices", "is_store",
+        "unit_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -54,27 +54,26 @@ class MemoryAccess:
         is_store: bool,
         ranges: Ranges,
         unit_bytes: int = 0,
+        reaches: Reaches | None = None,
     ) -> None:
         self.buffer = buffer
         self.indices = indices
         self.is_store = is_store
         self.unit_bytes = unit_bytes  # that a tensor instruction touches at once; 0: none does
         self.element_bytes = max(1, buffer.dtype.bits // 8)
-        self.is_plain = all([index.is_plain for index in indices])
         self._ranges = ranges  # of all loops
-        self._steps, self._others = steps_of(indices, MovingRanges(ranges))
-        self._moves: dict[Loop, bool] = {}
+        # Accesses of one function share what is known of their indices.
+        self._steps, self._others = (reaches or Reaches(MovingRanges(ranges))).steps(indices)
+
+    @property
+    def is_plain(self) -> bool:
+        """True when no index divides."""
+        return all(index.is_plain for index in self.indices)
 
     def depends_on(self, loop: Loop) -> bool:
         """True when another element is touched in each iteration of a loop."""
-        known = self._moves.get(loop)
-        if known is None:
-            known = self._moves[loop] = self._is_moved_by(loop)
-        return known
-
-    def _is_moved_by(self, loop: Loop) -> bool:
         for _, reach in self._steps.get(loop.var, ()):
-            if _differ(reach, 0):
+            if reach if type(reach) is int else _differ(reach, 0):
                 return True
         for axis in self._others:
             index = self.indices[axis]
@@ -119,7 +118,8 @@ class MemoryAccess:
             if moved:
                 for axis, reach in steps[var]:
                     spans[axis] = spans[axis] + reach
-            running[var] = self._ranges.get(var, STILL)
+            if others:
+                running[var] = self._ranges.get(var, STILL)
             for axis in others:
                 if var in self.indices[axis].variables:
                     spans[axis] = _span(self.indices[axis], moving)

@@ -5,10 +5,9 @@ Ends and extents may be numbers or arrays of numbers (one for each of many progr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tilewright.arith.affine import STILL, Bound, only_variable
+from tilewright.arith.affine import STILL, Affine, only_variable
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.ir import Var
 from tilewright.nest.index_reader import Indices
@@ -16,26 +15,46 @@ from tilewright.nest.index_reader import Indices
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
 
 
-def steps_of(indices: Indices, running: RangeEvaluator) -> tuple[Steps, list[int]]:
-    """By how much the box of an access grows in each dimension once a variable runs.
+class Reaches:
+    """By how much variables move indices, worked out once for each index.
 
-    `running` says where terms lie while all loops run. Then the dimensions where it matters which
-    of several loops run, which are left out.
+    `running` says where terms lie while all loops run.
     """
-    steps: Steps = {}
-    others: list[int] = []
-    ranges: Mapping[Any, Bound] = running.ranges
-    for axis, index in enumerate(indices):
-        is_plain = index.is_plain
-        if not is_plain and None in map(only_variable, index.terms):
-            others.append(axis)
-            continue
+
+    def __init__(self, running: RangeEvaluator) -> None:
+        self._running = running
+        self._known: dict[Affine, list[tuple[Var, Any]] | None] = {}
+
+    def _of(self, index: Affine) -> list[tuple[Var, Any]] | None:
+        """Variables with reaches; None where it matters which of several loops run."""
+        found: list[tuple[Var, Any]] = []
+        ranges = self._running.ranges
         for term, scale in index.terms.items():
-            var: Any = term if is_plain else only_variable(term)
-            low, high = ranges.get(var, STILL) if term is var else running.of(term)
-            step = (axis, abs(scale) * (high - low))
-            if var in steps:
-                steps[var].append(step)
-            else:
-                steps[var] = [step]
-    return steps, others
+            var: Any = term if index.is_plain else only_variable(term)
+            if var is None:
+                return None
+            low, high = ranges.get(var, STILL) if term is var else self._running.of(term)
+            found.append((var, abs(scale) * (high - low)))
+        return found
+
+    def steps(self, indices: Indices) -> tuple[Steps, list[int]]:
+        """By how much the box of an access grows in each dimension once a variable runs.
+
+        Then the dimensions where it matters which of several loops run, which are left out.
+        """
+        steps: Steps = {}
+        others: list[int] = []
+        known = self._known
+        for axis, index in enumerate(indices):
+            if index not in known:
+                known[index] = self._of(index)
+            reaches = known[index]
+            if reaches is None:
+                others.append(axis)
+                continue
+            for var, reach in reaches:
+                if var in steps:
+                    steps[var].append((axis, reach))
+                else:
+                    steps[var] = [(axis, reach)]
+        return steps, others

@@ -83,7 +83,7 @@ class IndexReader:
         if isinstance(index, ir.BinaryOp):
             if kind is ir.Add or kind is ir.Sub:
                 left, right = self.direct(index.a), self.direct(index.b)
-                if left is None or right is None or _may_join(left, right):
+                if left is None or right is None or self._may_join(left, right):
                     return None
                 return left.plus(right, 1 if kind is ir.Add else -1)
             number = index.b.value if type(index.b) is ir.IntImm else None
@@ -265,9 +265,22 @@ class IndexReader:
 
     def _sum(self, left: Affine, right: Affine, factor: int) -> Affine:
         total = left.plus(right, factor)
-        if total.is_plain or not _may_join(left, right):
+        if total.is_plain or not self._may_join(left, right):
             return total
         return self._simplify(total.expr(next(iter(left.terms)).dtype))
+
+    def _may_join(self, left: Affine, right: Affine) -> bool:
+        """True when different terms of both sides use one variable: parts may become a whole."""
+        if left.is_plain and right.is_plain:
+            return False
+        if not left.terms or not right.terms or left.variables.isdisjoint(right.variables):
+            return False
+        ours = [(term, self.variables_of(term)) for term in left.terms]
+        return any(
+            term is not other and not self.variables_of(term).isdisjoint(used)
+            for term in right.terms
+            for other, used in ours
+        )
 
     # --- variables and their bounds -------------------------------------------------------------
 
@@ -350,20 +363,6 @@ def _divisor_of(term: ir.PrimExpr) -> int:
         case ir.FloorDiv(b=ir.IntImm(value=divisor)):
             return divisor
     return 1
-
-
-def _may_join(left: Affine, right: Affine) -> bool:
-    """True when different terms of both sides use one variable: parts may become a whole."""
-    if left.is_plain and right.is_plain:
-        return False
-    if not left.terms or not right.terms or left.variables.isdisjoint(right.variables):
-        return False
-    ours = [(term, used_vars(term)) for term in left.terms]
-    return any(
-        term is not other and not used_vars(term).isdisjoint(used)
-        for term in right.terms
-        for other, used in ours
-    )
 
 
 def _is_remainder_of_multiples(term: ir.PrimExpr, divisor: int) -> bool:

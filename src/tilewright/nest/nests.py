@@ -7,14 +7,15 @@ candidates before one is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import ir
+from tilewright.arith.affine import Affine
 from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
 from tilewright.nest.access import MemoryAccess, MovingRanges
+from tilewright.nest.footprints import Reaches
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.raw_index import raw_index
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
@@ -22,7 +23,7 @@ from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoreNest:
     """One store, the loops around it, and the cost of its value in operations."""
 
@@ -37,43 +38,55 @@ class StoreNest:
 
 def nests_in(reading: Reading) -> Iterator[StoreNest]:
     """All nests of a function that was read, in program order."""
+    accesses = _Accesses(reading.reader)
     for site in reading.sites:
         if isinstance(site.node, ir.Block):
-            yield _tensor_nest(site.node, site, _Accesses(site, reading.reader))
+            yield _tensor_nest(site.node, site, accesses)
         elif not site.in_instruction:
-            yield _nest(site.node, site, _Accesses(site, reading.reader))
+            yield _nest(site.node, site, accesses)
 
 
 class _Accesses:
-    """Reads the accesses of one site."""
+    """Reads the accesses of a function."""
 
-    def __init__(self, site: StoreSite, reader: IndexReader) -> None:
-        self._site = site
+    def __init__(self, reader: IndexReader) -> None:
         self._direct = reader.direct
         self.ranges: Ranges = reader.counters
+        self._reaches = Reaches(MovingRanges(self.ranges))
+        self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
 
-    def of(self, node: ir.BufferLoad | ir.BufferStore) -> MemoryAccess:
+    def of(self, node: ir.BufferLoad | ir.BufferStore, scope: EnclosingBlock | None) -> MemoryAccess:
         """A load or store."""
-        indices = []
-        for index in node.indices:
-            read_index = self._direct(index)
-            indices.append(self._raw(index) if read_index is None else read_index)
-        return MemoryAccess(node.buffer, tuple(indices), type(node) is ir.BufferStore, self.ranges)
+        is_store = type(node) is ir.BufferStore
+        return self._access(node.buffer, node.indices, is_store, scope)
 
-    def of_region(self, region: ir.BufferRegion, is_store: bool) -> MemoryAccess:
+    def of_region(
+        self, region: ir.BufferRegion, is_store: bool, scope: EnclosingBlock | None
+    ) -> MemoryAccess:
         """What a tensor instruction reads or writes."""
-        indices = tuple(self._direct(axis.min) or self._raw(axis.min) for axis in region.region)
         sizes = (axis.extent for axis in region.region)
         count = math.prod(size.value if isinstance(size, ir.IntImm) else 1 for size in sizes)
         size = count * max(1, region.buffer.dtype.bits // 8)
-        return MemoryAccess(region.buffer, indices, is_store, self.ranges, size)
+        firsts = [axis.min for axis in region.region]
+        return self._access(region.buffer, firsts, is_store, scope, size)
 
-    def _raw(self, index: ir.PrimExpr) -> Any:
-        return raw_index(ir.substitute(index, _bindings(self._site)), self.ranges)
+    def _access(
+        self,
+        buffer: ir.Buffer,
+        indices: Sequence[ir.PrimExpr],
+        is_store: bool,
+        scope: EnclosingBlock | None,
+        unit_bytes: int = 0,
+    ) -> MemoryAccess:
+        read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
+        return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, self._reaches)
 
-
-def _bindings(site: StoreSite) -> Mapping[ir.Var, ir.PrimExpr]:
-    return {} if site.scope is None else site.scope.bindings
+    def _raw(self, index: ir.PrimExpr, scope: EnclosingBlock | None) -> Affine:
+        known = self._divided.get((scope, index))
+        if known is None:
+            bound = index if scope is None else ir.substitute(index, scope.bindings)
+            known = self._divided[scope, index] = raw_index(bound, self.ranges)
+        return known
 
 
 # Products a cycle of instructions that work on tiles; those that work on vectors take a cycle.
@@ -83,8 +96,8 @@ _TILE_PRODUCTS = 1024
 def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> StoreNest:
     """A block that is one tensor instruction: it touches regions, whatever it does inside."""
     (write,) = block.writes
-    target = accesses.of_region(write, is_store=True)
-    loads = [accesses.of_region(region, is_store=False) for region in block.reads]
+    target = accesses.of_region(write, True, site.scope)
+    loads = [accesses.of_region(region, False, site.scope) for region in block.reads]
     others = tuple(load for load in loads if load.buffer is not write.buffer)
     # The sides of a product of matrices follow from the sizes of its three operands.
     sizes = (each.unit_bytes // each.element_bytes for each in (target, *others))
@@ -99,16 +112,20 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     store = ir.substitute(store, site.lets) if site.lets else store
     count = _Operations()
     operations = count.of(store.value)
+    loads = _distinct(count.loads)
     if operations > LONG_EXPRESSION:
-        count = _OperationsInside(_moving(site))
-        operations = count.of(Interner().intern(store.value))
-    others = [load for load in count.loads if load.buffer is not store.buffer]
+        # What repeats and moves has a variable or a load in it that does so, too.
+        if count.has_variables or len(loads) < len(count.loads):
+            count = _Operations()
+            count.of(Interner().intern(store.value))
+        operations = count.inside(_moving(site))
+    others = [load for load in loads if load.buffer is not store.buffer]
     return StoreNest(
         site.loops,
-        accesses.of(store),
-        tuple(map(accesses.of, _distinct(others))),
+        accesses.of(store, site.scope),
+        tuple([accesses.of(load, site.scope) for load in others]),
         max(operations, 0.5),
-        len(others) < len(count.loads),
+        len(others) < len(loads),
         _share(site.scope, accesses.ranges),
         site.packs_weights,
     )
@@ -117,12 +134,18 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
 def _share(scope: EnclosingBlock | None, ranges: Ranges) -> float:
     """The share of iterations that the predicates of all blocks around let through."""
     share = 1.0
-    while scope is not None:
-        predicate = scope.realize.predicate
+    for around in _around(scope):
+        predicate = around.realize.predicate
         if not isinstance(predicate, ir.IntImm):
             share *= _share_of(predicate, MovingRanges(ranges))
-        scope = scope.outer
     return share
+
+
+def _around(scope: EnclosingBlock | None) -> Iterator[EnclosingBlock]:
+    """A block and those around it, the innermost first."""
+    while scope is not None:
+        yield scope
+        scope = scope.outer
 
 
 def _share_of(predicate: ir.PrimExpr, ranges: MovingRanges) -> float:
@@ -167,51 +190,57 @@ class _Operations:
 
     def __init__(self) -> None:
         self.loads: list[ir.BufferLoad] = []
+        self.has_variables = False  # outside of indices of loads
+        self._costs: dict[ir.Node, float] = {}  # of operations, each object once
 
     def of(self, expr: ir.Node) -> float:
         """The operations; a sum with a product in it is one multiply-add."""
-        if type(expr) is ir.BufferLoad:
-            self.loads.append(expr)
+        kind = type(expr)
+        if kind is ir.BufferLoad:
+            self.loads.append(expr)  # type: ignore[arg-type]
             return 0.0
         if isinstance(expr, ir.BinaryOp):
             a, b = expr.a, expr.b
-            fused = type(expr) is ir.Add and (type(a) is ir.Mul or type(b) is ir.Mul)
-            return (0.0 if fused else self._own(expr)) + self.of(a) + self.of(b)
-        if not expr.child_fields:
+            fused = kind is ir.Add and (type(a) is ir.Mul or type(b) is ir.Mul)
+            cost = 0.0 if fused else _COSTS.get(kind, 0.0)
+            below = self.of(a) + self.of(b)
+        elif expr.child_fields:
+            cost = _call_cost(expr) if isinstance(expr, ir.Call) else _COSTS.get(kind, 0.0)
+            below = sum([self.of(part) for part in ir.children(expr)])
+        else:
+            self.has_variables |= isinstance(expr, ir.Var)
             return 0.0
-        return self._own(expr) + sum(map(self.of, ir.children(expr)))
+        if cost:
+            self._costs[expr] = cost
+        return cost + below
 
-    def _own(self, expr: ir.Node) -> float:
-        if isinstance(expr, ir.Call):
-            return 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
-        return _COSTS.get(type(expr), 0.0)
+    def inside(self, moving: Set[ir.Var]) -> float:
+        """What a compiler leaves inside of the innermost loop: nothing twice, nothing constant.
+
+        For expressions in which equal parts are one object.
+        """
+        moves: dict[ir.Node, bool] = dict.fromkeys(moving, True)
+        return sum([cost for expr, cost in self._costs.items() if _is_moving(expr, moves)])
+
+
+def _call_cost(call: ir.Call) -> float:
+    return 1.0 if getattr(call.op, "name", "") in _CHEAP_CALLS else _CALL_COST
+
+
+def _is_moving(expr: ir.Node, moves: dict[ir.Node, bool]) -> bool:
+    """True when an expression uses what `moves`, where answers are kept."""
+    known = moves.get(expr)
+    if known is None:
+        known = moves[expr] = any([_is_moving(part, moves) for part in ir.children(expr)])
+    return known
 
 
 def _moving(site: StoreSite) -> Set[ir.Var]:
     """The innermost loop's variable and what is bound to it."""
-    inner = {loop.var for loop in [loop for loop in site.loops if loop.extent > 1][-1:]}
-    bound = _bindings(site).items()
-    return inner | {v for v, value in bound if ir.uses_var(value, inner.__contains__)}
-
-
-class _OperationsInside(_Operations):
-    """Counts what a compiler leaves inside the innermost loop: nothing twice, nothing constant.
-
-    For expressions in which equal parts are one object.
-    """
-
-    def __init__(self, moving: Set[ir.Var]) -> None:
-        super().__init__()
-        self._moving = moving
-        self._seen: set[ir.Node] = set()
-
-    def of(self, expr: ir.Node) -> float:
-        """The operations in every iteration of the innermost loop."""
-        if expr in self._seen:
-            return 0.0
-        self._seen.add(expr)
-        return super().of(expr)
-
-    def _own(self, expr: ir.Node) -> float:
-        cost = super()._own(expr)
-        return cost if cost and ir.uses_var(expr, self._moving.__contains__) else 0.0
+    moving = {loop.var for loop in [loop for loop in site.loops if loop.extent > 1][-1:]}
+    for scope in reversed(list(_around(site.scope))):
+        for iter_var, value in scope.realize.bindings:
+            value = ir.substitute(value, scope.lets) if scope.lets else value
+            if ir.uses_var(value, moving.__contains__):
+                moving.add(iter_var.var)
+    return moving

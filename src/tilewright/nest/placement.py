@@ -23,7 +23,8 @@ class _Allocation:
 
     buffer: Buffer
     common: Loops | None = None  # the loops around all accesses
-    boxes: list[tuple[Indices, Indices]] = field(default_factory=list)  # first and last element
+    # First and last element of each access, once.
+    boxes: dict[tuple[Indices, Indices], None] = field(default_factory=dict)
 
 
 class BufferPlacement:
@@ -56,13 +57,14 @@ class Placements:
         self._reader = reader
         self._allocations = {buffer: _Allocation(buffer) for buffer in allocated}
         self._known: dict[Buffer, BufferPlacement] = {}
+        self._shifted: dict[tuple[Buffer, Indices], Indices] = {}
 
     def note(self, buffer: Buffer, first: Indices, last: Indices, loops: Loops) -> None:
         """An access to a box of elements inside of some loops."""
         allocation = self._allocations.get(buffer)
         if allocation is None:
             return
-        allocation.boxes.append((first, last))
+        allocation.boxes[first, last] = None
         common = allocation.common
         allocation.common = loops if common is None else common_prefix(common, loops)
 
@@ -80,10 +82,12 @@ class Placements:
 
     def shifted(self, buffer: Buffer, indices: Indices) -> Indices:
         """The indices of an access, counted from the first element in memory."""
-        origin = self.of(buffer).origin
-        if origin is None:
-            return indices
-        return tuple(map(self._reader.minus, indices, origin))
+        known = self._shifted.get((buffer, indices))
+        if known is None:
+            origin = self.of(buffer).origin
+            known = indices if origin is None else tuple(map(self._reader.minus, indices, origin))
+            self._shifted[buffer, indices] = known
+        return known
 
 
 def static_shape(buffer: Buffer) -> tuple[int, ...]:

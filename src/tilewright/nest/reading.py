@@ -5,8 +5,9 @@ Nothing is lowered. Indices, values and costs are worked out later, by those who
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright import ir
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
@@ -44,8 +45,7 @@ class EnclosingBlock:
         if self._bindings is None:
             around = _NOTHING if self.outer is None else self.outer.bindings
             found = dict(around)
-            pairs = zip(self.realize.block.iter_vars, self.realize.iter_values, strict=True)
-            for iter_var, value in pairs:
+            for iter_var, value in self.realize.bindings:
                 value = ir.substitute(value, self.lets) if self.lets else value
                 found[iter_var.var] = ir.substitute(value, around) if around else value
             self._bindings = found
@@ -104,22 +104,11 @@ class _Walker:
         self._in_instruction = False
 
     def visit(self, node: ir.Stmt) -> None:
-        if isinstance(node, ir.For):
-            self._visit_loop(node)
-        elif isinstance(node, ir.BlockRealize):
-            self._visit_block(node)
-        elif isinstance(node, ir.BufferStore):
-            self._add_site(node)
-        elif isinstance(node, ir.SeqStmt):
-            for part in node.seq:
-                self.visit(part)
-        elif isinstance(node, ir.IfThenElse):
-            self._visit_condition(node)
-        elif isinstance(node, ir.LetStmt):
-            self._visit_let(node)
-        else:
-            for child in ir.children(node):
-                self.visit(child) if isinstance(child, ir.Stmt) else self._visit_other(child)
+        _VISITORS.get(type(node), _Walker._visit_parts)(self, node)
+
+    def _visit_parts(self, node: ir.Stmt) -> None:
+        for child in ir.children(node):
+            self.visit(child) if isinstance(child, ir.Stmt) else self._visit_other(child)
 
     def _visit_other(self, node: ir.Node) -> None:
         if not isinstance(node, (ir.Var, ir.IntImm)) and not (
@@ -208,11 +197,20 @@ class _Walker:
         )
 
 
+_VISITORS: dict[type, Callable[[_Walker, Any], None]] = {
+    ir.For: _Walker._visit_loop,
+    ir.BlockRealize: _Walker._visit_block,
+    ir.BufferStore: _Walker._add_site,
+    ir.IfThenElse: _Walker._visit_condition,
+    ir.LetStmt: _Walker._visit_let,
+}
+
+
 def _loops_of_results(realize: ir.BlockRealize, loops: Loops) -> Loops:
     """The loops around a reduction in which its results start: those that do not reduce."""
     reducing = {
         var
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        for iter_var, value in realize.bindings
         if iter_var.iter_type == ir.IterType.COMM_REDUCE
         for var in ir.free_vars(value)
     }
