@@ -8,20 +8,21 @@ A computation needs three instructions: `fill` for its init, `dot`, and `store` 
 The right operand is packed: elements that meet in one product of pairs or quadruples lie together,
 `B[k // 4, j, k % 4]` for 8-bit elements and `B[k // 2, j, k % 2]` for bfloat16.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from tilewright import ir
-from tilewright.intrin.programs import elementwise, tile_function
+from tilewright.intrin import programs
+from tilewright.intrin.programs import Pair, description, tile_function
 from tilewright.ir.intrinsics import address_of, call_llvm_intrin
-from tilewright.ir.tensor_intrin import Computes, Maker, TensorIntrin
+from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.lowering.tile_registers import TILE_SCOPE as TILE_SCOPE
-from tilewright.script import tir as T
 
 TILE_ROWS = 16
 SIZES = (32, 16)  # results along each side of one instruction of ours
@@ -77,95 +78,72 @@ def store_name(size: int, dtype: str, scope: str = "global") -> str:
     return f"amx_store_{size}x{size}_{dtype}" + ("" if scope == "global" else f"_{scope}")
 
 
-# --- what they compute --------------------------------------------------------------------------
+# --- what they compute, and how they are issued -------------------------------------------------
 
 
-def dot_description(size: int, product: Product) -> ir.PrimFunc:
-    """`C[i, j] += A[i, k] * B[k // group, j, k % group]`"""
-    depth, group, left, right, out = (
-        product.depth, product.group, product.left, product.right, product.out
-    )  # fmt: skip
+def make_dot(size: int, product: Product) -> Pair:
+    """`C[i, j] += A[i, k] * B[k // group, j, k % group]`.
 
-    @T.prim_func
-    def amx_dot(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (size, depth), left, offset_factor=1)
-        B = T.match_buffer(b, (TILE_ROWS, size, group), right, offset_factor=1)
-        C = T.match_buffer(c, (size, size), out, offset_factor=1, scope=TILE_SCOPE)
-        with T.block("root"):
-            T.reads(C[0:size, 0:size], A[0:size, 0:depth], B[0:TILE_ROWS, 0:size, 0:group])
-            T.writes(C[0:size, 0:size])
-            for i, j, k in T.grid(size, size, depth):
-                with T.block("update"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] = C[vi, vj] + T.cast(A[vi, vk], out) * T.cast(
-                        B[vk // group, vj, vk % group], out
-                    )
+    The operands are loaded into tiles; each row of tiles is multiplied with each column of tiles.
+    """
+    depth, group = product.depth, product.group
+    shapes = (size, depth), (TILE_ROWS, size, group)
+    a = ir.decl_buffer(shapes[0], product.left, "A", offset_factor=1)
+    b = ir.decl_buffer(shapes[1], product.right, "B", offset_factor=1)
+    c = _tiles(size, product.out)
+    rows_a, rows_b = _rows("A", shapes[0], product.left), _rows("B", shapes[1], product.right)
 
-    return amx_dot
+    def element(i: ir.Var, j: ir.Var, k: ir.Var) -> ir.PrimExpr:
+        return programs.product(product.out, a[i, k], b[k // group, j, k % group])
+
+    steps, load = range(size // TILE_ROWS), "llvm.x86.tileloadd64"
+    calls = [
+        *(_transfer(load, _LEFT_TILES + i, rows_a, (i * TILE_ROWS, 0)) for i in steps),
+        *(_transfer(load, _RIGHT_TILES + j, rows_b, (0, j * TILE_ROWS, 0)) for j in steps),
+    ]
+    for i, j in _places(size):
+        tiles = map(_tile, (_result(i, j), _LEFT_TILES + i, _RIGHT_TILES + j))
+        calls.append(_issue(product.llvm, *tiles))
+    names, extents, own = ("amx_dot", "update"), (size, size, depth), _tiles(size, product.out)
+    return (
+        description(names, (a, b, c), c, extents, element, accumulates=True),
+        tile_function("amx_dot", (rows_a, rows_b, own), own, calls, accumulates=True),
+    )
 
 
-def fill_description(size: int, dtype: str) -> ir.PrimFunc:
+def make_fill(size: int, dtype: str) -> Pair:
     """`C[i, j] = 0`"""
-    c = _tiles("C", size, dtype)
-    return elementwise(("amx_fill", "fill"), (c,), c, lambda i, j: ir.const(0, dtype))
+    zero, c, own = ir.const(0, dtype), _tiles(size, dtype), _tiles(size, dtype)
+    zeros = [_issue("llvm.x86.tilezero", _tile(_result(i, j))) for i, j in _places(size)]
+    return (
+        description(("amx_fill", "fill"), (c,), c, (size, size), lambda i, j: zero),
+        tile_function("amx_fill", (own,), own, zeros),
+    )
 
 
-def store_description(size: int, dtype: str, scope: str) -> ir.PrimFunc:
+def make_store(size: int, dtype: str, scope: str) -> Pair:
     """`D[i, j] = C[i, j]`"""
-    c = _tiles("C", size, dtype)
+    c, own, rows = _tiles(size, dtype), _tiles(size, dtype), _rows("D", (size, size), dtype, scope)
     d = ir.decl_buffer((size, size), dtype, "D", scope=scope, offset_factor=1)
-    return elementwise(("amx_store", "store"), (c, d), d, lambda i, j: ir.BufferLoad(c, (i, j)))
-
-
-# --- how they are issued ------------------------------------------------------------------------
-
-
-def dot_implementation(size: int, product: Product) -> ir.PrimFunc:
-    """Load the operands into tiles and multiply each row of tiles with each column of tiles."""
-    group = product.group
-    a = _rows("A", (size, product.depth), product.left)
-    b = _rows("B", (TILE_ROWS, size, group), product.right)
-    c = _tiles("C", size, product.out)
-    steps = range(size // TILE_ROWS)
-    loads = [
-        *(_load(_LEFT_TILES + i, a, (i * TILE_ROWS, 0)) for i in steps),
-        *(_load(_RIGHT_TILES + j, b, (0, j * TILE_ROWS, 0)) for j in steps),
-    ]
-    products = [
-        _issue(product.llvm, _tile(_result(i, j)), _tile(_LEFT_TILES + i), _tile(_RIGHT_TILES + j))
-        for i in steps
-        for j in steps
-    ]
-    return tile_function("amx_dot", (a, b, c), c, [*loads, *products], accumulates=True)
-
-
-def fill_implementation(size: int, dtype: str) -> ir.PrimFunc:
-    """Zero all tiles of results."""
-    c = _tiles("C", size, dtype)
-    zeros = [_issue("llvm.x86.tilezero", _tile(number)) for number in _results(size)]
-    return tile_function("amx_fill", (c,), c, zeros)
-
-
-def store_implementation(size: int, dtype: str, scope: str) -> ir.PrimFunc:
-    """Write all tiles of results to memory."""
-    c, d = _tiles("C", size, dtype), _rows("D", (size, size), dtype, scope)
-    steps = range(size // TILE_ROWS)
     stores = [
-        _transfer("llvm.x86.tilestored64", _result(i, j), d, (i * TILE_ROWS, j * TILE_ROWS))
-        for i in steps
-        for j in steps
+        _transfer("llvm.x86.tilestored64", _result(i, j), rows, (i * TILE_ROWS, j * TILE_ROWS))
+        for i, j in _places(size)
     ]
-    return tile_function("amx_store", (c, d), d, stores)
+    return (
+        description(("amx_store", "store"), (c, d), d, (size, size), lambda i, j: c[i, j]),
+        tile_function("amx_store", (own, rows), rows, stores),
+    )
+
+
+def _places(size: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of the tiles of results."""
+    steps = range(size // TILE_ROWS)
+    return itertools.product(steps, steps)
 
 
 def _result(row: int, column: int) -> int:
     """The register with a tile of results."""
     return 2 * row + column
-
-
-def _results(size: int) -> list[int]:
-    steps = range(size // TILE_ROWS)
-    return [_result(i, j) for i in steps for j in steps]
 
 
 def _rows(name: str, shape: tuple[int, ...], dtype: str, scope: str = "global") -> ir.Buffer:
@@ -175,16 +153,12 @@ def _rows(name: str, shape: tuple[int, ...], dtype: str, scope: str = "global") 
     return ir.decl_buffer(shape, dtype, name, strides=strides, scope=scope, offset_factor=1)
 
 
-def _tiles(name: str, size: int, dtype: str) -> ir.Buffer:
-    return ir.decl_buffer((size, size), dtype, name, scope=TILE_SCOPE, offset_factor=1)
+def _tiles(size: int, dtype: str) -> ir.Buffer:
+    return ir.decl_buffer((size, size), dtype, "C", scope=TILE_SCOPE, offset_factor=1)
 
 
 def _tile(number: int) -> ir.PrimExpr:
     return ir.const(number, "int8")
-
-
-def _load(number: int, buffer: ir.Buffer, first: tuple[int, ...]) -> ir.Call:
-    return _transfer("llvm.x86.tileloadd64", number, buffer, first)
 
 
 def _transfer(name: str, number: int, buffer: ir.Buffer, first: tuple[int, ...]) -> ir.Call:
@@ -200,34 +174,17 @@ def _issue(name: str, *arguments: ir.PrimExpr) -> ir.Call:
 
 # --- registration -------------------------------------------------------------------------------
 
-
-def _dot(size: int, product: Product) -> tuple[ir.PrimFunc, ir.PrimFunc]:
-    return dot_description(size, product), dot_implementation(size, product)
-
-
-def _fill(size: int, dtype: str) -> tuple[ir.PrimFunc, ir.PrimFunc]:
-    return fill_description(size, dtype), fill_implementation(size, dtype)
-
-
-def _store(size: int, dtype: str, scope: str) -> tuple[ir.PrimFunc, ir.PrimFunc]:
-    return store_description(size, dtype, scope), store_implementation(size, dtype, scope)
-
-
-def _register(
-    name: str, make: Maker, features: tuple[str, ...], computes: Computes | None = None
-) -> None:
-    TensorIntrin.register_maker(name, make, features=features, computes=computes)
-
-
+_register = TensorIntrin.register_maker
 for _size in SIZES:
     for _product in PRODUCTS:
-        _register(
-            dot_name(_size, _product), partial(_dot, _size, _product), _FEATURES[_product.out]
-        )
+        _make = partial(make_dot, _size, _product)
+        _register(dot_name(_size, _product), _make, features=_FEATURES[_product.out])
     for _dtype, _needed in _FEATURES.items():
-        _zeros = Computes("fill", _dtype, lanes=_size, rows=_size, scope=TILE_SCOPE)
-        _register(fill_name(_size, _dtype), partial(_fill, _size, _dtype), _needed, _zeros)
+        _make = partial(make_fill, _size, _dtype)
+        _does = Computes("fill", _dtype, lanes=_size, rows=_size, scope=TILE_SCOPE)
+        _register(fill_name(_size, _dtype), _make, features=_needed, computes=_does)
         for _scope in ("global", "local"):
-            _copies = Computes(f"store {TILE_SCOPE}", _dtype, _size, rows=_size, scope=_scope)
-            _make = partial(_store, _size, _dtype, _scope)
-            _register(store_name(_size, _dtype, _scope), _make, _needed, _copies)
+            _make = partial(make_store, _size, _dtype, _scope)
+            _does = Computes(f"store {TILE_SCOPE}", _dtype, _size, rows=_size, scope=_scope)
+            _name = store_name(_size, _dtype, _scope)
+            _register(_name, _make, features=_needed, computes=_does)

@@ -3,21 +3,21 @@
 Operands live in registers that are spread over a warp: a buffer in scope `warp` has one row a
 thread. The layouts below say which thread holds which element, and where.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import RegistryError
-from tilewright.ir import Buffer, PrimExpr, PrimFunc, Var, cast, const, intrinsics
+from tilewright.intrin import programs
+from tilewright.intrin.programs import Pair as Pair, description, tile_function
+from tilewright.ir.intrinsics import call_intrin
 from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.script import tir as T
 
-Pair = tuple[PrimFunc, PrimFunc]
 Layout = Callable[[Any, Any], tuple[Any, Any]]
 
 WARP_SIZE = 32
@@ -71,62 +71,58 @@ def _source_offset(tile: WarpTile, is_b: bool, transposed: bool, tx: Any, stride
     return stride * (tx % 16) + half * (tx // 16)
 
 
+def _warp(tile: WarpTile, name: str, dtype: str, factor: int = 0) -> ir.Buffer:
+    """A tile in the registers of a warp."""
+    shape = (WARP_SIZE, tile.registers)
+    return ir.decl_buffer(shape, dtype, name, scope="warp", offset_factor=factor)
+
+
+def _memory(
+    tile: WarpTile, name: str, dtype: str, scope: str, factor: int, *, strided: bool = False
+) -> ir.Buffer:
+    """A tile in memory; its rows may be any distance apart if it is strided."""
+    strides = [ir.Var("s0", ir.INT32), ir.Var("s1", ir.INT32)] if strided else None
+    shape = (tile.rows, tile.columns)
+    return ir.decl_buffer(shape, dtype, name, strides=strides, scope=scope, offset_factor=factor)
+
+
+def _start(registers: ir.Buffer, after: ir.ExprLike = 0) -> tuple[ir.PrimExpr, ir.PrimExpr]:
+    """Registers as instructions take them: the first one, and how far after it they start."""
+    assert registers.elem_offset is not None
+    return registers.data, registers.elem_offset + after
+
+
+def _by_all_threads(calls: Callable[[ir.Var], Sequence[ir.PrimExpr]]) -> ir.Stmt:
+    """All threads of a warp carry out the same calls; `calls` takes their number."""
+    tx, axis = ir.Var("tx", ir.INT32), "threadIdx.x"
+    thread = ir.IterVar(None, ir.Var(axis, ir.INT32), ir.IterType.THREAD_INDEX, axis)
+    body = ir.seq([ir.Evaluate(call) for call in calls(tx)])
+    kind = ir.ForKind.THREAD_BINDING
+    return ir.For(tx, ir.const(0), ir.const(WARP_SIZE), kind, body, thread)
+
+
 def get_ldmatrix_intrin(
     tile: WarpTile, dtype: str, is_b: bool, transposed: bool, shared_scope: str = "shared"
 ) -> Pair:
     """Spread a tile in shared memory over the registers of a warp."""
-    rows, columns, registers = tile.rows, tile.columns, tile.registers
-    layout = tile.layout
-    transpose_on_load = is_b and not transposed
+    names, extents = ("ldmatrix_desc", "shared_warp"), (tile.rows, tile.columns)
+    warp = _warp(tile, "warp", dtype, tile.columns)
+    shared = _memory(tile, "shared", dtype, shared_scope, tile.columns)
+    desc = description(
+        names, (warp, shared), warp, extents, lambda i, j: shared[i, j], at=tile.layout
+    )
+    warp = _warp(tile, "warp", dtype, tile.columns)
+    rows = _memory(tile, "shared", dtype, shared_scope, tile.columns, strided=True)
+    stride = rows.strides[0]
 
-    @T.prim_func
-    def ldmatrix_desc(warp_handle: T.handle, shared_handle: T.handle) -> None:
-        warp = T.match_buffer(
-            warp_handle, (WARP_SIZE, registers), dtype, align=64, offset_factor=columns,
-            scope="warp",
-        )  # fmt: skip
-        shared = T.match_buffer(
-            shared_handle, (rows, columns), dtype, align=64, offset_factor=columns,
-            scope=shared_scope,
-        )  # fmt: skip
-        with T.block("root"):
-            T.reads(shared[0:rows, 0:columns])
-            T.writes(warp[0:WARP_SIZE, 0:registers])
-            for ax0, ax1 in T.grid(rows, columns):
-                with T.block("shared_warp"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    warp[layout(v0, v1)] = shared[v0, v1]
+    def load(tx: ir.Var) -> list[ir.PrimExpr]:
+        transpose = ir.const(is_b and not transposed, "bool")
+        to = _start(warp, tile.registers * tx)
+        source = rows.access_ptr("r", extent=stride * tile.rows)
+        offset = _source_offset(tile, is_b, transposed, tx, stride)
+        return [call_intrin(dtype, "tir.ptx_ldmatrix", transpose, 4, ".b16", *to, source, offset)]
 
-    @T.prim_func
-    def ldmatrix_impl(warp_handle: T.handle, shared_handle: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        warp = T.match_buffer(
-            warp_handle, (WARP_SIZE, registers), dtype, align=64, offset_factor=columns,
-            scope="warp",
-        )  # fmt: skip
-        shared = T.match_buffer(
-            shared_handle, (rows, columns), dtype, align=64, offset_factor=columns,
-            scope=shared_scope, strides=[s0, s1],
-        )  # fmt: skip
-        with T.block("root"):
-            T.reads(shared[0:rows, 0:columns])
-            T.writes(warp[0:WARP_SIZE, 0:registers])
-            for tx in T.thread_binding(0, WARP_SIZE, "threadIdx.x"):
-                T.evaluate(
-                    T.ptx_ldmatrix(
-                        transpose_on_load,
-                        4,
-                        ".b16",
-                        warp.data,
-                        warp.elem_offset + registers * tx,
-                        shared.access_ptr("r", extent=s0 * rows),
-                        _source_offset(tile, is_b, transposed, tx, s0),
-                        dtype=dtype,
-                    )
-                )
-
-    return ldmatrix_desc, ldmatrix_impl
+    return desc, tile_function("ldmatrix_impl", (warp, rows), warp, _by_all_threads(load))
 
 
 def operand_tile(k: int, is_b: bool, transposed: bool) -> WarpTile:
@@ -147,177 +143,91 @@ def check_accumulator(local_size: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _MmaKind:
-    """An `mma` instruction of m16n8: two of them make a product of 16x16 results."""
-
-    k: int
-    in_dtype: str
-    out_dtype: str
-
-    @property
-    def shape(self) -> str:
-        return f"m16n8k{self.k}"
-
-    @property
-    def a_tile(self) -> WarpTile:
-        return operand_tile(self.k, False, False)
-
-    def b_tile(self, transposed: bool) -> WarpTile:
-        return operand_tile(self.k, True, transposed)
-
-
 _PTX_TYPES = {"float16": "fp16", "float32": "fp32", "int8": "int8", "int32": "int32"}
 
 
-def _mma_call(
-    kind: _MmaKind,
-    counts: tuple[int, int, int],
-    A: Buffer,
-    B: Buffer,
-    C: Buffer,
-    tx: Var,
-    half: int,
-) -> PrimExpr:
-    """The instruction for the left (0) or right (1) half of the columns."""
-    a_at, b_at, c_at = (
-        buffer.elem_offset + tx * count  # type: ignore[operator]
-        for buffer, count in zip((A, B, C), counts, strict=True)
-    )
-    inputs, result = _PTX_TYPES[kind.in_dtype], _PTX_TYPES[kind.out_dtype]
-    b_at, c_at = b_at + half * (counts[1] // 2), c_at + half * (counts[2] // 2)
-    return intrinsics.call_intrin(
-        kind.out_dtype,
-        "tir.ptx_mma",
-        *(kind.shape, "row", "col", inputs, inputs, result),
-        *(A.data, a_at, B.data, b_at, C.data, c_at),
-        const(False, "bool"),
-    )
-
-
 def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
-    """Multiply two operands of a warp and add the 16x16 product to a third."""
-    kind = _MmaKind(k, in_dtype, out_dtype)
-    a_tile, b_tile, c_tile = kind.a_tile, kind.b_tile(b_transposed), _TILE_16X16
-    a_count, b_count, c_count = a_tile.registers, b_tile.registers, c_tile.registers
-    a_factor, b_factor, c_factor = a_tile.columns, b_tile.columns, c_tile.columns
-    product = partial(_mma_call, kind, (a_count, b_count, c_count))
+    """Multiply two operands of a warp and add the 16x16 product to a third.
 
-    def in_b(row: Any, column: Any) -> tuple[Any, Any]:
-        return b_tile.layout(column, row) if b_transposed else b_tile.layout(row, column)
+    An `mma` instruction is one of m16n8: two of them make a product of 16x16 results.
+    """
+    tiles = operand_tile(k, False, False), operand_tile(k, True, b_transposed), _TILE_16X16
+    a_tile, b_tile, c_tile = tiles
 
-    def widened(value: PrimExpr) -> PrimExpr:
-        return cast(out_dtype, value)
+    def operands() -> list[ir.Buffer]:
+        dtypes = (in_dtype, in_dtype, out_dtype)
+        return [
+            _warp(tile, name, dtype, tile.columns)
+            for tile, name, dtype in zip(tiles, "ABC", dtypes, strict=True)
+        ]
 
-    @T.prim_func
-    def mma_sync_desc(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(
-            a, (WARP_SIZE, a_count), in_dtype, align=64, offset_factor=a_factor, scope="warp"
-        )
-        B = T.match_buffer(
-            b, (WARP_SIZE, b_count), in_dtype, align=64, offset_factor=b_factor, scope="warp"
-        )
-        C = T.match_buffer(
-            c, (WARP_SIZE, c_count), out_dtype, align=64, offset_factor=c_factor, scope="warp"
-        )
-        with T.block("root"):
-            T.reads(C[0:WARP_SIZE, 0:c_count], A[0:WARP_SIZE, 0:a_count], B[0:WARP_SIZE, 0:b_count])
-            T.writes(C[0:WARP_SIZE, 0:c_count])
-            for i, j, l in T.grid(M_DIM, N_DIM, k):
-                with T.block("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, l])
-                    C[c_tile.layout(vi, vj)] = C[c_tile.layout(vi, vj)] + widened(
-                        A[a_tile.layout(vi, vk)]
-                    ) * widened(B[in_b(vk, vj)])
+    a, b, c = operands()
 
-    @T.prim_func
-    def mma_sync_impl(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(
-            a, (WARP_SIZE, a_count), in_dtype, align=64, offset_factor=a_factor, scope="warp"
-        )
-        B = T.match_buffer(
-            b, (WARP_SIZE, b_count), in_dtype, align=64, offset_factor=b_factor, scope="warp"
-        )
-        C = T.match_buffer(
-            c, (WARP_SIZE, c_count), out_dtype, align=64, offset_factor=c_factor, scope="warp"
-        )
-        with T.block("root"):
-            T.reads(C[0:WARP_SIZE, 0:c_count], A[0:WARP_SIZE, 0:a_count], B[0:WARP_SIZE, 0:b_count])
-            T.writes(C[0:WARP_SIZE, 0:c_count])
-            for tx in T.thread_binding(0, WARP_SIZE, "threadIdx.x"):
-                T.evaluate(product(A, B, C, tx, 0))
-                T.evaluate(product(A, B, C, tx, 1))
+    def element(i: ir.Var, j: ir.Var, k: ir.Var) -> ir.PrimExpr:
+        in_b = b_tile.layout(j, k) if b_transposed else b_tile.layout(k, j)
+        return programs.product(out_dtype, a[a_tile.layout(i, k)], b[in_b])
 
-    return mma_sync_desc, mma_sync_impl
+    names, extents = ("mma_sync_desc", "C"), (M_DIM, N_DIM, k)
+    desc = description(names, (a, b, c), c, extents, element, at=c_tile.layout, accumulates=True)
+    registers = operands()
+    inputs, result = _PTX_TYPES[in_dtype], _PTX_TYPES[out_dtype]
+
+    def half(tx: ir.Var, number: int) -> ir.PrimExpr:
+        """The instruction for the left (0) or right (1) half of the columns."""
+        a_at, b_at, c_at = (
+            _start(buffer, tx * tile.registers)
+            for buffer, tile in zip(registers, tiles, strict=True)
+        )
+        skipped = [number * (tile.registers // 2) for tile in tiles]
+        return call_intrin(
+            out_dtype,
+            "tir.ptx_mma",
+            *(f"m16n8k{k}", "row", "col", inputs, inputs, result),
+            *(*a_at, b_at[0], b_at[1] + skipped[1], c_at[0], c_at[1] + skipped[2]),
+            ir.const(False, "bool"),
+        )
+
+    body = _by_all_threads(lambda tx: [half(tx, 0), half(tx, 1)])
+    return desc, tile_function("mma_sync_impl", registers, registers[-1], body, accumulates=True)
 
 
 def get_mma_fill_intrin(dtype: str) -> Pair:
     """Set an accumulator to zero."""
-    layout, registers = _TILE_16X16.layout, _TILE_16X16.registers
-    zero = const(0, dtype)
+    tile, zero = _TILE_16X16, ir.const(0, dtype)
+    c, registers = _warp(tile, "C_warp", dtype), _warp(tile, "C_warp", dtype, 1)
 
-    @T.prim_func
-    def mma_fill_desc(a: T.handle) -> None:
-        C_warp = T.match_buffer(a, (WARP_SIZE, registers), dtype, scope="warp")
-        with T.block("root"):
-            T.reads()
-            T.writes(C_warp[0:WARP_SIZE, 0:registers])
-            for i0, i1 in T.grid(M_DIM, N_DIM):
-                with T.block("C_warp"):
-                    i, j = T.axis.remap("SS", [i0, i1])
-                    C_warp[layout(i, j)] = zero
+    def fill(tx: ir.Var) -> list[ir.PrimExpr]:
+        del tx
+        return [call_intrin(dtype, "tir.mma_fill", tile.registers, *_start(registers))]
 
-    @T.prim_func
-    def mma_fill_impl(a: T.handle) -> None:
-        C_warp = T.match_buffer(a, (WARP_SIZE, registers), dtype, scope="warp", offset_factor=1)
-        with T.block("root"):
-            T.reads()
-            T.writes(C_warp[0:WARP_SIZE, 0:registers])
-            for tx in T.thread_binding(0, WARP_SIZE, "threadIdx.x"):  # noqa: B007
-                T.evaluate(T.mma_fill(registers, C_warp.data, C_warp.elem_offset, dtype=dtype))
-
-    return mma_fill_desc, mma_fill_impl
+    names, extents = ("mma_fill_desc", "C_warp"), (M_DIM, N_DIM)
+    return (
+        description(names, (c,), c, extents, lambda i, j: zero, at=tile.layout),
+        tile_function("mma_fill_impl", (registers,), registers, _by_all_threads(fill)),
+    )
 
 
 def get_mma_store_intrin(dtype: str, scope: str = "global") -> Pair:
     """Write an accumulator to memory."""
-    layout, registers = _TILE_16X16.layout, _TILE_16X16.registers
+    tile = _TILE_16X16
+    warp, c = _warp(tile, "C_warp", dtype), _memory(tile, "C", dtype, scope, 0)
+    registers, rows = (
+        _warp(tile, "C_warp", dtype, 1),
+        _memory(tile, "C", dtype, scope, 1, strided=True),
+    )
+    stride = rows.strides[0]
 
-    @T.prim_func
-    def mma_store_desc(a: T.handle, c: T.handle) -> None:
-        C_warp = T.match_buffer(a, (WARP_SIZE, registers), dtype, scope="warp")
-        C = T.match_buffer(c, (M_DIM, N_DIM), dtype, scope=scope)
-        with T.block("root"):
-            T.reads(C_warp[0:WARP_SIZE, 0:registers])
-            T.writes(C[0:M_DIM, 0:N_DIM])
-            for i0, i1 in T.grid(M_DIM, N_DIM):
-                with T.block("C_warp"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    C[v0, v1] = C_warp[layout(v0, v1)]
+    def store(tx: ir.Var) -> list[ir.PrimExpr]:
+        del tx
+        to = rows.access_ptr("w", extent=stride * M_DIM)
+        source = _start(registers)
+        return [call_intrin(dtype, "tir.mma_store", M_DIM, N_DIM, to, *source, stride)]
 
-    @T.prim_func
-    def mma_store_impl(a: T.handle, c: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        C_warp = T.match_buffer(a, (WARP_SIZE, registers), dtype, scope="warp", offset_factor=1)
-        C = T.match_buffer(c, (M_DIM, N_DIM), dtype, scope=scope, offset_factor=1, strides=[s0, s1])
-        with T.block("root"):
-            T.reads(C_warp[0:WARP_SIZE, 0:registers])
-            T.writes(C[0:M_DIM, 0:N_DIM])
-            for tx in T.thread_binding(0, WARP_SIZE, "threadIdx.x"):  # noqa: B007
-                T.evaluate(
-                    T.mma_store(
-                        M_DIM,
-                        N_DIM,
-                        C.access_ptr("w", extent=s0 * M_DIM),
-                        C_warp.data,
-                        C_warp.elem_offset,
-                        s0,
-                        dtype=dtype,
-                    )
-                )
-
-    return mma_store_desc, mma_store_impl
+    names, extents = ("mma_store_desc", "C_warp"), (M_DIM, N_DIM)
+    return (
+        description(names, (warp, c), c, extents, lambda i, j: warp[tile.layout(i, j)]),
+        tile_function("mma_store_impl", (registers, rows), rows, _by_all_threads(store)),
+    )
 
 
 def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:

@@ -4,7 +4,6 @@ Tiles live in fragments (`wmma.matrix_a`, `wmma.matrix_b`, `wmma.accumulator`), 
 from shared memory, multiplies, and stores. A buffer in such a scope may hold many tiles: which one
 an operand is follows from its offset and stride.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
@@ -15,12 +14,10 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.errors import RegistryError
-from tilewright.intrin.programs import elementwise, tile_function
+from tilewright.intrin import programs
+from tilewright.intrin.programs import Pair, description, tile_function
 from tilewright.ir import intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.script import tir as T
-
-Pair = tuple[ir.PrimFunc, ir.PrimFunc]
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,8 @@ def get_wmma_load_intrin(
 
     tile_a, tile_c = ("A", rows, columns, dtype, shared_scope), ("C", rows, columns, dtype, scope)
     A, C = _tile(*tile_a), _tile(*tile_c)
-    desc = elementwise(("wmma_load_desc", "load"), (A, C), C, lambda i, j: A[i, j])
+    names, shape = ("wmma_load_desc", "load"), (rows, columns)
+    desc = description(names, (A, C), C, shape, lambda i, j: A[i, j])
     A, C = _tile(*tile_a, "s"), _tile(*tile_c, "d")
     load = intrinsics.call_intrin(
         "handle",
@@ -97,7 +95,7 @@ def get_wmma_store_intrin(tile: Tile, dtype: str, scope: str) -> Pair:
 
     tile_a, tile_c = ("A", m, n, dtype, "wmma.accumulator"), ("C", m, n, dtype, scope)
     A, C = _tile(*tile_a), _tile(*tile_c)
-    desc = elementwise(("wmma_store_desc", "store"), (A, C), C, lambda i, j: A[i, j])
+    desc = description(("wmma_store_desc", "store"), (A, C), C, (m, n), lambda i, j: A[i, j])
     A, C = _tile(*tile_a, "d"), _tile(*tile_c, "s")
     store = intrinsics.call_intrin(
         "handle",
@@ -113,7 +111,7 @@ def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
     m, n, k = tile.m, tile.n, tile.k
     zero = ir.const(0, dtype)
     C = _tile("C", m, n, dtype, "wmma.accumulator")
-    desc = elementwise(("wmma_fill_desc", "init"), (C,), C, lambda i, j: zero)
+    desc = description(("wmma_fill_desc", "init"), (C,), C, (m, n), lambda i, j: zero)
     C = _tile("C", m, n, dtype, "wmma.accumulator", "d")
     fill = intrinsics.call_intrin(
         "handle", "tir.tvm_fill_fragment", C.data, m, n, k, fragment_index(C, m, n), zero
@@ -124,70 +122,28 @@ def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
 def get_wmma_sync_intrin(tile: Tile, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
     """Multiply two fragments and add the product to an accumulator."""
     m, n, k = tile.m, tile.n, tile.k
-    b_rows, b_columns = (n, k) if b_transposed else (k, n)
+    b_shape = (n, k) if b_transposed else (k, n)
 
-    def widened(value: ir.PrimExpr) -> ir.PrimExpr:
-        return ir.cast(out_dtype, value)
-
-    def in_b(row: ir.PrimExpr, column: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr]:
-        return (column, row) if b_transposed else (row, column)
-
-    @T.prim_func
-    def wmma_sync_desc(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (m, k), in_dtype, align=64, offset_factor=k, scope="wmma.matrix_a")
-        B = T.match_buffer(
-            b, (b_rows, b_columns), in_dtype, align=64, offset_factor=b_columns,
-            scope="wmma.matrix_b",
-        )  # fmt: skip
-        C = T.match_buffer(
-            c, (m, n), out_dtype, align=64, offset_factor=n, scope="wmma.accumulator"
+    def operands(*strides: str) -> tuple[ir.Buffer, ...]:
+        a, b, c = strides or ("", "", "")
+        return (
+            _tile("A", m, k, in_dtype, "wmma.matrix_a", a),
+            _tile("B", *b_shape, in_dtype, "wmma.matrix_b", b),
+            _tile("C", m, n, out_dtype, "wmma.accumulator", c),
         )
-        with T.block("root"):
-            T.reads(C[0:m, 0:n], A[0:m, 0:k], B[0:b_rows, 0:b_columns])
-            T.writes(C[0:m, 0:n])
-            for i, j, l in T.grid(m, n, k):
-                with T.block(""):
-                    vii, vjj, vkk = T.axis.remap("SSR", [i, j, l])
-                    C[vii, vjj] = C[vii, vjj] + widened(A[vii, vkk]) * widened(B[in_b(vkk, vjj)])
 
-    @T.prim_func
-    def wmma_sync_impl(a: T.handle, b: T.handle, c: T.handle) -> None:
-        a1 = T.int32()
-        a0 = T.int32()
-        b1 = T.int32()
-        b0 = T.int32()
-        c1 = T.int32()
-        c0 = T.int32()
-        A = T.match_buffer(
-            a, (m, k), in_dtype, align=64, offset_factor=k, scope="wmma.matrix_a",
-            strides=[a1, a0],
-        )  # fmt: skip
-        B = T.match_buffer(
-            b, (b_rows, b_columns), in_dtype, align=64, offset_factor=b_columns,
-            scope="wmma.matrix_b", strides=[b1, b0],
-        )  # fmt: skip
-        C = T.match_buffer(
-            c, (m, n), out_dtype, align=64, offset_factor=n, scope="wmma.accumulator",
-            strides=[c1, c0],
-        )  # fmt: skip
-        with T.block("root"):
-            T.reads(C[0:m, 0:n], A[0:m, 0:k], B[0:b_rows, 0:b_columns])
-            T.writes(C[0:m, 0:n])
-            T.evaluate(
-                T.tvm_mma_sync(
-                    C.data,
-                    fragment_index(C, m, n),
-                    A.data,
-                    fragment_index(A, m, k),
-                    B.data,
-                    fragment_index(B, b_rows, b_columns),
-                    C.data,
-                    fragment_index(C, m, n),
-                    dtype="handle",
-                )
-            )
+    A, B, C = operands()
 
-    return wmma_sync_desc, wmma_sync_impl
+    def element(i: ir.Var, j: ir.Var, k: ir.Var) -> ir.PrimExpr:
+        return programs.product(out_dtype, A[i, k], B[j, k] if b_transposed else B[k, j])
+
+    desc = description(("wmma_sync_desc", ""), (A, B, C), C, (m, n, k), element, accumulates=True)
+    A, B, C = operands("a", "b", "c")
+    a = (A.data, fragment_index(A, m, k))
+    b = (B.data, fragment_index(B, *b_shape))
+    c = (C.data, fragment_index(C, m, n))
+    sync = intrinsics.call_intrin("handle", "tir.tvm_mma_sync", *c, *a, *b, *c)
+    return desc, tile_function("wmma_sync_impl", (A, B, C), C, [sync], accumulates=True)
 
 
 # --- names --------------------------------------------------------------------------------------

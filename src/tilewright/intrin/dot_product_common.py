@@ -1,5 +1,4 @@
 """Dot products of a few pairs: the form that all machines share, and those of a GPU thread."""
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
@@ -7,16 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tilewright.ir import PrimExpr, PrimFunc, cast, const
+from tilewright import ir
+from tilewright.intrin.programs import (
+    Pair as Pair,
+    description,
+    product,
+    tile_function,
+    whole_store,
+)
+from tilewright.ir import PrimExpr, const
 from tilewright.ir.intrinsics import call_llvm_pure_intrin, call_pure_extern, reinterpret
 from tilewright.ir.tensor_intrin import TensorIntrin, ValueRanges
-from tilewright.script import tir as T
 
 DP4A_INTRIN = "dp4a"  # of NVIDIA GPUs
 AMDGPU_SDOT4_INTRIN = "sdot4"
 LOCAL = "_local"  # suffix of instructions on accumulators that stay in registers
 
-Pair = tuple[PrimFunc, PrimFunc]
 # (accumulators, the bits of A as one word, all of B) -> the new accumulators
 Update = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 
@@ -45,54 +50,36 @@ class DotForm:
     def c_vector(self) -> str:
         return f"{self.c_dtype}x{self.lanes}"
 
+    @property
+    def operands(self) -> tuple[ir.Buffer, ir.Buffer, ir.Buffer]:
+        """Buffers for A, B and C."""
+        declare = partial(ir.decl_buffer, offset_factor=1)
+        return (
+            declare((self.depth,), self.a_dtype, "A", scope=self.scope),
+            declare((self.lanes, self.depth), self.b_dtype, "B", scope=self.scope),
+            declare((self.lanes,), self.c_dtype, "C", scope=self.c_scope),
+        )
 
-def dot_description(form: DotForm) -> PrimFunc:
+
+def dot_description(form: DotForm) -> ir.PrimFunc:
     """The loops that an instruction of that form stands for."""
-    lanes, depth, a_dtype, b_dtype = form.lanes, form.depth, form.a_dtype, form.b_dtype
-    c_dtype, c_scope, scope = form.c_dtype, form.c_scope, form.scope
+    a, b, c = form.operands
 
-    def widened(value: PrimExpr) -> PrimExpr:
-        return cast(c_dtype, value)
+    def element(i: ir.Var, k: ir.Var) -> ir.PrimExpr:
+        return product(form.c_dtype, a[k], b[i, k])
 
-    @T.prim_func
-    def dot_product_desc(
-        A: T.Buffer((depth,), a_dtype, offset_factor=1, scope=scope),
-        B: T.Buffer((lanes, depth), b_dtype, offset_factor=1, scope=scope),
-        C: T.Buffer((lanes,), c_dtype, offset_factor=1, scope=c_scope),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:depth], B[0:lanes, 0:depth])
-            T.writes(C[0:lanes])
-            for i in T.serial(0, lanes):
-                for k in T.serial(0, depth):
-                    with T.block("update"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        C[vi] = C[vi] + widened(A[vk]) * widened(B[vi, vk])
-
-    return dot_product_desc
+    names, extents = ("dot_product_desc", "update"), (form.lanes, form.depth)
+    return description(names, (a, b, c), c, extents, element, accumulates=True)
 
 
-def dot_implementation(form: DotForm, update: Update) -> PrimFunc:
+def dot_implementation(form: DotForm, update: Update) -> ir.PrimFunc:
     """Operands in registers, all of A as one 32-bit word, and `update` on them."""
-    lanes, depth, a_dtype, b_dtype = form.lanes, form.depth, form.a_dtype, form.b_dtype
-    c_dtype, c_scope, scope = form.c_dtype, form.c_scope, form.scope
-    a_vector, b_vector, c_vector = form.a_vector, form.b_vector, form.c_vector
-
-    @T.prim_func
-    def dot_product_impl(
-        A: T.Buffer((depth,), a_dtype, offset_factor=1, scope=scope),
-        B: T.Buffer((lanes, depth), b_dtype, offset_factor=1, scope=scope),
-        C: T.Buffer((lanes,), c_dtype, offset_factor=1, scope=c_scope),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:depth], B[0:lanes, 0:depth])
-            T.writes(C[0:lanes])
-            A_word = T.reinterpret(A.vload([0], a_vector), dtype="int32")
-            C[T.ramp(T.int32(0), 1, lanes)] = update(
-                C.vload([0], dtype=c_vector), A_word, B.vload([0, 0], dtype=b_vector)
-            )
-
-    return dot_product_impl
+    a, b, c = form.operands
+    word = ir.Var("A_word", ir.INT32)
+    loaded = c.vload([0], form.c_vector), word, b.vload([0, 0], form.b_vector)
+    a_bits = reinterpret("int32", a.vload([0], form.a_vector))
+    body = ir.LetStmt(word, a_bits, whole_store(c, update(*loaded)))
+    return tile_function("dot_product_impl", (a, b, c), c, body, accumulates=True)
 
 
 def register_dot(
@@ -120,35 +107,25 @@ def make_dot(form: DotForm, instruction: Callable[[DotForm], Update]) -> Pair:
 # --- in one thread of a GPU ---------------------------------------------------------------------
 
 
-def make_thread_dot(product: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> Pair:
-    """A dot product of four pairs of bytes; `product` computes it from two vectors."""
+def make_thread_dot(dot: Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]) -> Pair:
+    """A dot product of four pairs of bytes; `dot` computes it from two vectors."""
 
-    @T.prim_func
-    def dp4a_desc(
-        A: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),
-        B: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),
-        C: T.Buffer((1,), "int32", offset_factor=1, align=4, scope="local"),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0], A[0:4], B[0:4])
-            T.writes(C[0])
-            for i in range(0, 4):
-                with T.block("update"):
-                    vi = T.axis.remap("R", [i])
-                    C[0] = C[0] + T.cast(A[vi], "int32") * T.cast(B[vi], "int32")
+    def operands() -> tuple[ir.Buffer, ir.Buffer, ir.Buffer]:
+        declare = partial(ir.decl_buffer, data_alignment=4, offset_factor=1)
+        a, b = (declare((4,), "int8", name, scope="shared") for name in "AB")
+        return a, b, declare((1,), "int32", "C", scope="local")
 
-    @T.prim_func
-    def dp4a_impl(
-        A: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),
-        B: T.Buffer((4,), "int8", offset_factor=1, align=4, scope="shared"),
-        C: T.Buffer((1,), "int32", offset_factor=1, align=4, scope="local"),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0], A[0:4], B[0:4])
-            T.writes(C[0])
-            C[0] += product(A.vload([0], "int8x4"), B.vload([0], "int8x4"))
+    a, b, c = operands()
 
-    return dp4a_desc, dp4a_impl
+    def element(k: ir.Var) -> ir.PrimExpr:
+        return product("int32", a[k], b[k])
+
+    names, first = ("dp4a_desc", "update"), (ir.const(0),)
+    desc = description(names, (a, b, c), c, (4,), element, at=lambda: first, accumulates=True)
+    a, b, c = operands()
+    total = c[0] + dot(a.vload([0], "int8x4"), b.vload([0], "int8x4"))
+    store = ir.BufferStore(c, total, first)
+    return desc, tile_function("dp4a_impl", (a, b, c), c, store, accumulates=True)
 
 
 def _dp4a(a: PrimExpr, b: PrimExpr) -> PrimExpr:

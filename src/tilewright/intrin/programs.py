@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright import ir
 from tilewright.ir.access import block_access_regions
 
-Element = Callable[..., ir.PrimExpr]
+Pair = tuple[ir.PrimFunc, ir.PrimFunc]  # a description and an implementation
 
 
 def tile_function(
@@ -40,31 +40,57 @@ def _handle_name(name: str) -> str:
     return name.lower() if name.isupper() else f"{name}_handle"
 
 
-def elementwise(
+def description(
     names: tuple[str, str],
     operands: Sequence[ir.Buffer],
     written: ir.Buffer,
-    element: Element,
-    loop_names: str = "ij",
+    extents: Sequence[int],
+    element: Callable[..., ir.PrimExpr],
+    *,
+    at: Callable[..., Sequence[ir.ExprLike]] | None = None,
+    accumulates: bool = False,
 ) -> ir.PrimFunc:
-    """The description of an instruction that sets each element; `element` takes its indices.
+    """The description of an instruction that sets each element, or adds to it.
 
-    `names` are those of the function and of the block in its loops.
+    `names` are those of the function and of the block in its loops. `element` takes the iterators;
+    where it accumulates, the last one is a reduction. `at` says where an element is, if not just
+    there where the other iterators say.
     """
-    loops = [ir.Var(loop, ir.INT32) for loop in loop_names]
-    iters = [ir.Var(f"v{loop}", ir.INT32) for loop in loop_names]
-    store = ir.BufferStore(written, element(*iters), tuple(iters))
-    domains = [ir.Range(ir.const(0), extent) for extent in written.shape]
+    letters = "ijk"[: len(extents) - accumulates] + "k" * accumulates
+    loops = [ir.Var(letter, ir.INT32) for letter in letters]
+    iters = [ir.Var(f"v{letter}", ir.INT32) for letter in letters]
+    domains = [ir.Range(ir.const(0), ir.const(extent)) for extent in extents]
+    kinds = [ir.IterType.DATA_PAR] * len(extents)
+    spatial = iters
+    if accumulates:
+        kinds[-1], spatial = ir.IterType.COMM_REDUCE, iters[:-1]
+    place = tuple(map(ir.convert, spatial if at is None else at(*spatial)))
+    value = element(*iters)
+    if accumulates:
+        value = ir.BufferLoad(written, place) + value
     inner = ir.Block(
-        tuple(ir.IterVar(d, v, ir.IterType.DATA_PAR) for d, v in zip(domains, iters, strict=True)),
+        tuple(map(ir.IterVar, domains, iters, kinds)),
         (),
         (),
         names[1],
-        store,
+        ir.BufferStore(written, value, place),
     )
     found = block_access_regions(inner)
     inner = ir.replace(inner, reads=found.reads, writes=found.writes)
     body: ir.Stmt = ir.BlockRealize(tuple(loops), ir.TRUE, inner)
     for loop, domain in zip(reversed(loops), reversed(domains), strict=True):
         body = ir.For(loop, domain.min, domain.extent, ir.ForKind.SERIAL, body)
-    return tile_function(names[0], operands, written, body)
+    return tile_function(names[0], operands, written, body, accumulates=accumulates)
+
+
+def product(dtype: str, left: ir.PrimExpr, right: ir.PrimExpr) -> ir.PrimExpr:
+    """The product of two elements in a wider type."""
+    return ir.cast(dtype, left) * ir.cast(dtype, right)
+
+
+def whole_store(written: ir.Buffer, value: ir.PrimExpr) -> ir.Stmt:
+    """Stores one vector to all of a buffer that lies in one piece."""
+    outer = [ir.const(0)] * (len(written.shape) - 1)
+    return ir.BufferStore(
+        written, value, (*outer, ir.Ramp(ir.const(0), ir.const(1), value.dtype.lanes))
+    )

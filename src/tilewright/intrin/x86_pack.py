@@ -3,15 +3,13 @@
 `dst[i, k] = src[k, i]`: every row is one vector load, and one shuffle of all of them is stored as
 one vector. LLVM makes unpack and permute instructions of the shuffle, on any x86.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
 from functools import partial
 
 from tilewright import ir
-from tilewright.intrin.dot_product_common import Pair
-from tilewright.intrin.programs import elementwise, tile_function
+from tilewright.intrin.programs import Pair, description, tile_function, whole_store
 from tilewright.ir import intrinsics
 from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.script import tir as T
@@ -69,12 +67,9 @@ def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bo
         *unit, i, k = at
         return element(src, k, unit[0] * lanes + i if unit else i)
 
-    vector = (*map(ir.const, [0] * (len(shape) - 1)), ir.Ramp(ir.const(0), ir.const(1), total))
     return (
-        elementwise(("pack_desc", "pack"), (dst, src), dst, packed, "uik"[-len(shape) :]),
-        tile_function(
-            "pack_impl", (dst, rows), dst, ir.BufferStore(dst, interleaved(rows), vector)
-        ),
+        description(("pack_desc", "pack"), (dst, src), dst, shape, packed),
+        tile_function("pack_impl", (dst, rows), dst, whole_store(dst, interleaved(rows))),
     )
 
 

@@ -9,17 +9,15 @@
 what it adds up with those is subtracted. Rows also come in 8 and 4 lanes, for lengths that 64 does
 not divide.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
 from functools import partial
 
-from tilewright.intrin.dot_product_common import Pair
-from tilewright.ir import Broadcast, Buffer, BufferRegion, PrimExpr, const
+from tilewright import ir
+from tilewright.intrin.programs import Pair, description, tile_function, whole_store
 from tilewright.ir.intrinsics import call_llvm_pure_intrin, reinterpret
 from tilewright.ir.tensor_intrin import Computes, TensorIntrin
-from tilewright.script import tir as T
 
 DEPTH = 4
 ROW_LANES = (16, 8, 4)
@@ -32,57 +30,31 @@ def sum_name(lanes: int, dtype: str, *, row: bool) -> str:
     return f"sum_{lanes}x{DEPTH}_{dtype}" + ("_row" if row else "")
 
 
-def _updated(old: PrimExpr, values: PrimExpr, lanes: int, dtype: str) -> PrimExpr:
-    words = f"int32x{lanes}"
-    halves: PrimExpr = Broadcast(const(_HALVES, "int32"), lanes)
-    factors = [halves, reinterpret(words, values)]
-    if dtype == "uint8":
-        factors.reverse()  # the unsigned factor comes first
-    zero = Broadcast(const(0, "int32"), lanes)
-    return old - call_llvm_pure_intrin(
-        words, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", zero, *factors
-    )
-
-
 def make_sum(lanes: int, dtype: str, *, row: bool) -> Pair:
     """The description and the implementation of one of them."""
-    total = lanes * DEPTH
-    shape = (total,) if row else (lanes, DEPTH)
-    first = [0] * len(shape)
-    factor = _FACTORS[dtype]
+    shape = (lanes * DEPTH,) if row else (lanes, DEPTH)
 
-    def whole(B: Buffer) -> BufferRegion:
-        return BufferRegion.full(B)
+    def operands() -> tuple[ir.Buffer, ir.Buffer]:
+        b = ir.decl_buffer(shape, dtype, "B", offset_factor=1)
+        return b, ir.decl_buffer((lanes,), "int32", "C", offset_factor=1)
 
-    def element(B: Buffer, lane: PrimExpr, step: PrimExpr) -> PrimExpr:
-        return B[lane * DEPTH + step] if row else B[lane, step]
+    b, c = operands()
 
-    def updated(B: Buffer, C: Buffer) -> PrimExpr:
-        values = B.vload(first, f"{dtype}x{total}")
-        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, dtype)
+    def element(i: ir.Var, k: ir.Var) -> ir.PrimExpr:
+        return ir.cast("int32", b[i * DEPTH + k] if row else b[i, k]) * _FACTORS[dtype]
 
-    @T.prim_func
-    def sum_desc(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, shape, dtype, offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.block("root"):
-            T.reads(C[0:lanes], whole(B))
-            T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, DEPTH):
-                with T.block("update"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(element(B, vi, vk), "int32") * factor
-
-    @T.prim_func
-    def sum_impl(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, shape, dtype, offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.block("root"):
-            T.reads(C[0:lanes], whole(B))
-            T.writes(C[0:lanes])
-            C[T.ramp(T.int32(0), 1, lanes)] = updated(B, C)
-
-    return sum_desc, sum_impl
+    names, extents = ("sum_desc", "update"), (lanes, DEPTH)
+    desc = description(names, (b, c), c, extents, element, accumulates=True)
+    b, c = operands()
+    words = f"int32x{lanes}"
+    halves: ir.PrimExpr = ir.Broadcast(ir.const(_HALVES, "int32"), lanes)
+    factors = [halves, reinterpret(words, b.vload([0] * len(shape), f"{dtype}x{lanes * DEPTH}"))]
+    if dtype == "uint8":
+        factors.reverse()  # the unsigned factor comes first
+    zero = ir.Broadcast(ir.const(0, "int32"), lanes)
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+    total = c.vload([0], words) - call_llvm_pure_intrin(words, name, zero, *factors)
+    return desc, tile_function("sum_impl", (b, c), c, whole_store(c, total), accumulates=True)
 
 
 for _dtype in _FACTORS:

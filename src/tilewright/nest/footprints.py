@@ -5,9 +5,10 @@ Ends and extents may be numbers or arrays of numbers (one for each of many progr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tilewright.arith.affine import STILL, Affine, only_variable
+from tilewright.arith.affine import STILL, Affine, Bound, only_variable
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.ir import Var
 from tilewright.nest.index_reader import Indices
@@ -28,7 +29,7 @@ class Reaches:
     def _of(self, index: Affine) -> list[tuple[Var, Any]] | None:
         """Variables with reaches; None where it matters which of several loops run."""
         found: list[tuple[Var, Any]] = []
-        ranges = self._running.ranges
+        ranges: Mapping[Any, Bound] = self._running.ranges
         for term, scale in index.terms.items():
             var: Any = term if index.is_plain else only_variable(term)
             if var is None:

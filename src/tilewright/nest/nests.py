@@ -55,7 +55,9 @@ class _Accesses:
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
 
-    def of(self, node: ir.BufferLoad | ir.BufferStore, scope: EnclosingBlock | None) -> MemoryAccess:
+    def of(
+        self, node: ir.BufferLoad | ir.BufferStore, scope: EnclosingBlock | None
+    ) -> MemoryAccess:
         """A load or store."""
         is_store = type(node) is ir.BufferStore
         return self._access(node.buffer, node.indices, is_store, scope)
