@@ -10,7 +10,7 @@ from tilewright.errors import TuneError
 from tilewright.ir import PrimFunc
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace, PostOrderApply, SpaceGeneratorUnion
-from tilewright.space.generators.statistics import RuleApplication
+from tilewright.space.generators.post_order_apply import RuleApplication
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext
 

@@ -23,7 +23,7 @@ from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.records import Candidates, entry_function
 from tilewright.space.base import TaskContext
-from tilewright.space.cpu.vector_shape import VectorShape
+from tilewright.space.cpu.cpu_rule import VectorShape
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from tilewright import ir
-from tilewright.arith.affine import STILL, Affine, Bound
+from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
+from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.footprints import Reaches
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.loops import Loop
-from tilewright.nest.raw_index import raw_index
 
 LINE = 64  # bytes of a cache line
 
@@ -174,3 +174,34 @@ def _stride_of_digits(parts: Sequence[tuple[ir.PrimExpr, int]], loop: Loop) -> i
                 step: int = whole.terms.get(loop.var, 0) * factor
                 return step
     return None
+
+
+def raw_index(expr: PrimExpr, ranges: Ranges) -> Affine:
+    """The affine form of an expression over loop variables; its base does not matter."""
+    form = affine_of(expr)
+    if form.is_plain:
+        return form
+    terms: Terms = {}
+    for term, factor in form.terms.items():
+        digits = _digits(term, ranges)
+        for part, scale in ({term: 1} if digits is None else digits).items():
+            terms[part] = terms.get(part, 0) + factor * scale
+    return Affine(terms)
+
+
+def _digits(term: PrimExpr, ranges: Ranges) -> Terms | None:
+    """Quotient or remainder of a sum whose terms divide or together stay below the divisor."""
+    if not isinstance(term, (FloorDiv, FloorMod)) or not isinstance(term.b, IntImm):
+        return None
+    divisor = term.b.value
+    if divisor <= 0:
+        return None
+    whole = raw_index(term.a, ranges).terms
+    low = {part: scale for part, scale in whole.items() if scale % divisor}
+    if not all(isinstance(part, Var) for part in low):
+        return None
+    if Affine(low, 0, True).reach(ranges) >= divisor:
+        return None
+    if isinstance(term, FloorMod):
+        return low
+    return {part: scale // divisor for part, scale in whole.items() if scale % divisor == 0}

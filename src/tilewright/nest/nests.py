@@ -14,10 +14,9 @@ from tilewright import ir
 from tilewright.arith.affine import Affine
 from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
-from tilewright.nest.access import MemoryAccess, MovingRanges
+from tilewright.nest.access import MemoryAccess, MovingRanges, raw_index
 from tilewright.nest.footprints import Reaches
 from tilewright.nest.index_reader import IndexReader
-from tilewright.nest.raw_index import raw_index
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat

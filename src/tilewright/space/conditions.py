@@ -1,20 +1,21 @@
-"""Conditions on blocks that rules share; nothing here is recorded in a trace.
+"""Blocks, and conditions on them, that rules share; nothing here is recorded in a trace.
 
 A function `why_not_...` returns the reason why a block does not meet a condition, empty if it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
-from tilewright.schedule import StmtSRef
+from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import is_reduction_block, loop_iter_type
-from tilewright.schedule.state.scope import loops_of, scope_root
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.schedule.state.scope import child_blocks, loops_of, scope_root
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -180,3 +181,52 @@ def _is_plain_nest(loops: Sequence[StmtSRef], block: StmtSRef) -> bool:
 def in_root_scope(block: StmtSRef) -> bool:
     """True when the nearest block around `block` is the root of the function."""
     return not is_root(block) and is_root(scope_root(block))
+
+
+def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
+    """All blocks but the roots in program order, inner ones after outer ones, with their function.
+
+    The program must not change while this runs.
+    """
+    for function, root in state.roots.items():
+        for block in _below(state, root):
+            yield function, block
+
+
+def _below(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
+    for child in child_blocks(state, block):
+        yield child
+        yield from _below(state, child)
+
+
+def blocks_inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
+    """The blocks below another one in program order, inner ones before outer ones."""
+    for child in child_blocks(state, block):
+        yield from blocks_inner_first(state, child)
+        yield child
+
+
+def all_before(
+    sch: Schedule, block: StmtSRef, stop_at: Callable[[StmtSRef], bool] = lambda other: False
+) -> list[StmtSRef]:
+    """All producers of a block, direct or not, the last one in the program first.
+
+    Blocks that `stop_at` names are left out, and whatever only they read.
+    """
+    found: dict[StmtSRef, None] = {}
+    waiting = [block]
+    while waiting:
+        for other in neighbours(sch, waiting.pop(), before=True):
+            if other not in found and not stop_at(other):
+                found[other] = None
+                waiting.append(other)
+    order = [sref for sref in sch.state.srefs.values() if sref in found]
+    return sorted(order, key=_position, reverse=True)
+
+
+def _position(block: StmtSRef) -> int:
+    """Where a block stands among the statements of its function."""
+    top = block
+    while top.parent is not None and top.parent.parent is not None:
+        top = top.parent
+    return top.seq_index

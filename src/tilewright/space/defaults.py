@@ -16,7 +16,7 @@ from typing import Any
 import tilewright.space.mutators
 import tilewright.space.postprocs
 import tilewright.space.rules
-import tilewright.space.tvm.custom  # noqa: F401
+import tilewright.space.tvm.winograd  # noqa: F401
 from tilewright.errors import TuneError
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.space.base import (

@@ -21,7 +21,10 @@ from tilewright.space.tvm.cross_thread_reduction import (
 from tilewright.space.tvm.inline_constant_scalars import (
     InlineConstantScalars as InlineConstantScalars,
 )
-from tilewright.space.tvm.multi_level_tiling import MultiLevelTiling as MultiLevelTiling
+from tilewright.space.tvm.multi_level_tiling import (
+    MultiLevelTiling as MultiLevelTiling,
+    ReuseType as ReuseType,
+)
 from tilewright.space.tvm.multi_level_tiling_tensor_core import (
     MultiLevelTilingTensorCore as MultiLevelTilingTensorCore,
 )
@@ -37,4 +40,3 @@ from tilewright.space.tvm.parallelize_vectorize_unroll import (
 from tilewright.space.tvm.random_compute_location import (
     RandomComputeLocation as RandomComputeLocation,
 )
-from tilewright.space.tvm.reuse import ReuseType as ReuseType

@@ -1,7 +1,7 @@
 """The tuner: the one place that wires search, measuring and the database together."""
 
 from tilewright.runtime import get_global_func
-from tilewright.space.tvm.custom_rules import add_custom_rule_lookup
+from tilewright.space.tvm.apply_custom_rule import add_custom_rule_lookup
 from tilewright.tune.api import (
     compile_tir as compile_tir,
     tune_tasks as tune_tasks,

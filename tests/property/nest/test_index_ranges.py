@@ -20,8 +20,7 @@ from tilewright.ir import (
     less,
     substitute,
 )
-from tilewright.nest.index_ranges import IndexRanges, Unbounded
-from tilewright.nest.mixed_radix import ends_of_digit
+from tilewright.nest.index_ranges import IndexRanges, Unbounded, ends_of_digit
 
 A, B, C, OUTER = (Var(name, INT32) for name in ("a", "b", "c", "outer"))
 

@@ -135,7 +135,7 @@ def test_members_come_with_their_lists() -> None:
     script = (
         "import tilewright.intrin\n"
         "from tilewright.space.defaults import *\n"
-        "from tilewright.space.tvm.custom_rules import find_custom_rule\n"
+        "from tilewright.space.tvm.apply_custom_rule import find_custom_rule\n"
         "for kind in SCHEDULE_RULES:\n"
         "    create_schedule_rules(kind), create_postprocs(kind), create_mutators(kind)\n"
         "assert find_custom_rule('meta_schedule.cpu.conv2d_nhwc_winograd_inverse')\n"

@@ -13,8 +13,7 @@ from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
-from tilewright.space.blocks import all_before
-from tilewright.space.conditions import all_iters_spatial, constant_extent, is_tiled
+from tilewright.space.conditions import all_before, all_iters_spatial, constant_extent, is_tiled
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import choose, vectorize_last
 

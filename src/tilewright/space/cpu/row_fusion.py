@@ -16,9 +16,9 @@ from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, schedule_rules
-from tilewright.space.blocks import all_before
 from tilewright.space.conditions import (
     UNUSUAL_BINDING,
+    all_before,
     all_iters_spatial,
     constant_extent,
     is_tiled,

@@ -21,14 +21,15 @@ from tilewright.ir.annotation_keys import (
 )
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import is_tiled
 from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.cpu_rule import VectorShape
 from tilewright.space.cpu.elementwise_loops import (
     choose,
     move_beside,
     own_pass,
 )
-from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.layout_free import is_layout_free
 
 STRUCTURE = "register tile"
@@ -88,6 +89,13 @@ class TileSite:
         """Tell whoever builds the program which copies are made of constants, once."""
         if is_layout_free(self.func, source):
             self.sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+
+    def own_loops(self, block: BlockRV, task: LoopRV) -> list[LoopRV]:
+        """The loops of a block that prepares operands: all, or what a task needs of them."""
+        if self.variant.packing is ProducerPlace.BEFORE:
+            return self.sch.get_loops(block)
+        self.sch.compute_at(block, task, preserve_unit_loops=True)
+        return self.sch.get_loops(block)[len(loops_of(self.sch.get_sref(task))) + 1 :]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from tilewright.space.conditions import (
     all_iters_spatial,
     iter_extent,
 )
-from tilewright.space.cpu.cpu_rule import OneSketchRule
+from tilewright.space.cpu.cpu_rule import OneSketchRule, VectorShape
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose
-from tilewright.space.cpu.vector_shape import VectorShape
 
 STRUCTURE = "vector reduction"
 STREAMS = (1, 2, 4, 8)

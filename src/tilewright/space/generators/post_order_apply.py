@@ -2,13 +2,15 @@
 
 The order of visits and of sketches is TVM's, so that a seed gives the same space: a rule works
 through all sketches before the next rule starts; in a sketch it sees the root block first, then the
-other blocks from the last to the first; what came last is taken up first.
+other blocks from the last to the first; what came last is taken up first. Statistics tell how often
+each rule was asked, changed something, failed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
@@ -21,8 +23,7 @@ from tilewright.space.base import (
     fork_rand_state,
     space_generators,
 )
-from tilewright.space.blocks import blocks_inner_first
-from tilewright.space.conditions import runs_never
+from tilewright.space.conditions import blocks_inner_first, runs_never
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
     ConfiguredGenerator,
@@ -30,9 +31,50 @@ from tilewright.space.generators.configured import (
     PostprocsLike,
     RulesLike,
 )
-from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
 from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule
 from tilewright.support.member_failures import MemberFailures
+
+
+@dataclass(frozen=True)
+class RuleApplication:
+    """One rule at one block of one sketch."""
+
+    rule: str
+    block: str
+    results: int  # how many sketches came out
+    changed: bool  # whether one of them differs from what went in
+    error: str | None = None  # why the rule was skipped here
+    reason: str = ""  # why the rule left the block alone, if it said so
+
+
+@dataclass(frozen=True)
+class RuleStatistics:
+    """All applications of a rule."""
+
+    asked: int = 0
+    changed: int = 0
+    failed: int = 0
+    blocks: tuple[str, ...] = ()  # those that it changed
+    errors: tuple[str, ...] = ()  # each once
+
+
+def summarize(applications: Iterable[RuleApplication]) -> dict[str, RuleStatistics]:
+    """Statistics by rule, in the order in which rules were first asked."""
+    by_rule: dict[str, list[RuleApplication]] = {}
+    for application in applications:
+        by_rule.setdefault(application.rule, []).append(application)
+    return {rule: _of(found) for rule, found in by_rule.items()}
+
+
+def _of(found: list[RuleApplication]) -> RuleStatistics:
+    errors = dict.fromkeys(a.error for a in found if a.error is not None)
+    return RuleStatistics(
+        asked=len(found),
+        changed=sum(a.changed for a in found),
+        failed=sum(a.error is not None for a in found),
+        blocks=tuple(dict.fromkeys(a.block for a in found if a.changed)),
+        errors=tuple(errors),
+    )
 
 
 @space_generators.register("post-order-apply")

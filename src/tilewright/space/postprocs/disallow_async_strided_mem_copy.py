@@ -14,13 +14,33 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.errors import TilewrightError
+from tilewright.ir import IRModule
 from tilewright.ir.annotation_keys import (
     SOFTWARE_PIPELINE_ASYNC_STAGES,
     SOFTWARE_PIPELINE_STAGE,
 )
+from tilewright.lowering.base import get_pass
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.postprocs.partial_lowering import flattened
+
+# Up to flat buffers in their final size, still with loops and what is noted on them.
+_PASSES = (
+    "LowerInitBlock",
+    "ConvertBlocksToOpaque",
+    "PlanBufferAllocation",
+    "CompactBufferAllocation",
+    "LowerMatchBuffer",
+    "LowerOpaqueBlock",
+    "FlattenBuffer",
+    "Simplify",
+)
+
+
+def flattened(mod: IRModule) -> IRModule:
+    """The module with flat buffers; raises LowerError where it cannot be lowered."""
+    for name in _PASSES:
+        mod = get_pass(name)(mod)
+    return mod
 
 
 @postprocs.register("DisallowAsyncStridedMemCopy")

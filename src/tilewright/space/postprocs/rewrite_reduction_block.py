@@ -11,7 +11,7 @@ from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.blocks import blocks_in_order
+from tilewright.space.conditions import blocks_in_order
 
 
 @postprocs.register("RewriteReductionBlock")

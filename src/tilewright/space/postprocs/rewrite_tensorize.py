@@ -8,7 +8,7 @@ from tilewright.errors import TilewrightError
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
-from tilewright.space.blocks import blocks_inner_first
+from tilewright.space.conditions import blocks_inner_first
 from tilewright.space.layout_free import layout_free_buffers
 from tilewright.space.postprocs.rewrite_layout import rewrite_layout
 

@@ -26,9 +26,13 @@ from tilewright.space.gpu.gpu_limits import (
     WARP_SIZE,
     required_gpu_number,
 )
-from tilewright.space.gpu.lowered_kernels import KernelNeeds, lowered_kernels
+from tilewright.space.gpu.lowered_kernels import (
+    VECTOR_BYTES,
+    KernelNeeds,
+    lowered_kernels,
+    vectors_fit,
+)
 from tilewright.space.gpu.shared_memory import shared_memory_bytes
-from tilewright.space.gpu.vector_widths import VECTOR_BYTES, vectors_fit
 
 _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 

@@ -10,7 +10,7 @@ from tilewright.ir.expr import PointerType
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import gpu_number
-from tilewright.space.postprocs.partial_lowering import flattened
+from tilewright.space.postprocs.disallow_async_strided_mem_copy import flattened
 
 CAPACITY = "vtcm-capacity"
 _SCOPE = "global.vtcm"

@@ -11,7 +11,6 @@ from tilewright.schedule import BlockRV, LoopRV
 from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.cpu.tile_builder import STRUCTURE, NotTiled, ProducerPlace, TileSite
 from tilewright.space.tensor.fit import TensorFit
-from tilewright.space.tensor.unit_packing import own_loops
 
 START_VECTORS = 4  # of sums side by side
 
@@ -68,7 +67,7 @@ class StartSums:
         depth_name = site.stmt.iter_vars[self.fit.depth].var.name
         spatial = sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars)
         step_axis = next(n for n, v in enumerate(stmt.iter_vars) if v.var.name == depth_name)
-        loops = own_loops(site, start, task)
+        loops = site.own_loops(start, task)
         columns, lanes = sch.split(loops[spatial - 1], [None, tile.lanes])
         outer_step, step = sch.split(loops[step_axis], [None, tile.depth])
         depth = [outer_step if n == step_axis else loops[n] for n in range(spatial, len(loops))]

@@ -18,7 +18,7 @@ from tilewright.space.cpu.tile_builder import (
 )
 from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
-from tilewright.space.tensor.unit_operands import UnitOperands
+from tilewright.space.tensor.unit_packing import UnitOperands
 
 
 def tensor_tile(

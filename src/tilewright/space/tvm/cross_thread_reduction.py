@@ -24,7 +24,7 @@ from tilewright.space.conditions import (
     why_not_split_reduction,
 )
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
-from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
+from tilewright.space.tvm.add_rfactor import reorder_and_fuse_reduction_loops
 
 THREAD_X = "threadIdx.x"
 

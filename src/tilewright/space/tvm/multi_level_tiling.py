@@ -8,11 +8,14 @@ the states to go on with; rules that build on it change that list (`sub_rules`) 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from typing_extensions import Self
 
 from tilewright.errors import TuneError
-from tilewright.ir import For, IntImm, IterType, SeqStmt
+from tilewright.ir import For, IntImm, IterType, PrimExpr, SeqStmt
 from tilewright.ir.annotation_keys import (
     COOPERATIVE_FETCH,
     SOFTWARE_PIPELINE_ASYNC_STAGES,
@@ -28,9 +31,72 @@ from tilewright.schedule.analysis import is_write_cache
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import constant_extent, why_not_multi_level_tiling
-from tilewright.space.tvm.reuse import ReuseLike, ReuseType, as_reuse
-from tilewright.space.tvm.tiling_state import Factor, TilingState
 from tilewright.target import Target
+
+Requirement = Literal["no", "may", "must"]
+
+
+@dataclass(frozen=True, init=False)
+class ReuseType:
+    """`levels` are tiles counted from 1, outermost first; a copy lives in `scope`."""
+
+    req: Requirement
+    levels: tuple[int, ...]
+    scope: str
+
+    def __init__(
+        self, req: Requirement = "no", levels: Sequence[int] = (), scope: str = ""
+    ) -> None:
+        if req not in get_args(Requirement):
+            raise TuneError(f"ReuseType: req is 'no', 'may' or 'must', got {req!r}")
+        for name, value in (("req", req), ("levels", tuple(levels)), ("scope", scope)):
+            object.__setattr__(self, name, value)
+
+    def as_dict(self) -> dict[str, object]:
+        """The form in which rules of TVM take it."""
+        return {"req": self.req, "levels": list(self.levels), "scope": self.scope}
+
+
+NO_REUSE = ReuseType()
+ReuseLike = ReuseType | Mapping[str, Any] | None
+
+
+def as_reuse(value: ReuseLike) -> ReuseType:
+    """A reuse given as such, as a dictionary, or not at all."""
+    if value is None:
+        return NO_REUSE
+    return value if isinstance(value, ReuseType) else ReuseType(**value)
+
+
+Factor: TypeAlias = int | PrimExpr
+
+
+@dataclass
+class TilingState:
+    """`tiles[i]` holds the loops of the i-th letter of the structure, outermost first.
+
+    `factors[i][k]` is the extent that `tiles[i][k]` was given. Steps of subclassed rules derive
+    from this class to remember more.
+    """
+
+    sch: Schedule
+    block: BlockRV
+    tiles: list[list[LoopRV]] = field(default_factory=list)
+    factors: list[list[Factor]] = field(default_factory=list)
+    read_caches: dict[int, BlockRV] = field(default_factory=dict)  # by the number of the read
+    write_caches: dict[int, BlockRV] = field(default_factory=dict)  # by the level
+
+    def copy(self) -> Self:
+        """A state with a schedule of its own, which forks the random engine."""
+        return replace(
+            self,
+            sch=self.sch.copy(),
+            tiles=[list(tile) for tile in self.tiles],
+            factors=[list(tile) for tile in self.factors],
+            read_caches=dict(self.read_caches),
+            write_caches=dict(self.write_caches),
+        )
+
 
 FilterFn: TypeAlias = Callable[[Schedule, StmtSRef], bool]
 SubRule: TypeAlias = Callable[[Any], Sequence[Any]]  # of a (subclass of) TilingState

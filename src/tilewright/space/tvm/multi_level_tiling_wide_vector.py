@@ -8,9 +8,7 @@ from tilewright.ir import IntImm
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.state.scope import realize_of
 from tilewright.space.base import schedule_rules
-from tilewright.space.tvm.multi_level_tiling import MultiLevelTiling
-from tilewright.space.tvm.reuse import ReuseLike
-from tilewright.space.tvm.tiling_state import Factor
+from tilewright.space.tvm.multi_level_tiling import Factor, MultiLevelTiling, ReuseLike
 
 
 @schedule_rules.register("MultiLevelTilingWideVector")

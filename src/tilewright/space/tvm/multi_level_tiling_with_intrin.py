@@ -14,10 +14,14 @@ from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import why_not_free
-from tilewright.space.tensor.operands import adapt_to_intrin, is_tensorizable
-from tilewright.space.tvm.multi_level_tiling import FilterFn, MultiLevelTiling, SubRule
-from tilewright.space.tvm.reuse import ReuseLike
-from tilewright.space.tvm.tiling_state import TilingState
+from tilewright.space.tensor.fit import adapt_to_intrin, is_tensorizable
+from tilewright.space.tvm.multi_level_tiling import (
+    FilterFn,
+    MultiLevelTiling,
+    ReuseLike,
+    SubRule,
+    TilingState,
+)
 
 
 @schedule_rules.register("MultiLevelTilingWithIntrin")

@@ -11,7 +11,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, as_module
 from tilewright.schedule import Schedule
 from tilewright.space.rules import ApplyCustomRule
-from tilewright.space.tvm.custom.winograd import data_pack, inverse_nhwc
+from tilewright.space.tvm.winograd import data_pack, inverse_nhwc
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip

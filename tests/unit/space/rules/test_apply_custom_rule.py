@@ -13,7 +13,7 @@ from tilewright.schedule import BlockRV, Schedule
 from tilewright.script import tir as T
 from tilewright.space.rules import ApplyCustomRule, MultiLevelTiling
 from tilewright.space.tvm import custom_rules
-from tilewright.space.tvm.custom_rules import (
+from tilewright.space.tvm.apply_custom_rule import (
     add_custom_rule_lookup,
     find_custom_rule,
     register_custom_rule,

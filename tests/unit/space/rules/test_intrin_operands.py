@@ -11,7 +11,7 @@ from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.rules import MultiLevelTilingWithIntrin
-from tilewright.space.tensor.operands import adapt_to_intrin, is_tensorizable
+from tilewright.space.tensor.fit import adapt_to_intrin, is_tensorizable
 from tilewright.testing.contraction_forms import FORMS
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

@@ -12,7 +12,7 @@ from tilewright.ir import as_module
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
-from tilewright.space.cpu.vector_shape import VectorShape
+from tilewright.space.cpu.cpu_rule import VectorShape
 from tilewright.space.rules import RegisterTiling
 from tilewright.target import Target
 from tilewright.testing import te_workload
