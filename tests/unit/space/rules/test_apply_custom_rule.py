@@ -12,7 +12,7 @@ from tilewright.ir import IRModule, as_module
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.script import tir as T
 from tilewright.space.rules import ApplyCustomRule, MultiLevelTiling
-from tilewright.space.tvm import custom_rules
+from tilewright.space.tvm import apply_custom_rule
 from tilewright.space.tvm.apply_custom_rule import (
     add_custom_rule_lookup,
     find_custom_rule,
@@ -26,8 +26,8 @@ LLVM = Target("llvm -num-cores=4")
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_rules, "_rules", dict(custom_rules._rules))
-    monkeypatch.setattr(custom_rules, "_lookups", [])
+    monkeypatch.setattr(apply_custom_rule, "_rules", dict(apply_custom_rule._rules))
+    monkeypatch.setattr(apply_custom_rule, "_lookups", [])
 
 
 def matmul(rule: str) -> IRModule:
