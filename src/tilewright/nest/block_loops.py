@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import BlockRealize, For, IntImm, IterType, PrimExpr, SeqStmt, Var, children
+from tilewright.arith.affine import used_vars
+from tilewright.ir import BlockRealize, For, IntImm, IterType, SeqStmt, Var
 from tilewright.schedule.state.scope import leaf_realizes, loops_of
 from tilewright.schedule.state.sref import StmtSRef
 
@@ -50,20 +51,10 @@ def _not_spatial(realizes: Iterator[BlockRealize]) -> set[Var]:
     return {
         var
         for realize in realizes
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        for iter_var, value in realize.bindings
         if iter_var.iter_type is not IterType.DATA_PAR
-        for var in _vars_of(value)
+        for var in used_vars(value)
     }
-
-
-def _vars_of(expr: PrimExpr) -> Iterator[Var]:
-    pending: list[PrimExpr] = [expr]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Var):
-            yield node
-        elif not isinstance(node, IntImm):
-            pending.extend(child for child in children(node) if isinstance(child, PrimExpr))
 
 
 def first_not_spatial(nest: Sequence[NestLoop]) -> int | None:

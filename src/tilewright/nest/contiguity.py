@@ -18,40 +18,27 @@ Coefficients = dict[ir.Var, int]
 
 def contiguous_loops(realize: ir.BlockRealize, nest: Sequence[NestLoop], most: int) -> int:
     """The number of innermost loops, at most so many, along which all accesses are contiguous."""
-    accesses = _Accesses(realize, nest)
-    count = most
+    count, values = most, realize.values
     for region in (*realize.block.reads, *realize.block.writes):
-        if count == 0:
-            break
-        count = accesses.contiguous(region, count)
+        if count:
+            count = _contiguous(_Strides(region, values), nest, count)
     return count
 
 
-class _Accesses:
-    """Strides of loops in the regions of one block."""
-
-    def __init__(self, realize: ir.BlockRealize, nest: Sequence[NestLoop]) -> None:
-        self.nest = nest
-        self.values: dict[ir.Var, ir.PrimExpr] = {
-            iter_var.var: value
-            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        }
-
-    def contiguous(self, region: ir.BufferRegion, limit: int) -> int:
-        """How many of the innermost loops (at most `limit`) are contiguous in a region."""
-        strides = _Strides(region, self.values)
-        expected = 0  # of the next loop; 0: no loop has mattered yet
-        for count in range(limit):
-            loop = self.nest[-1 - count]
-            stride = strides.of(loop.stmt.loop_var)
-            if stride == 0:
-                continue
-            # A single loop may stride as it likes, what counts is that no other joins it.
-            fits = stride == expected if expected else stride == 1 or count == 0
-            if not fits or loop.extent is None:
-                return count
-            expected = stride * loop.extent
-        return limit
+def _contiguous(strides: _Strides, nest: Sequence[NestLoop], limit: int) -> int:
+    """How many of the innermost loops (at most `limit`) are contiguous in a region."""
+    expected = 0  # of the next loop; 0: no loop has mattered yet
+    for count in range(limit):
+        loop = nest[-1 - count]
+        stride = strides.of(loop.stmt.loop_var)
+        if stride == 0:
+            continue
+        # A single loop may stride as it likes, what counts is that no other joins it.
+        fits = stride == expected if expected else stride == 1 or count == 0
+        if not fits or loop.extent is None:
+            return count
+        expected = stride * loop.extent
+    return limit
 
 
 class _Strides:

@@ -11,21 +11,19 @@ ends, which are known without looking at the iterations.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright import ir
-from tilewright.arith.affine import Affine, affine_of
+from tilewright.arith.affine import Affine, Bound, Terms, affine_of, used_vars
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.arith.ranges import remainder_bounds
 from tilewright.errors import ArithError
 from tilewright.ir import LT, FloorDiv, FloorMod, IntImm, PrimExpr
 from tilewright.ir.linear import structural_key
-
-Terms = dict[Hashable, int]
 
 # Combinations of iterations that are worth evaluating.
 _MOST_POINTS = 1 << 16
@@ -38,7 +36,7 @@ class AxisRange:
     It is a sum of terms, each with a coefficient.
     """
 
-    origin: Terms
+    origin: Mapping[Hashable, int]
     low: int
     extent: int
 
@@ -70,82 +68,64 @@ class IndexRanges:
 
     def of(self, index: ir.PrimExpr, length: int = 1) -> AxisRange:
         """The range of `length` elements from an index on; raises Unbounded."""
-        parts = affine_of(ir.substitute(index, self._bindings))
-        plain = parts.variable_terms()
-        moving = {var: f for var, f in plain if var in self._inner}
-        origin: Terms = {var: f for var, f in plain if var not in self._inner}
-        inner: list[tuple[ir.PrimExpr, int]] = []
-        for atom, factor in parts.terms.items():
-            if isinstance(atom, ir.Var):
-                continue
-            used = set(ir.free_vars(atom))
+        form = affine_of(ir.substitute(index, self._bindings))
+        moving: Terms = {}
+        origin: dict[Hashable, int] = {}
+        for term, scale in form.terms.items():
+            used = used_vars(term)
             if used <= self._inner.keys():
-                inner.append((atom, factor))
-            elif used & self._inner.keys():
-                raise Unbounded  # what the inner loops add depends on the other ones
+                moving[term] = scale
+            elif used.isdisjoint(self._inner):
+                key = term if isinstance(term, ir.Var) else structural_key(term)
+                origin[key] = origin.get(key, 0) + scale
             else:
-                key = structural_key(atom)
-                origin[key] = origin.get(key, 0) + factor
-        low = high = parts.base
-        for variables, atoms in self._groups(moving, inner):
-            first, last = self._extremes(variables, moving, atoms)
+                raise Unbounded  # what the inner loops add depends on the other ones
+        low = high = form.base
+        for variables, terms in self._groups(moving):
+            first, last = self._extremes(variables, terms)
             low, high = low + first, high + last
         return AxisRange(origin, low, high - low + length)
 
-    def _groups(
-        self, moving: Mapping[ir.Var, int], atoms: Sequence[tuple[ir.PrimExpr, int]]
-    ) -> Iterator[tuple[set[ir.Var], list[tuple[ir.PrimExpr, int]]]]:
-        """Variables that must be looked at together, with the atoms that use them."""
-        clusters = [set(ir.free_vars(atom)) for atom, _ in atoms]
-        clusters += [{var} for var in moving]
-        clusters += [used for _, used in self._conditions]
-        merged: list[set[ir.Var]] = []
-        for cluster in clusters:
-            touching = [known for known in merged if known & cluster]
-            merged = [known for known in merged if not known & cluster]
-            merged.append(cluster.union(*touching))
-        for variables in merged:
-            mine = [(atom, f) for atom, f in atoms if set(ir.free_vars(atom)) <= variables]
-            if mine or variables & moving.keys():
-                yield variables, mine
+    def _groups(self, moving: Terms) -> list[tuple[set[ir.Var], Terms]]:
+        """Variables that must be looked at together, with the terms that use them."""
+        merged: list[tuple[set[ir.Var], Terms]] = []
+        clusters: list[tuple[set[ir.Var], Terms]] = [
+            *((used_vars(term), {term: scale}) for term, scale in moving.items()),
+            *((used, {}) for _, used in self._conditions),
+        ]
+        for variables, terms in clusters:
+            touching = [known for known in merged if known[0] & variables]
+            merged = [known for known in merged if not known[0] & variables]
+            for known, others in touching:
+                variables, terms = variables | known, {**others, **terms}
+            merged.append((variables, terms))
+        return [(variables, terms) for variables, terms in merged if terms]
 
-    def _extremes(
-        self,
-        variables: set[ir.Var],
-        moving: Mapping[ir.Var, int],
-        atoms: Sequence[tuple[ir.PrimExpr, int]],
-    ) -> tuple[int, int]:
+    def _extremes(self, variables: set[ir.Var], terms: Terms) -> Bound:
+        form = Affine(terms)
         conditions = [c for c, used in self._conditions if used <= variables]
-        if not atoms and not conditions:
-            return self._extremes_of_sum(variables, moving)
-        if len(atoms) == 1 and not variables & moving.keys():
-            atom, factor = atoms[0]
-            ends = ends_of_digit(atom, self._inner, conditions)
+        if form.is_plain and not conditions:
+            return form.bounds(self._ends_of)
+        if len(terms) == 1 and not form.is_plain:
+            ((term, factor),) = terms.items()
+            ends = ends_of_digit(term, self._inner, conditions)
             if ends is not None:
                 low, high = sorted((factor * ends[0], factor * ends[1]))
                 return low, high
         grid = self._grid(variables)
         total: Values = np.asarray(0)
         try:
-            for atom, factor in atoms:
-                total = total + factor * evaluate_on_arrays(atom, grid)
-            for var in variables & moving.keys():
-                total = total + moving[var] * grid[var]
+            for term, factor in terms.items():
+                total = total + factor * evaluate_on_arrays(term, grid)
             if conditions:
                 total = _where(total, [evaluate_on_arrays(c, grid) for c in conditions])
         except ArithError as error:
             raise Unbounded from error
         return (int(total.min()), int(total.max())) if total.size else (0, 0)
 
-    def _extremes_of_sum(
-        self, variables: set[ir.Var], moving: Mapping[ir.Var, int]
-    ) -> tuple[int, int]:
-        low = high = 0
-        for var in variables & moving.keys():
-            begin, count = self._inner[var]
-            ends = sorted((moving[var] * begin, moving[var] * (begin + count - 1)))
-            low, high = low + ends[0], high + ends[1]
-        return low, high
+    def _ends_of(self, var: Any) -> Bound:
+        begin, count = self._inner[var]
+        return begin, begin + count - 1
 
     def _grid(self, variables: set[ir.Var]) -> dict[ir.Var, Values]:
         ordered = list(variables)

@@ -44,25 +44,18 @@ def kernels_of(func: ir.PrimFunc) -> list[Kernel]:
 
 def _kernels(stmt: ir.Stmt) -> Iterator[Kernel]:
     if isinstance(stmt, ir.For) and tag_of(stmt):
-        yield Kernel([Leaf(realize, loops) for realize, loops in _leaves(stmt, ())])
+        yield Kernel(list(_leaves(stmt, ())))
         return
     for child in (stmt.block.body,) if isinstance(stmt, ir.BlockRealize) else ir.children(stmt):
         if isinstance(child, ir.Stmt):
             yield from _kernels(child)
 
 
-def _leaves(
-    stmt: ir.Stmt, loops: tuple[ir.For, ...]
-) -> Iterator[tuple[ir.BlockRealize, tuple[ir.For, ...]]]:
-    match stmt:
-        case ir.For(body=body):
-            yield from _leaves(body, (*loops, stmt))
-        case ir.BlockRealize():
-            yield stmt, loops
-        case ir.SeqStmt(seq=parts):
-            for part in parts:
-                yield from _leaves(part, loops)
-        case _:
-            for child in ir.children(stmt):
-                if isinstance(child, ir.Stmt):
-                    yield from _leaves(child, loops)
+def _leaves(stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> Iterator[Leaf]:
+    if isinstance(stmt, ir.BlockRealize):
+        yield Leaf(stmt, loops)
+        return
+    inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
+    for child in ir.children(stmt):
+        if isinstance(child, ir.Stmt):
+            yield from _leaves(child, inside)

@@ -8,7 +8,6 @@ operand does not know are rows: their results share what was loaded of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -62,28 +61,34 @@ class _Analysis:
         vector = block.writes[0].region[-1].min
         assert isinstance(vector, ir.Var)
         self._vector = vector
+        # What only the initialisation reads is no operand.
+        used = {load.buffer for load in ir.nodes_of(block.body, ir.BufferLoad)}
+        used.discard(block.writes[0].buffer)
+        self._inputs = {
+            number: [axis.min for axis in region.region]
+            for number, region in enumerate(block.reads)
+            if region.buffer in used
+        }
 
     def result(self) -> Contraction | None:
-        block, vector = self._block, self._vector
-        if vector not in self._position:
+        if self._vector not in self._position:
             return None
-        inputs = list(self._inputs())
-        streamed = [n for n, indices in inputs if self._is_streamed(indices)]
-        if len(streamed) < len([1 for _, indices in inputs if _is_strided(indices, vector)]):
+        inputs = self._inputs
+        streamed = [n for n, indices in inputs.items() if self._is_streamed(indices)]
+        if len(streamed) < sum(map(self._is_strided, inputs.values())):
             return None  # some operand would be gathered
         right = streamed[-1] if streamed else None
-        known = set() if right is None else self._positions_in(block.reads[right].region)
-        spatial = self._of_kind(ir.IterType.DATA_PAR)
-        own = self._position[vector]
-        rest = [n for n in spatial if n != own]
+        known = set() if right is None else self._positions_in(*inputs[right])
+        own = self._position[self._vector]
+        rest = [n for n in self._of_kind(ir.IterType.DATA_PAR) if n != own]
         return Contraction(
             vector=own,
             rows=tuple(n for n in rest if n not in known),
             batch=tuple(n for n in rest if n in known),
             depth=tuple(self._of_kind(ir.IterType.COMM_REDUCE)),
-            extents=tuple(iter_extent(iter_var) or 0 for iter_var in block.iter_vars),
+            extents=tuple(iter_extent(iter_var) or 0 for iter_var in self._block.iter_vars),
             right=right,
-            left=tuple(n for n, _ in inputs if n not in streamed),
+            left=tuple(n for n in inputs if n not in streamed),
             vector_limit=self._vector_limit(),
             periods=self._periods(),
         )
@@ -94,50 +99,45 @@ class _Analysis:
             return any(index is self._vector for index in indices)
         return is_plain_term(indices[-1], self._vector)
 
+    def _is_strided(self, indices: list[ir.PrimExpr]) -> bool:
+        """Do neighbours along the vector axis lie in different places, contiguous or not?"""
+        return any(
+            _uses(index, self._vector)
+            and all(node.a is not self._vector for node in ir.nodes_of(index, ir.FloorDiv))
+            for index in indices
+        )
+
     def _of_kind(self, kind: ir.IterType) -> list[int]:
         return [n for n, iter_var in enumerate(self._block.iter_vars) if iter_var.iter_type is kind]
 
-    def _inputs(self) -> Iterator[tuple[int, list[ir.PrimExpr]]]:
-        # What only the initialisation reads is no operand.
-        used = {node.buffer for node in _nodes(self._block.body) if isinstance(node, ir.BufferLoad)}
-        used.discard(self._block.writes[0].buffer)
-        for number, region in enumerate(self._block.reads):
-            if region.buffer in used:
-                yield number, [axis.min for axis in region.region]
-
-    def _positions_in(self, region: tuple[object, ...]) -> set[int]:
-        found: set[int] = set()
-        for axis in region:
-            minimum = getattr(axis, "min", None)
-            if isinstance(minimum, ir.PrimExpr):
-                found |= {self._position[v] for v in ir.free_vars(minimum) if v in self._position}
-        return found
+    def _positions_in(self, *indices: ir.PrimExpr) -> set[int]:
+        used = {var for index in indices for var in ir.free_vars(index)}
+        return {self._position[var] for var in used if var in self._position}
 
     def _vector_limit(self) -> int | None:
-        limits = []
-        for _, indices in self._inputs():
-            for index in indices:
-                for node in _nodes(index):
-                    match node:
-                        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if a is self._vector:
-                            limits.append(divisor)
+        quotients = (
+            node
+            for indices in self._inputs.values()
+            for index in indices
+            for node in ir.nodes_of(index, ir.FloorDiv)
+        )
+        limits = [
+            node.b.value
+            for node in quotients
+            if node.a is self._vector and isinstance(node.b, ir.IntImm)
+        ]
         return min(limits, default=None)
 
     def _periods(self) -> dict[int, int]:
         found: dict[int, int] = {}
-        for node in _nodes(self._block.body):
+
+        def look(node: ir.Node) -> None:
             match node:
                 case ir.FloorMod(a=a, b=ir.IntImm(value=period)):
-                    for var in ir.free_vars(a):
-                        if var in self._position:
-                            found[self._position[var]] = period
+                    found.update(dict.fromkeys(self._positions_in(a), period))
+
+        ir.post_order_visit(self._block.body, look)  # an outer remainder overrules an inner one
         return found
-
-
-def _nodes(root: ir.Node) -> list[ir.Node]:
-    found: list[ir.Node] = []
-    ir.post_order_visit(root, found.append)
-    return found
 
 
 def is_plain_term(index: ir.PrimExpr, var: ir.Var) -> bool:
@@ -149,16 +149,6 @@ def is_plain_term(index: ir.PrimExpr, var: ir.Var) -> bool:
             parts = [is_plain_term(a, var), is_plain_term(b, var)]
             return any(parts) and not _uses(b if parts[0] else a, var)
     return False
-
-
-def _is_strided(indices: list[ir.PrimExpr], var: ir.Var) -> bool:
-    """True when neighbours along `var` lie in different places, contiguous or not."""
-    return any(_varies_fast(index, var) for index in indices)
-
-
-def _varies_fast(index: ir.PrimExpr, var: ir.Var) -> bool:
-    divided = [node for node in _nodes(index) if isinstance(node, ir.FloorDiv) and node.a is var]
-    return _uses(index, var) and not divided
 
 
 def _uses(expr: ir.PrimExpr, var: ir.Var) -> bool:

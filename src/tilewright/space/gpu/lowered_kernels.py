@@ -29,15 +29,11 @@ def _fits(leaf: Leaf) -> bool:
     for loop in leaf.loops:
         lanes = extent_of(loop)
         if loop.kind is ir.ForKind.VECTORIZED and lanes is not None and lanes > 1:
-            lane = LaneView(leaf.realize.block.body, _bindings(leaf), loop.loop_var, lanes)
+            values = leaf.realize.values
+            lane = LaneView(leaf.realize.block.body, values, loop.loop_var, lanes)
             if any(width > VECTOR_BYTES for width in lane.widths()):
                 return False
     return True
-
-
-def _bindings(leaf: Leaf) -> Mapping[ir.Var, ir.PrimExpr]:
-    variables = (iter_var.var for iter_var in leaf.realize.block.iter_vars)
-    return dict(zip(variables, leaf.realize.iter_values, strict=True))
 
 
 class LaneView:
@@ -53,9 +49,7 @@ class LaneView:
 
     def widths(self) -> Iterator[int]:
         """Bytes of every vector that the statement moves, converts or indexes with."""
-        nodes: list[ir.Node] = []
-        ir.post_order_visit(self._body, nodes.append)
-        for node in nodes:
+        for node in ir.walk(self._body):
             match node:
                 case ir.BufferStore(value=value, indices=indices):
                     yield self._lanes * value.dtype.bits // 8
@@ -93,15 +87,65 @@ class LaneView:
 _LAUNCHES = ("thread_extent", "virtual_thread")
 
 
+@dataclass
+class KernelNeeds:
+    """Extents of the threads by axis, bytes of memory, and bytes of the widest vector.
+
+    A size that is no constant is infinite.
+    """
+
+    threads: dict[str, set[float]] = field(default_factory=dict)
+    shared_bytes: float = 0
+    local_bytes: float = 0
+    vector_bytes: float = 0
+
+    def add(self, node: ir.Node) -> None:
+        """What a node of the kernel needs."""
+        match node:
+            case ir.AttrStmt(node=ir.IterVar() as axis, attr_key=key) if key in _LAUNCHES:
+                self._launch(axis, node.value)
+            case ir.For(thread_binding=ir.IterVar() as axis):
+                self._launch(axis, node.extent)
+            case ir.For(kind=ir.ForKind.VECTORIZED, extent=ir.IntImm(value=lanes)) if lanes > 1:
+                widths = LaneView(node.body, {}, node.loop_var, lanes).widths()
+                self.vector_bytes = max([self.vector_bytes, *widths])
+            case ir.Allocate():
+                self._allocate(node)
+            case ir.BufferStore(value=value):
+                self._vector(value.dtype)
+            case ir.BufferLoad() | ir.Cast():
+                self._vector(node.dtype)
+            case ir.Ramp() if _size(node.stride) != 1:  # gaps need a vector of indices
+                self._vector(node.dtype)
+
+    def _launch(self, axis: ir.IterVar, extent: ir.PrimExpr) -> None:
+        self.threads.setdefault(axis.thread_tag, set()).add(_size(extent))
+
+    def _allocate(self, node: ir.Allocate) -> None:
+        pointer = node.buffer_var.type_annotation
+        scope = pointer.storage_scope if isinstance(pointer, ir.PointerType) else ""
+        size = math.prod(map(_size, node.extents)) * _bytes(node.dtype)
+        if scope.startswith("shared"):
+            self.shared_bytes += size
+        elif scope == "local":
+            self.local_bytes += size
+        self._vector(node.dtype)
+
+    def _vector(self, dtype: ir.DType) -> None:
+        if dtype.lanes > 1:
+            self.vector_bytes = max(self.vector_bytes, _bytes(dtype))
+
+
 def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
     """The needs of each outermost launch of threads with no block in it."""
     if not is_launch(stmt):
         for child in ir.children(stmt):
             if isinstance(child, ir.Stmt):
                 yield from lowered_kernels(child)
-    elif not _has_block(stmt):
+    elif not any(ir.nodes_of(stmt, ir.BlockRealize)):
         needs = KernelNeeds()
-        needs.visit(stmt)
+        for node in ir.walk(stmt):
+            needs.add(node)
         yield needs
 
 
@@ -113,72 +157,6 @@ def is_launch(stmt: ir.Stmt) -> bool:
         case ir.For():
             return stmt.thread_binding is not None
     return False
-
-
-def _has_block(node: ir.Node) -> bool:
-    return isinstance(node, ir.BlockRealize) or any(map(_has_block, ir.children(node)))
-
-
-@dataclass
-class KernelNeeds(ir.Visitor):
-    """Extents of the threads by axis, bytes of memory, and bytes of the widest vector.
-
-    A size that is no constant is infinite.
-    """
-
-    threads: dict[str, set[float]] = field(default_factory=dict)
-    shared_bytes: float = 0
-    local_bytes: float = 0
-    vector_bytes: float = 0
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
-        if node.attr_key in _LAUNCHES and isinstance(node.node, ir.IterVar):
-            self._launch(node.node.thread_tag, node.value)
-        self.generic_visit(node)
-
-    def visit_for(self, node: ir.For) -> None:
-        if node.thread_binding is not None:
-            self._launch(node.thread_binding.thread_tag, node.extent)
-        lanes = _size(node.extent)
-        if node.kind is ir.ForKind.VECTORIZED and 1 < lanes < math.inf:
-            widths = LaneView(node.body, {}, node.loop_var, int(lanes)).widths()
-            self.vector_bytes = max([self.vector_bytes, *widths])
-        self.generic_visit(node)
-
-    def _launch(self, tag: str, extent: ir.PrimExpr) -> None:
-        self.threads.setdefault(tag, set()).add(_size(extent))
-
-    def visit_allocate(self, node: ir.Allocate) -> None:
-        pointer = node.buffer_var.type_annotation
-        scope = pointer.storage_scope if isinstance(pointer, ir.PointerType) else ""
-        size = math.prod(map(_size, node.extents)) * _bytes(node.dtype)
-        if scope.startswith("shared"):
-            self.shared_bytes += size
-        elif scope == "local":
-            self.local_bytes += size
-        self._vector(node.dtype)
-        self.generic_visit(node)
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
-        self._vector(node.dtype)
-        self.generic_visit(node)
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self._vector(node.value.dtype)
-        self.generic_visit(node)
-
-    def visit_cast(self, node: ir.Cast) -> None:
-        self._vector(node.dtype)
-        self.generic_visit(node)
-
-    def visit_ramp(self, node: ir.Ramp) -> None:
-        if _size(node.stride) != 1:  # lanes with gaps between them need a vector of indices
-            self._vector(node.dtype)
-        self.generic_visit(node)
-
-    def _vector(self, dtype: ir.DType) -> None:
-        if dtype.lanes > 1:
-            self.vector_bytes = max(self.vector_bytes, _bytes(dtype))
 
 
 def _size(extent: ir.PrimExpr) -> float:

@@ -13,6 +13,7 @@ runs s iterations late. What an early statement writes must last until a late on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from tilewright.ir.annotation_keys import (
 )
 from tilewright.nest.index_ranges import AxisRange, Domain, IndexRanges, Unbounded
 from tilewright.nest.kernels import Kernel, Leaf, extent_of, tag_of
+from tilewright.nest.loops import common_prefix
 
 # Buffers share memory if neither is more than so many times as large as the other.
 _ALIKE = 16
@@ -121,24 +123,15 @@ def _uses(kernel: Kernel) -> list[_Use]:
 # --- when a buffer lives ------------------------------------------------------------------------
 
 
-def _common_loops(leaves: Sequence[Leaf]) -> tuple[For, ...]:
-    """The loops around all of some blocks: the innermost one is where a buffer is allocated."""
-    common = leaves[0].loops
-    for leaf in leaves[1:]:
-        depth = 0
-        for mine, other in zip(common, leaf.loops, strict=False):
-            if mine is not other:
-                break
-            depth += 1
-        common = common[:depth]
-    return common
+def _common_loops(kernel: Kernel, use: _Use) -> tuple[For, ...]:
+    """The loops around all accesses: inside of the innermost one, a buffer is allocated."""
+    return functools.reduce(common_prefix, [kernel.leaves[n].loops for n in use.numbers])
 
 
 def _lifetime(kernel: Kernel, use: _Use) -> range:
     """The blocks during which a buffer holds values: whole loops inside its allocation."""
-    numbers = use.numbers
-    depth = len(_common_loops([kernel.leaves[number] for number in numbers]))
-    first, last = numbers[0], numbers[-1]
+    depth = len(_common_loops(kernel, use))
+    first, last = use.numbers[0], use.numbers[-1]
     while first > 0 and _share_loop(kernel, first, first - 1, depth):
         first -= 1
     while last + 1 < len(kernel.leaves) and _share_loop(kernel, last, last + 1, depth):
@@ -155,7 +148,7 @@ def _share_loop(kernel: Kernel, a: int, b: int, depth: int) -> bool:
 
 
 def _bytes(kernel: Kernel, use: _Use) -> int:
-    around = _common_loops([kernel.leaves[number] for number in use.numbers])
+    around = _common_loops(kernel, use)
     shape = _compact_shape(kernel, use, len(around))
     dtype = use.buffer.dtype
     elements = _aligned_size(shape, use.alignment) * _versions(kernel, use, around)
@@ -186,11 +179,7 @@ def _compact_shape(kernel: Kernel, use: _Use, depth: int) -> list[int]:
 def _written(leaf: Leaf, region: BufferRegion, depth: int) -> list[AxisRange | None]:
     """What a block writes along each axis while all threads and the loops from `depth` on run."""
     realize = leaf.realize
-    bindings = {
-        iter_var.var: value
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    }
-    ranges = IndexRanges(_relaxed(leaf, depth), bindings, realize.predicate)
+    ranges = IndexRanges(_relaxed(leaf, depth), realize.values, realize.predicate)
     axes: list[AxisRange | None] = []
     for axis in region.region:
         length = axis.extent.value if isinstance(axis.extent, IntImm) else None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import BufferLoad, BufferStore, Call, Cast, Node, post_order_visit
 from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.primitives.annotate import Annotate
@@ -89,19 +89,17 @@ def _rewrite(sch: Schedule, fetch: _Fetch) -> None:
         sch.bind(pieces.pop(), "threadIdx.y")
 
 
-def _widest_value(body: Node) -> int:
+def _widest_value(body: ir.Node) -> int:
     """How many bytes the widest value has that a statement moves or converts."""
-    widest = 0
+    return max(map(_bytes_of, ir.walk(body)))
 
-    def look(node: Node) -> None:
-        nonlocal widest
-        match node:
-            case BufferStore(value=value):
-                widest = max(widest, value.dtype.bits // 8)
-            case BufferLoad() | Cast():
-                widest = max(widest, node.dtype.bits // 8)
-            case Call(op=op) if getattr(op, "name", "") in _FIXED_POINT_OPS:
-                widest = max(widest, _FIXED_POINT_BYTES)
 
-    post_order_visit(body, look)
-    return widest
+def _bytes_of(node: ir.Node) -> int:
+    match node:
+        case ir.BufferStore(value=value):
+            return value.dtype.bits // 8
+        case ir.BufferLoad() | ir.Cast():
+            return node.dtype.bits // 8
+        case ir.Call(op=op) if getattr(op, "name", "") in _FIXED_POINT_OPS:
+            return _FIXED_POINT_BYTES
+    return 0

@@ -13,9 +13,9 @@ have nothing to do with these limits show later, as build errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tilewright.ir import For, PrimFunc
+from tilewright.ir import PrimFunc
 from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
 from tilewright.nest.kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
 from tilewright.schedule import Schedule
@@ -81,7 +81,7 @@ class VerifyGPUCode(Postproc):
 
     def _threads_fit(self, kernel: Kernel) -> bool:
         extents: dict[str, set[float]] = {}
-        for loop in _bound_loops(kernel):
+        for loop in {loop for leaf in kernel.leaves for loop in leaf.loops if tag_of(loop)}:
             extent = extent_of(loop)
             extents.setdefault(tag_of(loop), set()).add(math.inf if extent is None else extent)
         return self._extents_fit(extents)
@@ -99,12 +99,3 @@ class VerifyGPUCode(Postproc):
             and kernel.vector_bytes <= VECTOR_BYTES
             and kernel.shared_bytes <= self.max_shared_memory_per_block
         )
-
-
-def _bound_loops(kernel: Kernel) -> Iterator[For]:
-    seen: set[int] = set()
-    for leaf in kernel.leaves:
-        for loop in leaf.loops:
-            if tag_of(loop) and id(loop) not in seen:
-                seen.add(id(loop))
-                yield loop

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from tilewright import ir
-from tilewright.ir import Call, Node, Op, post_order_visit
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
@@ -24,6 +23,8 @@ from tilewright.space.conditions import all_iters_spatial, is_root, is_spatial_f
 # Repeated operations for an element: fewer cost less than a store and a load, more never pay.
 FEW_REPEATED = 2.0
 MOST_REPEATED = 16.0
+_CALL = 8.0  # operations that a function like `exp` stands for
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 REPEATED: Final = "the blocks that read its result would compute it again at each place they read"
 
 
@@ -63,7 +64,7 @@ class AutoInline(ScheduleRule):
         self.disallow_op = list(disallow_op or ())
         self.count_recomputation = count_recomputation
         for name in self.disallow_op:
-            Op.get(name)  # raises if there is no such function
+            ir.Op.get(name)  # raises if there is no such function
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         match self._place(sch, sch.get_sref(block)):
@@ -105,9 +106,9 @@ class AutoInline(ScheduleRule):
     def _why_costly(self, block: StmtSRef) -> str:
         """Why computing the block again where it is used may cost more than it saves."""
         realize, stmt = realize_of(block), block.block
-        called = _called(realize) if self.disallow_op else set()
+        called = {call.op for call in ir.nodes_of(realize, ir.Call)} if self.disallow_op else set()
         for name in self.disallow_op:
-            if Op.get(name) in called:
+            if ir.Op.get(name) in called:
                 return f"it calls {name.removeprefix('tir.')}, which is expensive to recompute"
         if self.disallow_if_then_else and has_if_then_else(realize):
             return "it holds a condition (T.if_then_else), which is expensive to recompute"
@@ -142,20 +143,7 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
     )
 
 
-def _called(root: Node) -> set[Op]:
-    """The built-in functions that are called anywhere below a node."""
-    found: set[Op] = set()
-
-    def look(node: Node) -> None:
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            found.add(node.op)
-
-    post_order_visit(root, look)
-    return found
-
-
-_CALL = 8.0  # operations that a function like `exp` stands for
-_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
+# --- operations that inlining repeats: each read of an element computes it again ----------------
 
 
 def repeated_operations(sch: Schedule, block: StmtSRef) -> float:
@@ -168,11 +156,7 @@ def repeated_operations(sch: Schedule, block: StmtSRef) -> float:
 
 def operations(block: ir.Block) -> float:
     """Operations of one run of a block, those on indices left out."""
-    stores: list[ir.BufferStore] = []
-    ir.post_order_visit(
-        block.body, lambda n: stores.append(n) if isinstance(n, ir.BufferStore) else None
-    )
-    return sum(_of_value(store.value) for store in stores)
+    return sum(_of_value(store.value) for store in ir.nodes_of(block.body, ir.BufferStore))
 
 
 def _of_value(expr: ir.PrimExpr) -> float:
@@ -194,14 +178,11 @@ def _reads(block: ir.Block, reader: ir.Block) -> float:
     """How often each result of a block is read by another one, on average."""
     buffer = block.writes[0].buffer
     places: list[ir.BufferLoad] = []
-
-    def look(node: ir.Node) -> None:
-        if not isinstance(node, ir.BufferLoad) or node.buffer is not buffer:
-            return
-        if not any(all(map(ir.expr_deep_equal, node.indices, p.indices)) for p in places):
-            places.append(node)
-
-    ir.post_order_visit(reader.body, look)
+    for load in ir.nodes_of(reader.body, ir.BufferLoad):
+        if load.buffer is buffer and not any(
+            all(map(ir.expr_deep_equal, load.indices, place.indices)) for place in places
+        ):
+            places.append(load)
     return len(places) * max(1.0, _points(reader) / max(1.0, _points(block)))
 
 
