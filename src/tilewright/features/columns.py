@@ -118,7 +118,8 @@ class RowMaker:
         operations = sum(counts[:NUM_KINDS])
         row += _intensity_curve(operations, loops, bytes_under, layout.curve_samples)
         row += self._allocation(uses[0], iterations)
-        row += (float(iterations), float(len(loops)), float(_unroll_step(loops)))
+        steps = next((loop.unroll_step for loop in reversed(loops) if loop.unroll_step > 0), 0)
+        row += (float(iterations), float(len(loops)), float(steps))
         return row
 
     def _buffers(
@@ -219,10 +220,6 @@ def _contiguous_bytes(use: BufferUse) -> int:
         if accessed == extent:
             return max(1, extent * use.itemsize)
     return 1
-
-
-def _unroll_step(loops: tuple[Loop, ...]) -> int:
-    return next((loop.unroll_step for loop in reversed(loops) if loop.unroll_step > 0), 0)
 
 
 def _intensity_curve(

@@ -35,7 +35,6 @@ _BY_TYPE: dict[type, int] = {
 _INDEX_NODES = frozenset({ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max})
 _INDEX_TYPES = (ir.INT32, ir.INT64)
 _COMPARISONS = frozenset({ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE})
-_LEAVES = (ir.Var, ir.IntImm)
 _LOGIC = frozenset({ir.And, ir.Or, ir.Not})
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
@@ -94,8 +93,8 @@ class _Scan:
         elif isinstance(node, ir.BufferLoad):
             self.loads.append(node)
             for index in node.indices:
-                if type(index) is not ir.Var:
-                    self._visit_loads_below(index)
+                if type(index) is not ir.Var:  # its operations are counted with the index
+                    self.loads += ir.nodes_of(index, ir.BufferLoad)
         elif kind not in (ir.Var, ir.IntImm, ir.FloatImm):
             self._count_other(node)
             for child in ir.children(node):
@@ -113,14 +112,6 @@ class _Scan:
             pure = isinstance(node.op, ir.Op) and node.op.effect == ir.CallEffect.PURE
             column = PURE_CALL if pure else OTHER_CALL
             self.counts[column if node.dtype.is_float else NUM_KINDS + column] += 1
-
-    def _visit_loads_below(self, node: ir.Node) -> None:
-        """Loads that an index makes; its operations are counted with the index."""
-        if isinstance(node, ir.BufferLoad):
-            self.loads.append(node)
-        for child in ir.children(node):
-            if type(child) not in _LEAVES:
-                self._visit_loads_below(child)
 
 
 def _is_plain(node: ir.Node) -> bool:

@@ -14,7 +14,7 @@ from tilewright.features.store_value import Counts, never_holds, read_value
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.placement import Placements
-from tilewright.nest.reading import Branches, Loops, Reading, loads_below
+from tilewright.nest.reading import Branches, Loops, Reading
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class StoreReader:
                 self._add_view(match, loops)
         for other in reading.others:
             if self._runs(other.branches):
-                for load in loads_below(other.node):
+                for load in ir.nodes_of(other.node, ir.BufferLoad):
                     self._access(load.buffer, load.indices, other.loops)
         self.stores = [
             store

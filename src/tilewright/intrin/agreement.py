@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,9 +70,9 @@ def _differences(
     intrin: TensorIntrin, description: _Runnable, implementation: _Runnable
 ) -> Iterator[str]:
     buffers = parameters(intrin.desc)
-    for trial in _trials(intrin):
-        expected = [array.copy() for array in trial.arrays]
-        actual = [array.copy() for array in trial.arrays]
+    for what, arrays in _trials(intrin):
+        expected = [array.copy() for array in arrays]
+        actual = [array.copy() for array in arrays]
         description(*expected)
         implementation(*actual)
         for buffer, wanted, got in zip(buffers, expected, actual, strict=True):
@@ -82,7 +81,7 @@ def _differences(
                 at, place = wrong, ", ".join(str(index) for index in wrong[1:])
                 yield (
                     f"{buffer.name}[{place}] is {got[at]} in the implementation and {wanted[at]} "
-                    f"in the description, for {trial.what}"
+                    f"in the description, for {what}"
                 )
 
 
@@ -109,14 +108,9 @@ def _tolerance(dtype: DType) -> float:
 # --- numbers ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Trial:
-    what: str
-    arrays: tuple[Any, ...]
-
-
-def _trials(intrin: TensorIntrin) -> Iterator[_Trial]:
-    """Random numbers first, then every combination of random, smallest and largest operands."""
+def _trials(intrin: TensorIntrin) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Operands in words and as arrays: random numbers first, then every combination of random,
+    smallest and largest ones."""
     rng = np.random.default_rng(0)
     buffers = parameters(intrin.desc)
     read = {region.buffer for region in root_block_of(intrin.desc).reads}
@@ -134,7 +128,7 @@ def _trials(intrin: TensorIntrin) -> Iterator[_Trial]:
             for buffer, kind, array in zip(buffers, chosen, arrays, strict=True)
             if kind != "random"
         ]
-        yield _Trial(" and ".join(ends) or "random numbers", arrays)
+        yield " and ".join(ends) or "random numbers", arrays
 
 
 def _range_of(intrin: TensorIntrin, buffer: Buffer) -> tuple[float, float]:

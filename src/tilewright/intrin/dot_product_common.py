@@ -22,8 +22,8 @@ DP4A_INTRIN = "dp4a"  # of NVIDIA GPUs
 AMDGPU_SDOT4_INTRIN = "sdot4"
 LOCAL = "_local"  # suffix of instructions on accumulators that stay in registers
 
-# (accumulators, the bits of A as one word, all of B) -> the new accumulators
-Update = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
+# (form, accumulators, the bits of A as one word, all of B) -> the new accumulators
+Update = Callable[["DotForm", PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def dot_implementation(form: DotForm, update: Update) -> ir.PrimFunc:
     word = ir.Var("A_word", ir.INT32)
     loaded = c.vload([0], form.c_vector), word, b.vload([0, 0], form.b_vector)
     a_bits = reinterpret("int32", a.vload([0], form.a_vector))
-    body = ir.LetStmt(word, a_bits, whole_store(c, update(*loaded)))
+    body = ir.LetStmt(word, a_bits, whole_store(c, update(form, *loaded)))
     return tile_function("dot_product_impl", (a, b, c), c, body, accumulates=True)
 
 
 def register_dot(
     name: str,
     form: DotForm,
-    instruction: Callable[[DotForm], Update],
+    update: Update,
     features: tuple[str, ...] = (),
     value_ranges: ValueRanges | None = None,
 ) -> None:
@@ -93,15 +93,15 @@ def register_dot(
     for suffix, scope in (("", form.c_scope), (LOCAL, "local")):
         TensorIntrin.register_maker(
             name + suffix,
-            partial(make_dot, replace(form, c_scope=scope), instruction),
+            partial(make_dot, replace(form, c_scope=scope), update),
             features=features,
             value_ranges=value_ranges,
         )
 
 
-def make_dot(form: DotForm, instruction: Callable[[DotForm], Update]) -> Pair:
+def make_dot(form: DotForm, update: Update) -> Pair:
     """The description and the implementation of an instruction."""
-    return dot_description(form), dot_implementation(form, instruction(form))
+    return dot_description(form), dot_implementation(form, update)
 
 
 # --- in one thread of a GPU ---------------------------------------------------------------------

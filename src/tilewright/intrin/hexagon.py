@@ -5,7 +5,6 @@ Names with `vtcm` take operands in the memory next to the vector unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tilewright.intrin.dot_product_common import DotForm, Update, make_dot
@@ -27,17 +26,14 @@ _U8I8 = "llvm.hexagon.V6.vrmpybusv.acc.128B"
 _I16 = "llvm.hexagon.V6.vdmpyhvsat.acc.128B"
 
 
-def whole_registers(llvm: str) -> Callable[[DotForm], Update]:
+def whole_registers(llvm: str) -> Update:
     """One instruction on registers of 32 words."""
 
-    def with_form(form: DotForm) -> Update:
-        def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
-            words = reinterpret(form.c_vector, b_vector)
-            return call_llvm_pure_intrin(form.c_vector, llvm, acc, Broadcast(a_word, LANES), words)
+    def update(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        words = reinterpret(form.c_vector, b_vector)
+        return call_llvm_pure_intrin(form.c_vector, llvm, acc, Broadcast(a_word, LANES), words)
 
-        return update
-
-    return with_form
+    return update
 
 
 for _name, _depth, _a_dtype, _b_dtype, _llvm, _scope in (

@@ -20,7 +20,9 @@ def stand_alone(func: ir.PrimFunc) -> ir.PrimFunc:
         for buffer in buffers
     ]
     operands = [
-        argument if buffer.scope == "global" else replace_scope(argument, buffer)
+        argument
+        if buffer.scope == "global"
+        else ir.decl_buffer(argument.shape, buffer.dtype, buffer.name, scope=buffer.scope)
         for buffer, argument in zip(buffers, arguments, strict=True)
     ]
     moved = [pair for pair in zip(arguments, operands, strict=True) if pair[0] is not pair[1]]
@@ -39,11 +41,6 @@ def stand_alone(func: ir.PrimFunc) -> ir.PrimFunc:
         dict(zip(params, arguments, strict=True)),
         {"global_symbol": "main"},
     )
-
-
-def replace_scope(argument: ir.Buffer, operand: ir.Buffer) -> ir.Buffer:
-    """A buffer like `argument` where `operand` lives."""
-    return ir.decl_buffer(argument.shape, operand.dtype, operand.name, scope=operand.scope)
 
 
 def constant_shape(buffer: ir.Buffer) -> tuple[int, ...] | None:
@@ -72,8 +69,8 @@ def _half(operand: ir.Buffer, view: ir.Buffer) -> ir.BufferRegion:
     """The second half of an operand, or the first one if the view may not begin there."""
     size = math.prod(constant_shape(view) or ())
     start = 1 if size % max(view.offset_factor, 1) == 0 else 0
-    ranges = [ir.Range(_index(start), _index(1))]
-    ranges += [ir.Range(_index(0), extent) for extent in view.shape]
+    ranges = [ir.Range(ir.const(start), ir.const(1))]
+    ranges += [ir.Range(ir.const(0), extent) for extent in view.shape]
     return ir.BufferRegion(operand, tuple(ranges))
 
 
@@ -82,9 +79,5 @@ def _copy(source: ir.Buffer, destination: ir.Buffer) -> ir.Stmt:
     indices: tuple[ir.PrimExpr, ...] = tuple(loops)
     body: ir.Stmt = ir.BufferStore(destination, ir.BufferLoad(source, indices), indices)
     for var, extent in zip(reversed(loops), reversed(source.shape), strict=True):
-        body = ir.For(var, _index(0), extent, ir.ForKind.SERIAL, body)
+        body = ir.For(var, ir.const(0), extent, ir.ForKind.SERIAL, body)
     return body
-
-
-def _index(value: int) -> ir.PrimExpr:
-    return ir.const(value, ir.INT32)

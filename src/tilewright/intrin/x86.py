@@ -48,7 +48,7 @@ def _filled(value: int, dtype: str, lanes: int) -> PrimExpr:
     return Broadcast(const(value, dtype), lanes)
 
 
-def vnni(form: DotForm) -> Update:
+def vnni(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`vpdpbusd` multiplies unsigned by signed bytes; other signs are shifted by 128.
 
     With a' = a + 128, sum(a * b) = sum(a' * b) - 128 * sum(b), exactly so in wrapping arithmetic.
@@ -57,25 +57,22 @@ def vnni(form: DotForm) -> Update:
     """
     lanes, words = form.lanes, f"int32x{form.lanes}"
     zeros, signs = _filled(0, "int32", lanes), _filled(_SIGN_BITS, "int32", lanes)
+    a, b = Broadcast(a_word, lanes), reinterpret(words, b_vector)
 
     def dot(acc: PrimExpr, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
         return call_llvm_pure_intrin(words, _VPDPBUSD[lanes], acc, unsigned, signed)
 
-    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
-        a, b = Broadcast(a_word, lanes), reinterpret(words, b_vector)
-        match form.a_dtype, form.b_dtype:
-            case "int8", "int8":
-                return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
-            case "uint8", "uint8":
-                return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
-            case "int8", "uint8":
-                return dot(acc, b, a)
-        return dot(acc, a, b)
-
-    return update
+    match form.a_dtype, form.b_dtype:
+        case "int8", "int8":
+            return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
+        case "uint8", "uint8":
+            return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
+        case "int8", "uint8":
+            return dot(acc, b, a)
+    return dot(acc, a, b)
 
 
-def exact(form: DotForm) -> Update:
+def exact(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """Bytes widened to 16 bits, then `pmaddwd`: exact for all values and all signs.
 
     Bytes with even and with odd numbers are widened within their lane, so nothing moves across
@@ -92,39 +89,27 @@ def exact(form: DotForm) -> Update:
         low = _filled(0xFF, "uint16", 2 * lanes)
         return bitwise_and(short, low), shift_right(short, _filled(8, "uint16", 2 * lanes))
 
-    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
-        a = halves(Broadcast(a_word, lanes), form.a_dtype == "int8")
-        b = halves(b_vector, form.b_dtype == "int8")
-        for left, right in zip(a, b, strict=True):
-            acc = acc + call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
-        return acc
-
-    return update
+    a = halves(Broadcast(a_word, lanes), form.a_dtype == "int8")
+    b = halves(b_vector, form.b_dtype == "int8")
+    for left, right in zip(a, b, strict=True):
+        acc = acc + call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
+    return acc
 
 
-def saturating(form: DotForm) -> Update:
+def saturating(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`pmaddubsw` adds pairs of products in 16 bits, where large ones saturate."""
     lanes = form.lanes
-
-    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
-        a = reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
-        pairs = call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
-        ones = _filled(1, "int16", 2 * lanes)
-        return acc + call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
-
-    return update
+    a = reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
+    pairs = call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
+    ones = _filled(1, "int16", 2 * lanes)
+    return acc + call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
 
 
-def bf16(form: DotForm) -> Update:
+def bf16(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`vdpbf16ps` adds two products to a float32; it treats subnormal numbers as zero."""
-    lanes = form.lanes
-
-    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
-        a = reinterpret(form.b_vector, Broadcast(a_word, lanes))
-        name = "llvm.x86.avx512bf16.dpbf16ps.512"
-        return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
-
-    return update
+    a = reinterpret(form.b_vector, Broadcast(a_word, form.lanes))
+    name = "llvm.x86.avx512bf16.dpbf16ps.512"
+    return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
 
 
 # --- all of them --------------------------------------------------------------------------------
@@ -141,7 +126,7 @@ class _Int8Family:
     name: str
     lanes: int
     features: tuple[str, ...]
-    instruction: Callable[[DotForm], Update]
+    update: Update
     signs: tuple[tuple[str, str, str], ...] = _ALL_SIGNS
     value_ranges: ValueRanges | None = None
 
@@ -161,7 +146,7 @@ for _family in _FAMILIES:
         register_dot(
             _family.name + _suffix,
             DotForm(_family.lanes, 4, _a_dtype, _b_dtype, "int32"),
-            _family.instruction,
+            _family.update,
             _family.features,
             _family.value_ranges,
         )

@@ -206,7 +206,9 @@ class _Operations:
             cost = 0.0 if fused else _COSTS.get(kind, 0.0)
             below = self.of(a) + self.of(b)
         elif expr.child_fields:
-            cost = _call_cost(expr) if isinstance(expr, ir.Call) else _COSTS.get(kind, 0.0)
+            cost = _COSTS.get(kind, 0.0)
+            if isinstance(expr, ir.Call):
+                cost = 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
             below = sum([self.of(part) for part in ir.children(expr)])
         else:
             self.has_variables |= isinstance(expr, ir.Var)
@@ -222,10 +224,6 @@ class _Operations:
         """
         moves: dict[ir.Node, bool] = dict.fromkeys(moving, True)
         return sum([cost for expr, cost in self._costs.items() if _is_moving(expr, moves)])
-
-
-def _call_cost(call: ir.Call) -> float:
-    return 1.0 if getattr(call.op, "name", "") in _CHEAP_CALLS else _CALL_COST
 
 
 def _is_moving(expr: ir.Node, moves: dict[ir.Node, bool]) -> bool:

@@ -217,14 +217,6 @@ def _loops_of_results(realize: ir.BlockRealize, loops: Loops) -> Loops:
     return tuple(loop for loop in loops if loop.var not in reducing)
 
 
-def loads_below(node: ir.Node) -> list[ir.BufferLoad]:
-    """The loads of an expression, those in indices of others included."""
-    found = [node] if isinstance(node, ir.BufferLoad) else []
-    for child in ir.children(node):
-        found += loads_below(child)
-    return found
-
-
 def read(func: ir.PrimFunc) -> Reading:
     """The stores of a function."""
     walker = _Walker()

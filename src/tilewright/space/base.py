@@ -11,7 +11,7 @@ import functools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from typing_extensions import Self
 
@@ -21,8 +21,6 @@ from tilewright.schedule.trace.random import RandomEngine, normalize_seed
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
 from tilewright.target import Target
-
-MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 
 
 @runtime_checkable
@@ -58,31 +56,10 @@ class TaskContext(Protocol):
     def space_generator(self) -> SpaceGenerator | None: ...
 
 
-class DefaultLists:
-    """What `create` of a contract answers: the members that a kind of target gets by default.
-
-    The lists name members of all kinds (`space/defaults.py`), and each member knows its contract:
-    so the lists make themselves known here.
-    """
-
-    def __init__(self) -> None:
-        self._makers: dict[str, Callable[..., object]] = {}
-
-    def register(self, what: str) -> Callable[[MakerT], MakerT]:
-        """Decorator: a function makes the default members of one contract."""
-
-        def add(make: MakerT) -> MakerT:
-            self._makers[what] = make
-            return make
-
-        return add
-
-    def make(self, what: str, *args: object, **kwargs: object) -> Any:
-        """Call it."""
-        return self._makers[what](*args, **kwargs)
-
-
-default_lists = DefaultLists()
+# What `create` of a contract answers: the members that a kind of target gets by default. The lists
+# name members of all kinds, and each member knows its contract: so they are put in here from above
+# (`space/defaults.py`, `space/generators/create.py`).
+default_makers: dict[str, Callable[..., Any]] = {}
 
 
 class Member:
@@ -118,7 +95,7 @@ class ScheduleRule(Member, ABC):
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
         """The default rules of a kind of target: "llvm", "cuda", "cuda-tensorcore", ..."""
-        made: list[ScheduleRule] = default_lists.make("schedule rule", kind)
+        made: list[ScheduleRule] = default_makers["schedule rule"](kind)
         return made
 
 
@@ -132,7 +109,7 @@ class Postproc(Member, ABC):
     @staticmethod
     def create(kind: str) -> list[Postproc]:
         """The default post-processors of a kind of target."""
-        made: list[Postproc] = default_lists.make("post-processor", kind)
+        made: list[Postproc] = default_makers["post-processor"](kind)
         return made
 
 
@@ -157,7 +134,7 @@ class Mutator(Member, ABC):
     @staticmethod
     def create(kind: str) -> dict[Mutator, float]:
         """The default mutators of a kind of target, and how likely each is chosen."""
-        made: dict[Mutator, float] = default_lists.make("mutator", kind)
+        made: dict[Mutator, float] = default_makers["mutator"](kind)
         return made
 
 
@@ -187,7 +164,7 @@ class SpaceGenerator(Member, ABC):
         kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
     ) -> SpaceGenerator:
         """A generator from its name, a kind of target, or a schedule function."""
-        made: SpaceGenerator = default_lists.make("space generator", kind, *args, **kwargs)
+        made: SpaceGenerator = default_makers["space generator"](kind, *args, **kwargs)
         return made
 
 

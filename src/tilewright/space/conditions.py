@@ -105,7 +105,8 @@ def _has_reuse(stmt: ir.Block) -> bool:
     spatial = {
         iter_var.var
         for iter_var in stmt.iter_vars
-        if iter_var.iter_type is ir.IterType.DATA_PAR and not _is_single(iter_var.dom)
+        if iter_var.iter_type is ir.IterType.DATA_PAR
+        and not _is_single(iter_var.dom)
     }
     result = stmt.writes[0].buffer
     for region in stmt.reads:
@@ -120,11 +121,7 @@ def _has_reuse(stmt: ir.Block) -> bool:
 
 
 def _is_single(domain: ir.Range | None) -> bool:
-    return domain is not None and _is_number(domain.min, 0) and _is_number(domain.extent, 1)
-
-
-def _is_number(value: ir.PrimExpr, number: int) -> bool:
-    return isinstance(value, ir.IntImm) and value.value == number
+    return domain is not None and ir.is_zero(domain.min) and ir.is_one(domain.extent)
 
 
 def runs_never(stmt: ir.Block) -> bool:

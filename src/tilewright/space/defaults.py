@@ -23,7 +23,7 @@ from tilewright.space.base import (
     Mutator,
     Postproc,
     ScheduleRule,
-    default_lists,
+    default_makers,
     mutators,
     postprocs,
     schedule_rules,
@@ -317,20 +317,17 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
 # --- members from the lists ---------------------------------------------------------------------
 
 
-@default_lists.register("schedule rule")
 def create_schedule_rules(kind: str) -> list[ScheduleRule]:
     """The default rules of a kind, less those whose tensor instruction is not registered."""
     specs = map(_with_known_intrins, _listed(SCHEDULE_RULES, kind))
     return [schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
 
 
-@default_lists.register("post-processor")
 def create_postprocs(kind: str) -> list[Postproc]:
     """The default post-processors of a kind."""
     return [postprocs.create(spec.name, **spec.options) for spec in _listed(POSTPROCS, kind)]
 
 
-@default_lists.register("mutator")
 def create_mutators(kind: str) -> dict[Mutator, float]:
     """The default mutators of a kind and how likely each is chosen."""
     return {
@@ -366,11 +363,7 @@ def _has_intrin(spec: MemberSpec) -> bool:
         spec.options.get("intrin_name"),
         *(name for group in groups for name in group.values()),
     ]
-    missing = [
-        name
-        for name in wanted
-        if name is not None and TensorIntrin.get(name, allow_missing=True) is None
-    ]
+    missing = [name for name in wanted if name is not None and not _is_known(name)]
     if missing:
         logger.warning(
             "the tensor intrinsic %r is not registered, so no blocks are tiled for it; the "
@@ -378,3 +371,12 @@ def _has_intrin(spec: MemberSpec) -> bool:
             missing[0],
         )
     return not missing
+
+
+default_makers.update(
+    {
+        "schedule rule": create_schedule_rules,
+        "post-processor": create_postprocs,
+        "mutator": create_mutators,
+    }
+)

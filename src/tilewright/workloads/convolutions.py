@@ -16,10 +16,6 @@ from tilewright.te import Tensor
 Tensors: TypeAlias = tuple[Tensor, ...]
 
 
-def _conv_extent(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-
-
 @dataclass(frozen=True)
 class _Conv:
     """What convolutions of N...C data with k...IO weights share, for any number of axes."""
@@ -40,8 +36,8 @@ class _Conv:
         return topi.nn.pad(inputs, [0, *[self.padding] * spatial, *[0] * rest])
 
     def extents(self, *sizes: int) -> list[int]:
-        own = (self.kernel_size, self.stride, self.padding, self.dilation)
-        return [_conv_extent(size, *own) for size in sizes]
+        reach = self.dilation * (self.kernel_size - 1)
+        return [(size + 2 * self.padding - reach - 1) // self.stride + 1 for size in sizes]
 
     def source(self, indices: Sequence[Var], window: Sequence[IterVar]) -> list[PrimExpr]:
         pairs = zip(indices, window, strict=True)

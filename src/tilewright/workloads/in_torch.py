@@ -101,22 +101,17 @@ def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     return compute, [x, w]
 
 
-def _matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
-    return torch.bmm, [torch.from_numpy(array) for array in arrays[:2]]
+def _plain(compute: Compute, inputs: int) -> Callable[..., Made]:
+    """A workload that takes its first arrays as they are."""
+
+    def make(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
+        return compute, [torch.from_numpy(array) for array in arrays[:inputs]]
+
+    return make
 
 
-def _norm(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
-    def compute(x: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(x, dim=(1, 2))
-
-    return compute, [torch.from_numpy(arrays[0])]
-
-
-def _softmax(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
-    def compute(x: Tensor) -> Tensor:
-        return torch.softmax(x, 1)
-
-    return compute, [torch.from_numpy(arrays[0])]
+def _transpose_matmul(query: Tensor, value: Tensor) -> Tensor:
+    return torch.matmul(query.permute(0, 2, 1, 3), value.permute(0, 2, 3, 1))
 
 
 def _conv_bn_relu(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
@@ -132,27 +127,20 @@ def _conv_bn_relu(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     return compute, [x, w, bias, offset, scale]
 
 
-def _transpose_matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
-    def compute(query: Tensor, value: Tensor) -> Tensor:
-        return torch.matmul(query.permute(0, 2, 1, 3), value.permute(0, 2, 3, 1))
-
-    return compute, [torch.from_numpy(array) for array in arrays[:2]]
-
-
 MAKERS: dict[str, Callable[..., Made]] = {
     "C1D": _convolution(1),
     "C2D": _convolution(2),
     "C3D": _convolution(3),
-    "GMM": _matmul,
+    "GMM": _plain(torch.bmm, 2),
     "GRP": _convolution(2),
     "DIL": _convolution(2),
     "DEP": _depthwise,
     "T2D": _transposed,
     "CAP": _capsule,
-    "NRM": _norm,
-    "SFM": _softmax,
+    "NRM": _plain(lambda x: torch.linalg.vector_norm(x, dim=(1, 2)), 1),
+    "SFM": _plain(lambda x: torch.softmax(x, 1), 1),
     "CBR": _conv_bn_relu,
-    "TBG": _transpose_matmul,
+    "TBG": _plain(_transpose_matmul, 2),
 }
 _LAST_CHANNEL = {"C1D", "C2D", "C3D", "GRP", "DIL", "DEP", "T2D", "CBR"}
 

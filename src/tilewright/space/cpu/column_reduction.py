@@ -7,18 +7,18 @@ are reduced once more. Sums of products have register tiles instead.
 
 from __future__ import annotations
 
-from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
+from tilewright.ir import Block, IterType, Var
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING, iter_extent
-from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import choose, extent_of
+from tilewright.space.cpu.cpu_rule import VECTORS, OneSketchRule
+from tilewright.space.cpu.elementwise_loops import choose
+from tilewright.space.cpu.vector_reduction import lies_along
 
 STRUCTURE = "columns"
-VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing
 LONG_ROWS = 4  # vectors in a row, at least, that are worth cutting it
 
 
@@ -45,8 +45,7 @@ class ReduceColumns(OneSketchRule):
         if any(region.region[-1].min is not depth[0].var for region in inputs):
             return []
         length = iter_extent(depth[0]) or 0
-        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in block.writes))
-        counts = [n * lanes for n in VECTORS]
+        counts = [n * self._lanes_of(block) for n in VECTORS]
         return [n for n in counts if length % n == 0 and length >= LONG_ROWS * n]
 
     def _reduce_rows(self, sch: Schedule, block: BlockRV) -> None:
@@ -82,11 +81,8 @@ class ReduceColumns(OneSketchRule):
             for n, (loop, kind) in enumerate(zip(loops, kinds, strict=True))
             if kind is not _REDUCE and n != column
         ]
-        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in stmt.writes))
-        extent = extent_of(sch, loops[column])
-        widths = [n * lanes for n in VECTORS if n * lanes <= extent] or [lanes]
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
-        outer, vector = sch.split(loops[column], [None, choose(sch, widths)])
+        outer, vector = self._split_vectors(sch, stmt, loops[column])
         sch.reorder(*rows, outer, *depth, vector)
         sch.parallel(sch.fuse(*rows, outer) if rows else outer)
         sch.vectorize(vector)
@@ -108,9 +104,4 @@ def _column_of(block: Block) -> int | None:
         return None
     assert isinstance(last, Var)
     indices = [[axis.min for axis in region.region] for region in inputs_of(block).values()]
-    return found if all(_lies_along(own, last) for own in indices) else None
-
-
-def _lies_along(indices: list[PrimExpr], var: Var) -> bool:
-    *outer, last = indices
-    return last is var and not any(uses_var(index, lambda v: v is var) for index in outer)
+    return found if all(lies_along(own, last) for own in indices) else None

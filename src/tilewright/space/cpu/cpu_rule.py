@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tilewright.errors import ScheduleError
-from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.ir import Block
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
+from tilewright.space.cpu.elementwise_loops import choose, extent_of
 from tilewright.target import Target
 
 _MANY_REGISTERS = frozenset({"avx512f", "neon", "sve"})  # architectures with 32 of them
@@ -42,6 +44,7 @@ class VectorShape:
         return max(1, (self.registers - vectors - 1) // vectors)
 
 
+VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of a comparison or a sum
 NO_PLACE: Final = "the program around it leaves no place for such a schedule"
 
 
@@ -58,6 +61,17 @@ class CpuRule(ScheduleRule):
             self._shape = VectorShape.of(context.target)
             self._cores = max(1, context.target.num_cores)
             self._features = frozenset(context.target.features)
+
+    def _lanes_of(self, block: Block) -> int:
+        """The lanes of a vector of the widest results of a block."""
+        return self._shape.lanes(max(region.buffer.dtype.bits for region in block.writes))
+
+    def _split_vectors(self, sch: Schedule, block: Block, loop: LoopRV) -> tuple[LoopRV, LoopRV]:
+        """Cut vectors, as wide as the search says, from a loop over results."""
+        lanes, extent = self._lanes_of(block), extent_of(sch, loop)
+        widths = [n * lanes for n in VECTORS if n * lanes <= extent] or [lanes]
+        outer, vector = sch.split(loop, [None, choose(sch, widths)])
+        return outer, vector
 
 
 class OneSketchRule(CpuRule):

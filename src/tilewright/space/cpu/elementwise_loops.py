@@ -71,7 +71,11 @@ def _vectorize(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV]) -> list[L
     *outer, last = loops
     along = _contiguous_source(sch.get_sref(block).block)
     is_whole = len(loops) == len(sch.get_sref(block).block.iter_vars)
-    if along is None or not is_whole or not _has_tiles(sch, (loops[along], last)):
+    if (
+        along is None
+        or not is_whole
+        or min(extent_of(sch, loop) for loop in (loops[along], last)) < TRANSPOSED_TILE
+    ):
         most = max(1, len(outer))
         short = extent_of(sch, last)
         if not outer or not 1 <= short < SHORTEST_VECTOR:
@@ -96,22 +100,15 @@ def _transpose(sch: Schedule, column: LoopRV, row: LoopRV) -> list[LoopRV]:
     return [columns, rows]
 
 
-def _has_tiles(sch: Schedule, sides: Sequence[LoopRV]) -> bool:
-    return min(extent_of(sch, loop) for loop in sides) >= TRANSPOSED_TILE
-
-
 def _contiguous_source(block: Block) -> int | None:
     """Which iterator of a block walks along its input, if another one walks along its output."""
     regions = [*block.reads, *block.writes]
     if len(block.reads) != 1 or len(block.writes) != 1 or not all(r.region for r in regions):
         return None
-    source, result = (_position(block, region.region[-1].min) for region in regions)
+    position: dict[PrimExpr, int] = {v.var: n for n, v in enumerate(block.iter_vars)}
+    source, result = (position.get(region.region[-1].min) for region in regions)
     is_last = result == len(block.iter_vars) - 1
     return source if source is not None and is_last and source != result else None
-
-
-def _position(block: Block, index: PrimExpr) -> int | None:
-    return next((n for n, v in enumerate(block.iter_vars) if v.var is index), None)
 
 
 def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV, unit: int = 1) -> list[LoopRV]:

@@ -24,7 +24,6 @@ from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose, ex
 
 STRUCTURE = "slices"
 ROWS = (1, 4, 8, 16)  # that are carried on side by side
-VECTORS = (1, 2, 4)
 PARTIAL_SUMS = 4  # of loops inside of a block, which are usually short
 
 
@@ -63,10 +62,7 @@ class IndependentSlices(OneSketchRule):
         self, sch: Schedule, stmt: Block, rows: Sequence[LoopRV], ordered: Sequence[LoopRV]
     ) -> list[LoopRV]:
         """Neighbouring elements are independent: a vector of them is carried on at once."""
-        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in stmt.writes))
-        extent = extent_of(sch, rows[-1])
-        widths = [n * lanes for n in VECTORS if n * lanes <= extent] or [lanes]
-        outer, vector = sch.split(rows[-1], [None, choose(sch, widths)])
+        outer, vector = self._split_vectors(sch, stmt, rows[-1])
         sch.reorder(*rows[:-1], outer, *ordered, vector)
         sch.vectorize(vector)
         return [*rows[:-1], outer]

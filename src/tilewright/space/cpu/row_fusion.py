@@ -55,7 +55,8 @@ class FuseRows(CpuRule):
     def _fused(self, sch: Schedule, block: BlockRV, before: list[StmtSRef]) -> Schedule | None:
         """A sketch with one loop for the rows of a group of blocks; None if they have none."""
         rows = _row_axes(before)
-        if rows == 0 or self._row_count(sch.get_sref(block), rows) < self._cores:
+        loops = loops_of(sch.get_sref(block))[:rows]
+        if rows == 0 or math.prod(constant_extent(loop) or 0 for loop in loops) < self._cores:
             return None
         copy = sch.copy()
         try:
@@ -63,10 +64,6 @@ class FuseRows(CpuRule):
         except ScheduleError:
             return None
         return copy
-
-    @staticmethod
-    def _row_count(block: StmtSRef, rows: int) -> int:
-        return math.prod(constant_extent(loop) or 0 for loop in loops_of(block)[:rows])
 
     def _fuse(self, sch: Schedule, block: BlockRV, before: list[BlockRV], rows: int) -> None:
         """Move all that comes `before` a block (last one first) to its loop over rows."""

@@ -239,7 +239,11 @@ class TileBuilder:
             stmt = sch.get_sref(producer).block
             if not is_spatial(sch, producer):
                 raise NotTiled
-            moves = _only_moves(stmt) and any(stmt.writes[0].buffer is buffer for buffer in left)
+            match stmt.body:
+                case ir.BufferStore(value=ir.BufferLoad()):
+                    moves = any(stmt.writes[0].buffer is buffer for buffer in left)
+                case _:
+                    moves = False
             if moves or (self._variant.place is ProducerPlace.INLINE and pads(stmt)):
                 sch.compute_inline(producer)
             else:
@@ -385,7 +389,3 @@ def pads(stmt: ir.Block) -> bool:
         ):
             return op is _IF_THEN_ELSE and zero.value == 0
     return False
-
-
-def _only_moves(stmt: ir.Block) -> bool:
-    return isinstance(stmt.body, ir.BufferStore) and isinstance(stmt.body.value, ir.BufferLoad)

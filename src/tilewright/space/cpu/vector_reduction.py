@@ -7,8 +7,9 @@ sums side by side, and chunks of those for the threads, it runs at the speed of 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from tilewright.ir import Block, IterType, uses_var
+from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
@@ -38,14 +39,20 @@ def reduces_contiguously(block: Block) -> bool:
     inputs = [
         [axis.min for axis in region.region]
         for region in block.reads
-        if region.buffer is not written
-        and depth
-        and any(uses_var(axis.min, lambda var: var is depth[-1]) for axis in region.region)
+        if region.buffer is not written and depth
     ]
-    return bool(inputs) and all(
-        last is depth[-1] and not any(uses_var(i, lambda var: var is depth[-1]) for i in outer)
-        for *outer, last in inputs
-    )
+    moving = [indices for indices in inputs if any(_uses(index, depth[-1]) for index in indices)]
+    return bool(moving) and all(lies_along(indices, depth[-1]) for indices in moving)
+
+
+def lies_along(indices: Sequence[PrimExpr], var: Var) -> bool:
+    """True when neighbours along `var` are neighbours in memory."""
+    *outer, last = indices
+    return last is var and not any(_uses(index, var) for index in outer)
+
+
+def _uses(index: PrimExpr, var: Var) -> bool:
+    return uses_var(index, lambda other: other is var)
 
 
 def reduction_length(block: Block) -> int:

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import TuneError
-from tilewright.space.base import SpaceGenerator, default_lists, space_generators
+from tilewright.space.base import SpaceGenerator, default_makers, space_generators
 from tilewright.space.defaults import FROM_TARGET, SCHEDULE_RULES
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.generators.schedule_fn import ScheduleFn
 from tilewright.support.suggestions import did_you_mean
 
 
-@default_lists.register("space generator")
 def create_space_generator(
     kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
 ) -> SpaceGenerator:
@@ -33,3 +32,6 @@ def create_space_generator(
         return made
     known = [*space_generators, FROM_TARGET, *SCHEDULE_RULES]
     raise TuneError(f"unknown space generator {kind!r}{did_you_mean(kind, known)}")
+
+
+default_makers["space generator"] = create_space_generator

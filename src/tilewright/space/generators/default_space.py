@@ -100,7 +100,11 @@ class DefaultSpace(SpaceGenerator):
         blocks = [block for func in mod.functions.values() for block in blocks_below(func.body)]
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
-        return [s for s in self.general.generate_design_space(mod) if _will_be_tensorized(s)]
+        return [  # a block waits for `RewriteTensorize`
+            sketch
+            for sketch in self.general.generate_design_space(mod)
+            if any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
+        ]
 
 
 def _space_of(kind: str) -> PostOrderApply:
@@ -118,8 +122,3 @@ def _is_complete(sketch: Schedule) -> bool:
     return bool(busy) and all(
         TILING_STRUCTURE in block.annotations or block.match_buffers for block in busy
     )
-
-
-def _will_be_tensorized(sketch: Schedule) -> bool:
-    """True when a block waits for `RewriteTensorize`."""
-    return any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)

@@ -155,15 +155,6 @@ def _bytes(kernel: Kernel, use: _Use) -> int:
     return elements * -(-dtype.bits // 8) * dtype.lanes
 
 
-def _versions(kernel: Kernel, use: _Use, around: Sequence[For]) -> int:
-    if not around:
-        return 1
-    leaves = kernel.leaves
-    writers = [leaves[number] for number, _ in use.writes]
-    readers = [leaves[number] for number in use.reads]
-    return versions_of(around[-1], len(around), writers, readers, use.double_buffered)
-
-
 def _compact_shape(kernel: Kernel, use: _Use, depth: int) -> list[int]:
     """The extents of the smallest box that holds all that is written."""
     boxes = [_written(kernel.leaves[number], region, depth) for number, region in use.writes]
@@ -226,20 +217,20 @@ def _aligned_size(shape: Sequence[int], alignment: Mapping[int, tuple[int, int]]
 # --- how many copies a software pipeline needs --------------------------------------------------
 
 
-def versions_of(
-    loop: For, depth: int, writers: Sequence[Leaf], readers: Sequence[Leaf], double_buffered: bool
-) -> int:
-    """How many copies of a buffer exist that is allocated inside `loop`.
-
-    `depth` is how many loops are around the body of `loop`, counted from the kernel.
-    """
+def _versions(kernel: Kernel, use: _Use, around: Sequence[For]) -> int:
+    """How many copies of a buffer exist that is allocated inside the innermost loop `around`."""
+    loop = around[-1] if around else None
+    if loop is None or not isinstance(loop.body, SeqStmt):
+        return 1
     stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
     orders = loop.annotations.get(SOFTWARE_PIPELINE_ORDER)
-    if stages is None or orders is None or not isinstance(loop.body, SeqStmt):
+    # What the notes count: parts of the body, some of which will become several statements.
+    statements = [part for part in loop.body.seq for _ in range(_statement_count(part))]
+    if stages is None or orders is None or not len(statements) == len(stages) == len(orders):
         return 1
-    statements = _statements(loop.body.seq)
-    if len(statements) != len(stages) or len(orders) != len(stages):
-        return 1
+    leaves, depth = kernel.leaves, len(around)
+    writers = [leaves[number] for number, _ in use.writes]
+    readers = [leaves[number] for number in use.reads]
     written = [n for leaf in writers for n in _places(statements, leaf, depth, writes=True)]
     read = [n for leaf in readers for n in _places(statements, leaf, depth, writes=False)]
     if not written or not read:
@@ -247,22 +238,9 @@ def versions_of(
     first = min(int(stages[number]) for number in written)
     last = max(int(stages[number]) for number in read)
     versions = max(last - first + 1, 1)
-    if versions == 2 and not double_buffered and _read_first(stages, orders, written, read):
+    if versions == 2 and not use.double_buffered and _read_first(stages, orders, written, read):
         return 1
-    return max(versions, 2 if double_buffered else 1)
-
-
-def _statements(parts: Sequence[Stmt]) -> list[tuple[Stmt, int, int]]:
-    """What the notes count: parts of the body, some of which will become several statements.
-
-    Each is a part, which of its statements it is, and how many there are.
-    """
-    return [
-        (part, number, count)
-        for part in parts
-        for count in (_statement_count(part),)
-        for number in range(count)
-    ]
+    return max(versions, 2 if use.double_buffered else 1)
 
 
 def _statement_count(part: Stmt) -> int:
@@ -277,12 +255,10 @@ def _statement_count(part: Stmt) -> int:
     return 1
 
 
-def _places(
-    statements: Sequence[tuple[Stmt, int, int]], leaf: Leaf, depth: int, writes: bool
-) -> list[int]:
+def _places(statements: Sequence[Stmt], leaf: Leaf, depth: int, writes: bool) -> list[int]:
     """The statements in which a block writes to, or reads from, shared memory."""
     part: Stmt = leaf.loops[depth] if len(leaf.loops) > depth else leaf.realize
-    found = [place for place, (stmt, _, _) in enumerate(statements) if stmt is part]
+    found = [place for place, stmt in enumerate(statements) if stmt is part]
     if len(found) == 2:  # to a register first, then to shared memory
         return found[1:] if writes else found[:1]
     if len(found) == 3:  # the end only computes

@@ -6,7 +6,7 @@ Used by the rule `AutoBind`, where the number of threads is sampled, and by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import ForKind
@@ -39,10 +39,6 @@ def sampled_factor(sch: Schedule, thread_extents: Sequence[int]) -> FactorChoose
     return choose
 
 
-def _first(found: Iterable[bool]) -> int:
-    return next((index for index, hit in enumerate(found) if hit), -1)
-
-
 def _count_fusible(nest: Sequence[NestLoop]) -> int:
     """How many of the outermost loops can become one."""
     for index, loop in enumerate(nest):
@@ -69,7 +65,7 @@ def bind_block_thread_idx(
         return taken
     nest = nest_above(sref)
     tags = [tag_of(loop.stmt) for loop in nest]
-    thread_axis = _first(tag.startswith("threadIdx") for tag in tags)
+    thread_axis = next((n for n, tag in enumerate(tags) if tag.startswith("threadIdx")), -1)
     if any(tag.startswith("blockIdx") for tag in tags):
         if thread_axis >= 0:
             return "its loops run on threads already"

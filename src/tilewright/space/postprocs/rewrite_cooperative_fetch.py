@@ -7,7 +7,6 @@ not settled before all tiles are. It is found here by reading the trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
@@ -25,16 +24,6 @@ _FIXED_POINT_OPS = ("tir.q_multiply_shift", "tir.q_multiply_shift_per_axis")
 _FIXED_POINT_BYTES = 8
 
 
-@dataclass(frozen=True)
-class _Fetch:
-    """A block that copies, and with how many threads along x and y."""
-
-    block: BlockRV
-    threads_x: int | None
-    threads_y: int | None
-    lanes: int
-
-
 @postprocs.register("RewriteCooperativeFetch")
 class RewriteCooperativeFetch(Postproc):
     """Split and bind the loop of every block that is noted to be copied by all threads."""
@@ -46,11 +35,12 @@ class RewriteCooperativeFetch(Postproc):
         self.thread_warp_size = gpu_number(context.target, WARP_SIZE)
 
     def apply(self, sch: Schedule) -> bool:
-        for fetch in list(self._fetches(sch)):
-            _rewrite(sch, fetch)
+        for block, threads_x, threads_y, lanes in list(self._fetches(sch)):
+            _rewrite(sch, block, threads_x, threads_y, lanes)
         return True
 
-    def _fetches(self, sch: Schedule) -> Iterator[_Fetch]:
+    def _fetches(self, sch: Schedule) -> Iterator[tuple[BlockRV, int | None, int | None, int]]:
+        """The blocks that copy, with how many threads along x and y, and the lanes of each."""
         threads: dict[str, int | None] = {}
         for inst in sch.trace.insts if sch.trace is not None else ():
             match inst.step:
@@ -60,7 +50,7 @@ class RewriteCooperativeFetch(Postproc):
                     threads["threadIdx.x"] = self._warp_size()
                 case Annotate(block, key, lanes) if key == COOPERATIVE_FETCH:
                     x, y = threads.get("threadIdx.x"), threads.get("threadIdx.y")
-                    yield _Fetch(block, x, y, sch.int_of(lanes))  # type: ignore[arg-type]
+                    yield block, x, y, sch.int_of(lanes)  # type: ignore[misc]
 
     def _warp_size(self) -> int:
         if self.thread_warp_size is None:
@@ -71,30 +61,28 @@ class RewriteCooperativeFetch(Postproc):
         return self.thread_warp_size
 
 
-def _rewrite(sch: Schedule, fetch: _Fetch) -> None:
-    sch.unannotate(fetch.block, COOPERATIVE_FETCH)
-    loop = sch.get_loops(fetch.block)[-1]
+def _rewrite(
+    sch: Schedule, block: BlockRV, threads_x: int | None, threads_y: int | None, lanes: int
+) -> None:
+    sch.unannotate(block, COOPERATIVE_FETCH)
+    loop = sch.get_loops(block)[-1]
     extent = constant_extent(sch.get_sref(loop))
-    if extent is None or fetch.threads_x is None:
+    if extent is None or threads_x is None:
         return
-    body = sch.get_sref(fetch.block).block.body
-    is_vector = extent % fetch.lanes == 0 and _widest_value(body) <= _WIDEST_BYTES
-    lanes = [fetch.lanes] if is_vector and fetch.lanes > 1 else []
-    rows = [] if fetch.threads_y is None else [fetch.threads_y]
-    pieces = sch.split(loop, [None, *rows, fetch.threads_x, *lanes])
-    if lanes:
+    body = sch.get_sref(block).block.body
+    is_vector = extent % lanes == 0 and max(map(_bytes_of, ir.walk(body))) <= _WIDEST_BYTES
+    vector = [lanes] if is_vector and lanes > 1 else []
+    rows = [] if threads_y is None else [threads_y]
+    pieces = sch.split(loop, [None, *rows, threads_x, *vector])
+    if vector:
         sch.vectorize(pieces.pop())
     sch.bind(pieces.pop(), "threadIdx.x")
     if rows:
         sch.bind(pieces.pop(), "threadIdx.y")
 
 
-def _widest_value(body: ir.Node) -> int:
-    """How many bytes the widest value has that a statement moves or converts."""
-    return max(map(_bytes_of, ir.walk(body)))
-
-
 def _bytes_of(node: ir.Node) -> int:
+    """How many bytes a value has that a node moves or converts."""
     match node:
         case ir.BufferStore(value=value):
             return value.dtype.bits // 8

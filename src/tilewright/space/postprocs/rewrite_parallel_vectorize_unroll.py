@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tilewright.ir import ForKind
 from tilewright.ir.annotation_keys import (
@@ -54,12 +53,9 @@ class RewriteParallelVectorizeUnroll(Postproc):
         for function, root in list(sch.state.roots.items()):
             annotations = root.block.annotations
             if any(key in annotations for key in _KEYS):
-                _rewrite_function(sch, function, root, _wishes(annotations))
+                wishes = _Wishes(*(int(annotations.get(key, _OFF)) for key in _KEYS))
+                _rewrite_function(sch, function, root, wishes)
         return True
-
-
-def _wishes(annotations: Any) -> _Wishes:
-    return _Wishes(*(int(annotations.get(key, _OFF)) for key in _KEYS))
 
 
 def _rewrite_function(sch: Schedule, function: str, root: StmtSRef, wishes: _Wishes) -> None:

@@ -57,18 +57,15 @@ class VerifyGPUCode(Postproc):
 
     def _fits(self, func: PrimFunc) -> bool:
         return all(map(self._lowered_fits, lowered_kernels(func.body))) and all(
-            self._has_wanted_threads(kernel)
+            all(map(self._has_wanted_threads, kernel.leaves))
             and self._threads_fit(kernel)
             and vectors_fit(kernel)
             and shared_memory_bytes(kernel) <= self.max_shared_memory_per_block
             for kernel in kernels_of(func)
         )
 
-    def _has_wanted_threads(self, kernel: Kernel) -> bool:
-        """Blocks that say how many threads they need get them."""
-        return all(self._is_wanted(leaf) for leaf in kernel.leaves)
-
-    def _is_wanted(self, leaf: Leaf) -> bool:
+    def _has_wanted_threads(self, leaf: Leaf) -> bool:
+        """A block that says how many threads it needs gets them."""
         notes = leaf.realize.block.annotations
         low, high = notes.get(THREAD_EXTENT_LOW), notes.get(THREAD_EXTENT_HIGH)
         if low is None or high is None:

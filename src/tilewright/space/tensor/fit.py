@@ -332,7 +332,10 @@ class _Adapter:
         if info.block_iter_paddings is not None:
             if _work_with(self._stmt, info.block_iter_paddings) > MAX_WORK_WITH_PADDING:
                 return False
-            self._pad(info.block_iter_paddings)
+            roles = [operand.role for operand in self._fit.operands]
+            self._copies = pad_to_units(
+                self._sch, self._block, info.block_iter_paddings, roles, mark_packing=True
+            )
         for operand in self._fit.operands:
             self._pack(operand)
         return True
@@ -351,18 +354,6 @@ class _Adapter:
         is_trivial = len(bound) == len(loops) and all(value in loops for value in bound)
         if is_trivial and any(a is not b for a, b in zip(loops, bound, strict=True)):
             sch.reorder(*(loops[value] for value in bound))
-
-    def _pad(self, lacking: Sequence[int]) -> None:
-        """Work on copies with whole units; what is added to the result is not copied back."""
-        roles = [operand.role for operand in self._fit.operands]
-        self._copies = pad_to_units(self._sch, self._block, lacking, roles, mark_packing=True)
-
-    def _copy(self, operand: MatchedOperand) -> BlockRV:
-        """The block that copies an operand; constants are marked, so that it runs only once."""
-        if operand.role not in self._copies:
-            copy = _copy(self._sch, self._block, operand.role, mark_packing=True)
-            self._copies[operand.role] = copy
-        return self._copies[operand.role]
 
     def _pack(self, operand: MatchedOperand) -> None:
         """Store an operand in units of the instruction, where its indices tell how.
@@ -390,12 +381,11 @@ class _Adapter:
                 *(ir.floormod(at[axis], unit) for axis, unit in units.items()),
             )
 
-        copy = self._copy(operand)
-        self._sch.transform_layout(
-            self._block, operand.role, panels, assume_injective_transform=True
-        )
-        if operand.role[0] == "read":
-            self._sch.transform_block_layout(copy, panels)
+        sch, role = self._sch, operand.role
+        copy = self._copies.get(role) or _copy(sch, self._block, role, mark_packing=True)
+        sch.transform_layout(self._block, role, panels, assume_injective_transform=True)
+        if role[0] == "read":
+            sch.transform_block_layout(copy, panels)
 
 
 def _work_with(block: ir.Block, lacking: Sequence[int]) -> float:

@@ -130,9 +130,10 @@ def _move_to_consumer(
     """Compute the reduction in shared memory where it is used; the number of threads there."""
     loop = place.loop
     chosen: int | ExprRV = threads
-    bound = [around for around in sch.get_loops(place.consumer) if _is_thread(sch, around)]
+    around = map(sch.get_sref, sch.get_loops(place.consumer))
+    bound = [loop for loop in around if tag_of(loop.loop).startswith("threadIdx")]
     if bound:
-        chosen = _threads_of(sch, sch.get_sref(bound[0]))
+        chosen = _threads_of(sch, bound[0])
     else:
         outer, inner = sch.split(place.innermost, [None, threads])
         sch.bind(inner, THREAD_X)
@@ -140,10 +141,6 @@ def _move_to_consumer(
     sch.compute_at(block, loop, preserve_unit_loops=True)
     sch.set_scope(block, 0, "shared")
     return chosen
-
-
-def _is_thread(sch: Schedule, loop: LoopRV) -> bool:
-    return tag_of(sch.get_sref(loop).loop).startswith("threadIdx")
 
 
 def _threads_of(sch: Schedule, thread_loop: StmtSRef) -> int | ExprRV:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.arith import IndexMap
 from tilewright.errors import TuneError
-from tilewright.ir import INT32, Buffer, BufferRegion, IntImm, PrimExpr, Var, floordiv, floormod
+from tilewright.ir import INT32, IntImm, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import (
     AUTO_TENSORIZE,
@@ -57,7 +57,10 @@ def transform_for_tensorization(
     inputs = {("read", number): region for number, region in inputs_of(stmt).items()}
     output = ("write", 0)
     regions = {**inputs, output: stmt.writes[0]}
-    wanted = {place: _indices_wanted(info, region.buffer) for place, region in regions.items()}
+    wanted = {
+        place: info.rhs_buffer_indices[info.lhs_buffer_map[region.buffer]]
+        for place, region in regions.items()
+    }
     write = sch.reindex(block, output)
     reads = [sch.reindex(block, place) for place in inputs]
     maps = {place: _map_of(sch, block, info, place, indices) for place, indices in wanted.items()}
@@ -68,11 +71,6 @@ def transform_for_tensorization(
         sch.transform_block_layout(copy, maps[place])
     sch.transform_block_layout(block, info.mappings[0])
     return Reindexed(tuple(reads), write)
-
-
-def _indices_wanted(info: AutoTensorizeMappingInfo, buffer: Buffer) -> Sequence[PrimExpr]:
-    """How the instruction indexes what `buffer` stands for."""
-    return info.rhs_buffer_indices[info.lhs_buffer_map[buffer]]
 
 
 def _map_of(
@@ -87,7 +85,8 @@ def _map_of(
     region = (stmt.reads if place[0] == "read" else stmt.writes)[place[1]]
     mapping = info.mappings[0]
     renamed = dict(zip((iv.var for iv in stmt.iter_vars), mapping.initial_indices, strict=True))
-    sources = _plain_indices(region, renamed)
+    # After reindexing, buffers are indexed by iterators; axes of one element have none.
+    sources = [renamed[axis.min] for axis in region.region if isinstance(axis.min, Var)]
     kept_count = len(mapping.final_indices) - len(info.rhs_iters)
     kept = {id(index) for index in mapping.final_indices[:kept_count]}
     fused = {
@@ -98,11 +97,6 @@ def _map_of(
     return IndexMap(
         tuple(sources), (*targets, *(fused[index] for index in wanted if isinstance(index, Var)))
     )
-
-
-def _plain_indices(region: BufferRegion, renamed: Mapping[Var, Var]) -> list[Var]:
-    """The iterators that index a buffer after reindexing; axes of one element have none."""
-    return [renamed[axis.min] for axis in region.region if isinstance(axis.min, Var)]
 
 
 def accumulator_layout(
@@ -178,15 +172,9 @@ class IntrinGroup:
 class TensorCoreState(TilingState):
     """A block half-way to tensor cores."""
 
-    group: IntrinGroup | None = None
-    mapping: AutoTensorizeMappingInfo | None = None
+    group: IntrinGroup = field(kw_only=True)  # the instructions to use
+    mapping: AutoTensorizeMappingInfo = field(kw_only=True)
     reindexed: Reindexed | None = None
-
-    @property
-    def names(self) -> IntrinGroup:
-        """The instructions to use."""
-        assert self.group is not None
-        return self.group
 
     @property
     def copies(self) -> Reindexed:
@@ -292,8 +280,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
 
     def transform_for_tensorization(self, state: TensorCoreState) -> list[TensorCoreState]:
         """Bring buffers into the layouts of the instruction, and its loops into a block."""
-        sch, block, names = state.sch, state.block, state.names
-        assert state.mapping is not None
+        sch, block, names = state.sch, state.block, state.group
         reindexed = transform_for_tensorization(sch, block, state.mapping)
         tile = tile_with_tensor_intrin(sch, block, names.compute, allow_padding=True)
         if tile is None:
@@ -310,7 +297,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         inside = self._slots_inside_warps()
         rows, columns = ([state.factors[slot][loop] for slot in inside] for loop in (-2, -1))
         ndim = sch.get_sref(block).block.writes[0].buffer.ndim
-        layout = accumulator_layout(ndim, state.names.init, rows, columns)
+        layout = accumulator_layout(ndim, state.group.init, rows, columns)
         sch.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
         return [state]
 
@@ -332,7 +319,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch.bind(warps, _WARP_AXIS)
         sch.reverse_compute_inline(state.copies.write)
         whole_store = sch.blockize(sch.get_loops(store)[-2])
-        sch.annotate(whole_store, AUTO_TENSORIZE, state.names.store)
+        sch.annotate(whole_store, AUTO_TENSORIZE, state.group.store)
         sch.fuse(*sch.get_loops(write_back)[-5:])
         self.annotate_cooperative_fetch(sch, write_back)
         return [state]
@@ -342,7 +329,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch = state.sch
         inner = state.tiles[self.r_indices[1]][-1]
         for index, scope, key in _FRAGMENTS:
-            name: str = getattr(state.names, key)
+            name: str = getattr(state.group, key)
             load = sch.cache_read(state.block, index, scope)
             sch.compute_at(load, inner, preserve_unit_loops=True)
             tile = tile_with_tensor_intrin(sch, load, name)
