@@ -21,7 +21,7 @@ from tilewright.nest.access import MemoryAccess
 from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
-from tilewright.records import Candidates, entry_function
+from tilewright.records import Candidates, MeasureCandidate, entry_function
 from tilewright.space.base import TaskContext
 from tilewright.space.cpu.cpu_rule import VectorShape
 from tilewright.space.layout_free import has_bound_weights

@@ -9,7 +9,7 @@ from tilewright.arith.affine import Affine
 from tilewright.features.stores import Store
 from tilewright.features.tvm_oddities import FirstRemainders, bounds_while, coefficient
 from tilewright.ir import Buffer, PrimExpr, Var
-from tilewright.nest.footprints import Reaches, Steps
+from tilewright.nest.access import Reaches, Steps
 from tilewright.nest.index_reader import IndexReader, Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.placement import BufferPlacement, Placements

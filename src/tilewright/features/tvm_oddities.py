@@ -59,16 +59,12 @@ def coefficient(index: Affine, var: Var) -> int:
     """The (absolute) coefficient of `var` in `index`; 0 when it does not occur."""
     if var not in index.variables:
         return 0
-    if index.is_plain or all(map(_has_no_sums, index.terms)):
+    # On the way up from a variable, divided or not, the walk sees nothing.
+    if index.is_plain or all([isinstance(undivided(term), Var) for term in index.terms]):
         return _along_terms(index, var)
     walk = _Walk(var)
     walk.visit(index.expr(INT32))
     return abs(walk.stride)
-
-
-def _has_no_sums(term: PrimExpr) -> bool:
-    """True for a variable, divided or not: the walk sees nothing on the way up from it."""
-    return isinstance(undivided(term), Var)
 
 
 def _along_terms(index: Affine, var: Var) -> int:

@@ -27,17 +27,14 @@ def tile_function(
         "root",
         body if isinstance(body, ir.Stmt) else ir.seq([ir.Evaluate(call) for call in body]),
     )
-    handles = tuple(ir.Var(_handle_name(buffer.name), ir.HANDLE) for buffer in operands)
+    names = [b.name.lower() if b.name.isupper() else f"{b.name}_handle" for b in operands]
+    handles = tuple(ir.Var(each, ir.HANDLE) for each in names)
     return ir.PrimFunc(
         handles,
         ir.root_realize(block),
         dict(zip(handles, operands, strict=True)),
         {"global_symbol": name},
     )
-
-
-def _handle_name(name: str) -> str:
-    return name.lower() if name.isupper() else f"{name}_handle"
 
 
 def description(

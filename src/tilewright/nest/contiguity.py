@@ -53,18 +53,14 @@ class _Strides:
         """The stride of a loop; 0 if it does not matter."""
         stride = 1
         for axis in range(len(self.region.region) - 1, -1, -1):
-            coefficient = self._row(axis).coefficient(var)
+            if axis not in self.rows:
+                self.rows[axis] = _Row(self.region.region[axis].min, self.values)
+            coefficient = self.rows[axis].coefficient(var)
             if coefficient:
                 return coefficient * stride
             extent = self.region.buffer.shape[axis]
             stride *= extent.value if isinstance(extent, ir.IntImm) else 0
         return 0
-
-    def _row(self, axis: int) -> _Row:
-        row = self.rows.get(axis)
-        if row is None:
-            row = self.rows[axis] = _Row(self.region.region[axis].min, self.values)
-        return row
 
 
 class _Row:

@@ -14,8 +14,7 @@ from tilewright import ir
 from tilewright.arith.affine import Affine
 from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
-from tilewright.nest.access import MemoryAccess, MovingRanges, raw_index
-from tilewright.nest.footprints import Reaches
+from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 

@@ -131,17 +131,15 @@ class _Walker:
         loop = Loop(node.loop_var, extent, node.kind, node.annotations, tag)
         self._reader.enter_loop(loop.var, first, extent)
         self._loops = (*loops, loop)
-        same = self._loop_of_thread(loop) if loop.tag else None
+        # A loop around may run over the same threads already.
+        is_thread = loop.tag and loop.tag != "vthread"
+        same = next((each for each in lowered if each.tag == loop.tag), None) if is_thread else None
         if same is not None:
             self._reader.rename(loop.var, same.var)
         else:
             self._lowered = (*lowered, loop)
         self.visit(node.body)
         self._loops, self._lowered = loops, lowered
-
-    def _loop_of_thread(self, loop: Loop) -> Loop | None:
-        """The loop around that runs over the same threads already."""
-        return next((each for each in self._lowered if each.tag == loop.tag != "vthread"), None)
 
     def _visit_block(self, node: ir.BlockRealize) -> None:
         block, outer, inside = node.block, self._scope, self._in_instruction

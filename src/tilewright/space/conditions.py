@@ -105,8 +105,7 @@ def _has_reuse(stmt: ir.Block) -> bool:
     spatial = {
         iter_var.var
         for iter_var in stmt.iter_vars
-        if iter_var.iter_type is ir.IterType.DATA_PAR
-        and not _is_single(iter_var.dom)
+        if iter_var.iter_type is ir.IterType.DATA_PAR and not _is_single(iter_var.dom)
     }
     result = stmt.writes[0].buffer
     for region in stmt.reads:

@@ -129,11 +129,6 @@ def _annotations(jobs: int, lanes: int, steps: Sequence[int]) -> MemberSpec:
 
 
 _CPU_TAIL = (_TILING_CPU, _annotations(16, 64, (0, 16, 64, 512)), _COMPUTE_LOCATION)
-_ARM_TAIL = (
-    _spec("MultiLevelTiling", **_cpu_tiling(32)),
-    _annotations(8, 32, (0, 8, 32, 256)),
-    _COMPUTE_LOCATION,
-)
 
 
 def _x86(intrin: str) -> tuple[MemberSpec, ...]:
@@ -142,7 +137,10 @@ def _x86(intrin: str) -> tuple[MemberSpec, ...]:
 
 def _arm(*intrins: str) -> tuple[MemberSpec, ...]:
     rfactor = _spec("AddRFactor", max_jobs_per_core=8, max_innermost_factor=32)
-    return (*_CPU_HEAD, rfactor, *(_with_intrin(name, 32) for name in intrins), *_ARM_TAIL)
+    tiling = _spec("MultiLevelTiling", **_cpu_tiling(32))
+    steps = _annotations(8, 32, (0, 8, 32, 256))
+    around = (_with_intrin(name, 32) for name in intrins)
+    return (*_CPU_HEAD, rfactor, *around, tiling, steps, _COMPUTE_LOCATION)
 
 
 _CUDA = (
@@ -302,13 +300,12 @@ _MUTATE_CPU = (
     (_spec("MutateParallel", max_jobs_per_core=16), 0.02),
 )
 _MUTATE_GPU = (_TILE_SIZE, (_spec("MutateUnroll"), 0.08), (_spec("MutateThreadBinding"), 0.02))
-_MUTATE_C = (_TILE_SIZE, _MUTATE_LOCATION, (_spec("MutateUnroll"), 0.03))
 
 MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
         **dict.fromkeys(("kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
-        "c": _MUTATE_C,
+        "c": _MUTATE_CPU[:-1],
         "cuda": _MUTATE_GPU,
         "cuda-tensorcore": _MUTATE_GPU,
     }

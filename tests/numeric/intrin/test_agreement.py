@@ -12,8 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright.driver import compile_only
 from tilewright.errors import RegistryError
-from tilewright.intrin.agreement import disagreement
-from tilewright.intrin.stand_alone import stand_alone
+from tilewright.intrin.agreement import disagreement, stand_alone
 from tilewright.ir import PrimFunc, assert_structural_equal
 from tilewright.ir.tensor_intrin import (
     TensorIntrin,

@@ -12,8 +12,7 @@ import tilewright as tw
 from tilewright.driver import compile_only
 from tilewright.errors import CodegenError
 from tilewright.intrin import arm_cpu
-from tilewright.intrin.agreement import disagreement
-from tilewright.intrin.stand_alone import stand_alone
+from tilewright.intrin.agreement import disagreement, stand_alone
 from tilewright.ir import Call, PrimExpr, Rewriter, Shuffle, StringImm, cast, const, map_children
 from tilewright.ir.intrinsics import reinterpret
 from tilewright.ir.tensor_intrin import TensorIntrin

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.driver import build, compile_only
-from tilewright.intrin.agreement import disagreement
-from tilewright.intrin.stand_alone import stand_alone
+from tilewright.intrin.agreement import disagreement, stand_alone
 from tilewright.intrin.x86_sum import ROW_LANES, sum_name
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.target import Target

@@ -34,7 +34,10 @@ class HaloTiling(OneSketchRule):
         before = all_before(sch, block)
         if not before:
             return "no other block comes before it"
-        if not all(map(_is_step, (block, *before))):
+        if not all(
+            all_iters_spatial(each.block) and has_trivial_binding(each) and not is_tiled(each)
+            for each in (block, *before)
+        ):
             return "it, or a block before it, reduces or is tiled already"
         return "" if self._row_counts(block) else "it has too few rows for tiles on all cores"
 
@@ -50,10 +53,6 @@ class HaloTiling(OneSketchRule):
         if length is None:
             return []
         return [rows for rows in ROWS if rows * self._cores * LEAST_TILES <= length]
-
-
-def _is_step(block: StmtSRef) -> bool:
-    return not is_tiled(block) and all_iters_spatial(block.block) and has_trivial_binding(block)
 
 
 def _tile(sch: Schedule, block: BlockRV, before: list[BlockRV], rows: list[int]) -> None:

@@ -55,17 +55,8 @@ def _uses(index: PrimExpr, var: Var) -> bool:
     return uses_var(index, lambda other: other is var)
 
 
-def reduction_length(block: Block) -> int:
-    """Elements that are reduced into one; 0 if that is not a number."""
-    return _points(block, IterType.COMM_REDUCE)
-
-
-def result_count(block: Block) -> int:
-    """Results that a reduction has; 0 if that is not a number."""
-    return _points(block, IterType.DATA_PAR)
-
-
 def _points(block: Block, kind: IterType) -> int:
+    """How many results a block has, or elements in each of them; 0 if that is not a number."""
     return math.prod(iter_extent(v) or 0 for v in block.iter_vars if v.iter_type is kind)
 
 
@@ -96,7 +87,7 @@ class ReduceInVectors(OneSketchRule):
         return ""
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
-        few = result_count(sch.get_sref(block).block) < self._cores
+        few = _points(sch.get_sref(block).block, IterType.DATA_PAR) < self._cores
         self._by_rows(sch, self._by_chunks(sch, block) if few else block)
 
     def _by_chunks(self, sch: Schedule, block: BlockRV) -> BlockRV:
@@ -105,7 +96,7 @@ class ReduceInVectors(OneSketchRule):
         depth = [n for n, v in enumerate(stmt.iter_vars) if v.iter_type is IterType.COMM_REDUCE]
         length = iter_extent(stmt.iter_vars[depth[0]]) or 0
         counts = [n * self._cores for n in (1, 2, 4) if length % (n * self._cores) == 0]
-        if reduction_length(stmt) < PARALLEL_ELEMENTS or len(depth) < 2 or not counts:
+        if _points(stmt, IterType.COMM_REDUCE) < PARALLEL_ELEMENTS or len(depth) < 2 or not counts:
             return block
         chunk, _ = sch.split(sch.get_loops(block)[depth[0]], [choose(sch, counts), None])
         made = sch.rfactor(chunk, len(stmt.writes[0].region))
@@ -114,7 +105,7 @@ class ReduceInVectors(OneSketchRule):
 
     def _by_rows(self, sch: Schedule, block: BlockRV) -> None:
         stmt = sch.get_sref(block).block
-        elements = reduction_length(stmt) * result_count(stmt)
+        elements = _points(stmt, IterType.COMM_REDUCE) * _points(stmt, IterType.DATA_PAR)
         rows = sch.get_loops(block)[: len(stmt.writes[0].region)]
         if elements >= PARALLEL_ELEMENTS:
             sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])

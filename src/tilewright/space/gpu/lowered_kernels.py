@@ -22,18 +22,15 @@ _INDEX_BYTES = 4
 
 def vectors_fit(kernel: Kernel) -> bool:
     """True when no vector of the kernel is too wide."""
-    return all(_fits(leaf) for leaf in kernel.leaves)
+    return all(width <= VECTOR_BYTES for leaf in kernel.leaves for width in _widths(leaf))
 
 
-def _fits(leaf: Leaf) -> bool:
+def _widths(leaf: Leaf) -> Iterator[int]:
     for loop in leaf.loops:
         lanes = extent_of(loop)
         if loop.kind is ir.ForKind.VECTORIZED and lanes is not None and lanes > 1:
-            values = leaf.realize.values
-            lane = LaneView(leaf.realize.block.body, values, loop.loop_var, lanes)
-            if any(width > VECTOR_BYTES for width in lane.widths()):
-                return False
-    return True
+            body, values = leaf.realize.block.body, leaf.realize.values
+            yield from LaneView(body, values, loop.loop_var, lanes).widths()
 
 
 class LaneView:

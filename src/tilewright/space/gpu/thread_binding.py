@@ -19,11 +19,6 @@ from tilewright.space.conditions import constant_extent, why_not_free
 FactorChooser = Callable[[int], int | ExprRV]
 
 
-def largest_factor(most_threads: int) -> FactorChooser:
-    """As many threads as the loop and the machine allow."""
-    return lambda extent: min(most_threads, extent)
-
-
 def sampled_factor(sch: Schedule, thread_extents: Sequence[int]) -> FactorChooser:
     """One of `thread_extents`, by chance."""
 

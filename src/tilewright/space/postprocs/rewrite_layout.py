@@ -6,7 +6,7 @@ that whoever builds the program may take the copy out and prepare the buffer onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -56,7 +56,8 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
     if copies:
         final = copies[-1].writes[0].buffer
         sch.get_block(copies[-1].name_hint, function)  # traces of TVM have this step
-    reads = list(_reads(body, final))
+    assert isinstance(body, ir.BlockRealize)
+    reads = list(_reads(body.block.body, final, (), {}, None))
     if any(LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
         return False  # it is packed already
     layout = reads[-1].layout(final) if reads else None
@@ -101,41 +102,31 @@ def _is_copy(block: ir.Block) -> bool:
     return False
 
 
-def _reads(root: ir.Stmt, buffer: ir.Buffer) -> Iterator[_Read]:
-    """The reads of a buffer in program order."""
-    assert isinstance(root, ir.BlockRealize)
-    return _Reads(buffer).below(root.block.body, (), {}, None, None)
-
-
-class _Reads:
-    """Finds reads and expresses them by the loops around."""
-
-    def __init__(self, buffer: ir.Buffer) -> None:
-        self.buffer = buffer
-
-    def below(
-        self,
-        node: ir.Node,
-        loops: tuple[ir.For, ...],
-        values: Mapping[ir.Var, ir.PrimExpr],
-        predicate: ir.PrimExpr | None,
-        block: ir.Block | None,
-    ) -> Iterator[_Read]:
-        match node:
-            case ir.For():
-                loops = (*loops, node)
-            case ir.BlockRealize(block=inner, iter_values=bound):
-                iter_vars: Sequence[ir.Var] = [iter_var.var for iter_var in inner.iter_vars]
-                here = ir.substitute(node.predicate, values)
-                predicate = here if predicate is None else ir.logical_and(predicate, here)
-                new = [ir.substitute(value, values) for value in bound]
-                values = {**values, **dict(zip(iter_vars, new, strict=True))}
-                block = block or inner  # what an inner block reads, the outer one reads, too
-            case ir.BufferLoad() if node.buffer is self.buffer and block and predicate is not None:
-                indices = tuple(ir.substitute(index, values) for index in node.indices)
-                yield _Read(block, indices, loops, predicate)
-        # What a block declares to read is no read, only what its statements do.
-        inside = (node.init, node.body) if isinstance(node, ir.Block) else ir.children(node)
-        for child in inside:
-            if child is not None:
-                yield from self.below(child, loops, values, predicate, block)
+def _reads(
+    node: ir.Node,
+    buffer: ir.Buffer,
+    loops: tuple[ir.For, ...],
+    values: Mapping[ir.Var, ir.PrimExpr],
+    around: tuple[ir.Block, ir.PrimExpr] | None,
+) -> Iterator[_Read]:
+    """The reads of a buffer in program order; `around` is the outermost block and its predicate."""
+    match node:
+        case ir.For():
+            loops = (*loops, node)
+        case ir.BlockRealize(block=inner):
+            here = ir.substitute(node.predicate, values)
+            new = {var: ir.substitute(value, values) for var, value in node.values.items()}
+            values = {**values, **new}
+            # What an inner block reads, the outer one reads, too.
+            around = (
+                (inner, here) if around is None else (around[0], ir.logical_and(around[1], here))
+            )
+        case ir.BufferLoad() if node.buffer is buffer and around is not None:
+            block, predicate = around
+            indices = tuple(ir.substitute(index, values) for index in node.indices)
+            yield _Read(block, indices, loops, predicate)
+    # What a block declares to read is no read, only what its statements do.
+    inside = (node.init, node.body) if isinstance(node, ir.Block) else ir.children(node)
+    for child in inside:
+        if child is not None:
+            yield from _reads(child, buffer, loops, values, around)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import IterType, Var, uses_var
+from tilewright.ir import IterType, uses_var
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.nest.block_loops import first_not_spatial, nest_above
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
@@ -40,24 +41,15 @@ def _decomposable(state: ScheduleState) -> Iterator[tuple[str, str, int]]:
 
 
 def _reduces_over_threads(block: StmtSRef) -> bool:
-    threads = _thread_vars(block)
-    if not threads:
-        return False
-    realize = realize_of(block)
-    return any(
+    threads = {
+        sref.loop.loop_var
+        for sref in loops_of(block)
+        if tag_of(sref.loop).startswith(("blockIdx", "threadIdx"))
+    }
+    return bool(threads) and any(
         iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, threads.__contains__)
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        for iter_var, value in realize_of(block).bindings
     )
-
-
-def _thread_vars(block: StmtSRef) -> set[Var]:
-    """The loops around a block that are bound to GPU threads or blocks of them."""
-    bound = set()
-    for sref in loops_of(block):
-        binding = sref.loop.thread_binding
-        if binding is not None and binding.thread_tag.startswith(("blockIdx", "threadIdx")):
-            bound.add(sref.loop.loop_var)
-    return bound
 
 
 def _pass_on_intrinsics(sch: Schedule, block: BlockRV, init: BlockRV) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tilewright.nest.kernels import tag_of
@@ -10,7 +11,7 @@ from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
-from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor
+from tilewright.space.gpu.thread_binding import bind_block_thread_idx
 
 
 @postprocs.register("RewriteUnboundBlock")
@@ -34,8 +35,9 @@ class RewriteUnboundBlock(Postproc):
         ]
         for name, function in unbound:
             block = sch.get_block(name, function)
-            limits = self.max_threadblocks, threads
-            bind_block_thread_idx(sch, block, *limits, largest_factor(threads))
+            # As many threads as the loop and the machine allow.
+            chooser = functools.partial(min, threads)
+            bind_block_thread_idx(sch, block, self.max_threadblocks, threads, chooser)
         return True
 
 

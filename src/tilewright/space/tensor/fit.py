@@ -80,13 +80,13 @@ class TensorFit:
         (left,) = found.left
         if block.writes[0].buffer.dtype != tile.out.dtype:
             return None
-        wrong = [
-            number
-            for number, wanted in ((left, tile.left), (found.right, tile.right))
-            if block.reads[number].buffer.dtype != wanted.dtype
-        ]
-        if len(wrong) > 1 or any(not _differs_in_sign(block, n, found, tile) for n in wrong):
-            return None
+        wrong: list[int] = []
+        for number, wanted in ((left, tile.left), (found.right, tile.right)):
+            dtype = block.reads[number].buffer.dtype
+            if dtype != wanted.dtype:
+                if wrong or _SIGNED.get(str(dtype)) != str(wanted.dtype):
+                    return None
+                wrong.append(number)
         depth = _contiguous_depth(block, found, left)
         row = next((n for n in reversed(found.rows) if found.extents[n] > 1), None)
         if depth is None or (tile.rows > 1 and row is None):
@@ -104,11 +104,6 @@ class TensorFit:
             lacking if any(lacking) else None,
             _is_packed(block, found, tile, depth),
         )
-
-
-def _differs_in_sign(block: Block, number: int, found: Contraction, tile: TensorTile) -> bool:
-    wanted = tile.right if number == found.right else tile.left
-    return _SIGNED.get(str(block.reads[number].buffer.dtype)) == str(wanted.dtype)
 
 
 def _contiguous_depth(block: Block, found: Contraction, left: int) -> int | None:
@@ -144,17 +139,14 @@ def adapt_to_intrin(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool
     After False the schedule is of no use.
     """
     try:
-        if _fits_already(sch.copy(), block, intrin):
+        copy = sch.copy()
+        tile = tile_with_tensor_intrin(copy, block, intrin.name)
+        if tile is not None and is_tensorizable(copy, copy.blockize(tile), intrin):
             return True
         fit = IntrinFit.of(sch.get_sref(block).block, intrin.desc)
         return fit is not None and _Adapter(sch, block, fit).run(intrin.desc)
     except ScheduleError:
         return False  # the program around the block does not allow it
-
-
-def _fits_already(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
-    tile = tile_with_tensor_intrin(sch, block, intrin.name)
-    return tile is not None and is_tensorizable(sch, sch.blockize(tile), intrin)
 
 
 def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
@@ -330,7 +322,9 @@ class _Adapter:
         if info is None:
             return False
         if info.block_iter_paddings is not None:
-            if _work_with(self._stmt, info.block_iter_paddings) > MAX_WORK_WITH_PADDING:
+            grown = zip(self._stmt.iter_vars, info.block_iter_paddings, strict=True)
+            work = math.prod(1 + amount / (iter_extent(v) or 1) for v, amount in grown if amount)
+            if work > MAX_WORK_WITH_PADDING:
                 return False
             roles = [operand.role for operand in self._fit.operands]
             self._copies = pad_to_units(
@@ -386,9 +380,3 @@ class _Adapter:
         sch.transform_layout(self._block, role, panels, assume_injective_transform=True)
         if role[0] == "read":
             sch.transform_block_layout(copy, panels)
-
-
-def _work_with(block: ir.Block, lacking: Sequence[int]) -> float:
-    """How many times the work there is with padding."""
-    grown = [(v, amount) for v, amount in zip(block.iter_vars, lacking, strict=True) if amount]
-    return math.prod(1 + amount / (iter_extent(iter_var) or 1) for iter_var, amount in grown)

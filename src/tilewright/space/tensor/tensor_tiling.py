@@ -8,23 +8,35 @@ only differ in their sign from what it takes are shifted, extents that do not di
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.ir.tensor_intrin import features_of_intrin
-from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not_free
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.tile_builder import NotTiled, ProducerPlace, TileSite, TileVariant
+from tilewright.space.cpu.register_tiling import VectorRegisters, store_vectors
+from tilewright.space.cpu.tile_builder import (
+    STRUCTURE,
+    NotTiled,
+    ProducerPlace,
+    Registers,
+    TileBuilder,
+    Tiles,
+    TileSite,
+    TileVariant,
+    Units,
+)
 from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
-from tilewright.space.tensor.unit_registers import tensor_tile
+from tilewright.space.tensor.unit_packing import UnitOperands
 
 MAX_VECTORS = 4
 UNFIT: Final = "no tensor instruction of the target computes what it does"
@@ -130,3 +142,83 @@ def _competes(fit: TensorFit, taken: TensorFit, func: PrimFunc, block: Block) ->
     """Whether it is worth trying both of two ways: where either operand may be shifted."""
     is_other_operand = fit.shifted is not None and fit.shifted != taken.shifted
     return is_other_operand and fit.effort(func, block) == taken.effort(func, block)
+
+
+def tensor_tile(
+    site: TileSite, fit: TensorFit, group: TensorGroup, features: frozenset[str]
+) -> TileBuilder:
+    """A tile whose innermost step is an instruction; extents are counted in its units."""
+    registers: Registers
+    if group.store is None:
+        columns = site.variant.columns
+        wide = columns * fit.tile.lanes
+        registers = VectorRegisters(site, wide, columns, _compute(fit.tile.intrin))
+    else:
+        registers = OwnRegisters(site, fit, group)
+    return TileBuilder(
+        site, UnitOperands(site, fit, features), registers, Units(fit.units, fit.order)
+    )
+
+
+def _compute(intrin: str) -> Callable[[TileSite, Tiles], None]:
+    """Let an instruction carry out a unit; the initialisation is a step of its own."""
+
+    def compute(site: TileSite, tiles: Tiles) -> None:
+        sch = site.sch
+        sch.unroll(tiles.lanes)
+        unit = sch.blockize(tiles.units[0])
+        sch.annotate(unit, TILING_STRUCTURE, STRUCTURE)
+        init = sch.decompose_reduction(unit, tiles.depth[0])
+        sch.tensorize(unit, intrin)
+        (step,) = sch.get_child_blocks(init)
+        sch.annotate(step, TILING_STRUCTURE, STRUCTURE)
+        *rows, lanes = sch.get_loops(step)
+        for loop in rows:
+            sch.unroll(loop)
+        sch.vectorize(lanes)
+
+    return compute
+
+
+@dataclass
+class OwnRegisters:
+    """Registers that hold the results of one unit; instructions set them to zero and store them."""
+
+    site: TileSite
+    fit: TensorFit
+    group: TensorGroup
+    consumers: list[BlockRV] = field(default_factory=list)
+    has_one_row: bool = True
+
+    @property
+    def vectors(self) -> int:
+        return self.site.variant.columns
+
+    @property
+    def wide(self) -> int:
+        return self.site.variant.columns * self.fit.tile.lanes
+
+    def write_back(self, tile_loop: LoopRV) -> BlockRV:
+        """A copy to memory, from which consumers read."""
+        sch, block = self.site.sch, self.site.block
+        self.consumers = sch.get_consumers(block)
+        copy = sch.cache_write(block, 0, self.fit.tile.out.scope)
+        for stage in (copy, *self.consumers):
+            sch.reverse_compute_at(stage, tile_loop, preserve_unit_loops=True)
+            sch.annotate(stage, TILING_STRUCTURE, STRUCTURE)
+        return copy
+
+    def store(self, consumer: BlockRV, tile_loop: LoopRV) -> None:
+        sch = self.site.sch
+        for other in self.consumers:
+            store_vectors(sch, other, tile_loop, self.wide)
+        assert self.group.store is not None
+        sch.tensorize(sch.get_loops(consumer)[-2], self.group.store)
+
+    def finish(self, tiles: Tiles) -> None:
+        sch = self.site.sch
+        unit = sch.blockize(tiles.units[0])
+        init = sch.decompose_reduction(unit, tiles.depth[0])
+        sch.tensorize(unit, self.group.compute)
+        assert self.group.fill is not None
+        sch.tensorize(init, self.group.fill)

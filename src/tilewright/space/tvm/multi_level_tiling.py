@@ -7,6 +7,7 @@ the states to go on with; rules that build on it change that list (`sub_rules`) 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -244,14 +245,10 @@ class MultiLevelTiling(ScheduleRule):
     @staticmethod
     def _spatial_extent(block: StmtSRef) -> int | None:
         """Over how many points the block runs; None if that is not known."""
-        product = 1
-        for loop, iter_var in zip(loops_of(block), block.block.iter_vars, strict=True):
-            if iter_var.iter_type is IterType.DATA_PAR:
-                extent = constant_extent(loop)
-                if extent is None:
-                    return None
-                product *= extent
-        return product
+        loops = zip(loops_of(block), block.block.iter_vars, strict=True)
+        spatial = [constant_extent(loop) for loop, v in loops if v.iter_type is IterType.DATA_PAR]
+        known = [extent for extent in spatial if extent is not None]
+        return math.prod(known) if len(known) == len(spatial) else None
 
     # --- copies of results ----------------------------------------------------------------------
 

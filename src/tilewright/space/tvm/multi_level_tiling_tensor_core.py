@@ -294,16 +294,13 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
     def transform_output_layout(self, state: TensorCoreState) -> list[TensorCoreState]:
         """Order the result by the warps that compute it."""
         sch, block = state.sch, state.block
-        inside = self._slots_inside_warps()
+        warps = self.tile_binds.index(_WARP_AXIS)
+        inside = [slot for slot in self.s_indices if slot > warps]
         rows, columns = ([state.factors[slot][loop] for slot in inside] for loop in (-2, -1))
         ndim = sch.get_sref(block).block.writes[0].buffer.ndim
         layout = accumulator_layout(ndim, state.group.init, rows, columns)
         sch.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
         return [state]
-
-    def _slots_inside_warps(self) -> list[int]:
-        warps = self.tile_binds.index(_WARP_AXIS)
-        return [slot for slot in self.s_indices if slot > warps]
 
     # --- fragments ------------------------------------------------------------------------------
 
@@ -346,9 +343,10 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
 
     def add_software_pipeline(self, state: TensorCoreState) -> list[TensorCoreState]:
         """Fetch the next tile into shared memory, and the next fragments, while computing."""
-        if not self.use_software_pipeline or self._reduction_length(state) <= 1:
-            return [state]
         sch = state.sch
+        factors = [factor for slot in self.r_indices for factor in state.factors[slot]]
+        if not self.use_software_pipeline or math.prod(map(sch.int_of, factors)) <= 1:
+            return [state]
         for cache in state.read_caches.values():
             sch.annotate(cache, MANIFEST_SHARED_MEMORY_LOCAL_STAGE, 1)
             sch.annotate(cache, DOUBLE_BUFFER_SCOPE, 0)
@@ -362,13 +360,6 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch.annotate(outer, SOFTWARE_PIPELINE_STAGE, [0, 0, 0, 0, 0, 1, 1])
         sch.annotate(outer, SOFTWARE_PIPELINE_ORDER, [0, 3, 1, 4, 5, 2, 6])
         return [state]
-
-    def _reduction_length(self, state: TensorCoreState) -> int:
-        length = 1
-        for slot in self.r_indices:
-            for factor in state.factors[slot]:
-                length *= state.sch.int_of(factor)
-        return length
 
 
 def _pad_rows(sch: Schedule, cache: BlockRV) -> None:
