@@ -9,20 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tilewright.ir.arithmetic import const
-from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.interval import SymbolicInterval, bounds_of, hull
-from tilewright.ir.stmt import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    LetStmt,
-)
 from tilewright.ir.structure import structural_equal
 from tilewright.ir.visit import Visitor, substitute
 
@@ -33,12 +21,12 @@ _READ, _WRITE = 1, 2  # the bits of the access mask of tvm_access_ptr
 class AccessRegions:
     """What a block touches; `opaque` are pointers that it uses in ways that cannot be seen."""
 
-    reads: tuple[BufferRegion, ...]
-    writes: tuple[BufferRegion, ...]
-    opaque: tuple[Var, ...]
+    reads: tuple[ir.BufferRegion, ...]
+    writes: tuple[ir.BufferRegion, ...]
+    opaque: tuple[ir.Var, ...]
 
 
-def block_access_regions(block: Block, buffers: Iterable[Buffer] = ()) -> AccessRegions:
+def block_access_regions(block: ir.Block, buffers: Iterable[ir.Buffer] = ()) -> AccessRegions:
     """The regions a block accesses; `buffers` are those that pointers may belong to.
 
     A block with an initialisation accumulates into what it writes; that is not a read of it.
@@ -53,7 +41,7 @@ def block_access_regions(block: Block, buffers: Iterable[Buffer] = ()) -> Access
     return AccessRegions(_regions(reads), _regions(writes), tuple(collector.opaque))
 
 
-def inputs_of(block: Block) -> dict[int, BufferRegion]:
+def inputs_of(block: ir.Block) -> dict[int, ir.BufferRegion]:
     """The declared reads that bring values into a block, by their number among all its reads.
 
     A block with an initialisation accumulates into what it writes; where its reads name that, too,
@@ -68,39 +56,42 @@ def inputs_of(block: Block) -> dict[int, BufferRegion]:
     }
 
 
-def _is_same(one: BufferRegion, other: BufferRegion) -> bool:
+def _is_same(one: ir.BufferRegion, other: ir.BufferRegion) -> bool:
     return one.buffer is other.buffer and structural_equal(one, other)
 
 
 Box = tuple[SymbolicInterval | None, ...]  # for each dimension its bounds, None if they are unknown
 
 
-def _regions(boxes: dict[Buffer, list[Box]]) -> tuple[BufferRegion, ...]:
+def _regions(boxes: dict[ir.Buffer, list[Box]]) -> tuple[ir.BufferRegion, ...]:
     return tuple(_union(buffer, found) for buffer, found in boxes.items())
 
 
-def _union(buffer: Buffer, boxes: Sequence[Box]) -> BufferRegion:
-    ranges: list[Range] = []
+def _union(buffer: ir.Buffer, boxes: Sequence[Box]) -> ir.BufferRegion:
+    ranges: list[ir.Range] = []
     for axis, extent in enumerate(buffer.shape):
         bounds = hull([box[axis] for box in boxes])
-        whole = Range(const(0, extent.dtype), extent)
+        whole = ir.Range(ir.const(0, extent.dtype), extent)
         ranges.append(whole if bounds is None else bounds.to_range())
-    return BufferRegion(buffer, tuple(ranges))
+    return ir.BufferRegion(buffer, tuple(ranges))
 
 
 class _Collector(Visitor):
-    def __init__(self, block: Block, buffers: Iterable[Buffer]) -> None:
-        self.reads: dict[Buffer, list[Box]] = {}
-        self.writes: dict[Buffer, list[Box]] = {}
-        self.opaque: dict[Var, None] = {}
-        self._domains: dict[Var, SymbolicInterval | None] = {}
-        self._lets: dict[Var, PrimExpr] = {}
+    def __init__(self, block: ir.Block, buffers: Iterable[ir.Buffer]) -> None:
+        self.reads: dict[ir.Buffer, list[Box]] = {}
+        self.writes: dict[ir.Buffer, list[Box]] = {}
+        self.opaque: dict[ir.Var, None] = {}
+        self._domains: dict[ir.Var, SymbolicInterval | None] = {}
+        self._lets: dict[ir.Var, ir.PrimExpr] = {}
         self._matches = {match.buffer: match.source for match in block.match_buffers}
         self._own_pointers = {buffer.data for buffer in (*block.alloc_buffers, *self._matches)}
         self._by_pointer = {buffer.data: buffer for buffer in buffers}
 
     def _record(
-        self, boxes: dict[Buffer, list[Box]], buffer: Buffer, region: Sequence[Range | PrimExpr]
+        self,
+        boxes: dict[ir.Buffer, list[Box]],
+        buffer: ir.Buffer,
+        region: Sequence[ir.Range | ir.PrimExpr],
     ) -> None:
         source = self._matches.get(buffer)
         if source is not None:
@@ -108,54 +99,54 @@ class _Collector(Visitor):
         if buffer.data not in self._own_pointers:
             boxes.setdefault(buffer, []).append(tuple(self._bounds(item) for item in region))
 
-    def _bounds(self, item: Range | PrimExpr) -> SymbolicInterval | None:
-        if not isinstance(item, Range):
+    def _bounds(self, item: ir.Range | ir.PrimExpr) -> SymbolicInterval | None:
+        if not isinstance(item, ir.Range):
             return bounds_of(self._without_lets(item), self._domains)
         begin = bounds_of(self._without_lets(item.min), self._domains)
         extent = bounds_of(self._without_lets(item.extent), self._domains)
         if begin is None or extent is None:
             return None
-        if isinstance(item.extent, IntImm) and item.extent.value == 1:
+        if isinstance(item.extent, ir.IntImm) and item.extent.value == 1:
             return begin
         return SymbolicInterval(begin.low, begin.high.plus(extent.high).plus(-1))
 
-    def _without_lets(self, expr: PrimExpr) -> PrimExpr:
+    def _without_lets(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         return substitute(expr, self._lets)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._record(self.reads, node.buffer, node.indices)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self._record(self.writes, node.buffer, node.indices)
         self.generic_visit(node)
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self.visit(node.min)
         self.visit(node.extent)
-        self._domains[node.loop_var] = self._bounds(Range(node.min, node.extent))
+        self._domains[node.loop_var] = self._bounds(ir.Range(node.min, node.extent))
         self.visit(node.body)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
-        if isinstance(node.node, IterVar):
-            zero = const(0, node.value.dtype)
-            self._domains[node.node.var] = self._bounds(Range(zero, node.value))
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.IterVar):
+            zero = ir.const(0, node.value.dtype)
+            self._domains[node.node.var] = self._bounds(ir.Range(zero, node.value))
         self.generic_visit(node)
 
-    def visit_let_stmt(self, node: LetStmt | Let) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt | ir.Let) -> None:
         self.visit(node.value)
         self._lets[node.var] = self._without_lets(node.value)
         self.visit(node.body)
 
     visit_let = visit_let_stmt
 
-    def visit_allocate(self, node: Allocate | AllocateConst) -> None:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
         self._own_pointers.add(node.buffer_var)
         self.generic_visit(node)
 
     visit_allocate_const = visit_allocate
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         for expr in (*node.iter_values, node.predicate):
             self.visit(expr)
         iterators = (iter_var.var for iter_var in node.block.iter_vars)
@@ -164,20 +155,20 @@ class _Collector(Visitor):
             for region in regions:
                 self._record(boxes, region.buffer, substitute(region, values).region)
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         pointer = node.args[1] if len(node.args) == 5 else None
-        buffer = self._by_pointer.get(pointer) if isinstance(pointer, Var) else None
+        buffer = self._by_pointer.get(pointer) if isinstance(pointer, ir.Var) else None
         mask = node.args[-1] if node.args else None
         is_access = getattr(node.op, "name", "") == "tir.tvm_access_ptr"
-        if not is_access or buffer is None or not isinstance(mask, IntImm):
+        if not is_access or buffer is None or not isinstance(mask, ir.IntImm):
             self.generic_visit(node)
             return
-        whole = BufferRegion.full(buffer).region
+        whole = ir.BufferRegion.full(buffer).region
         if mask.value & _READ:
             self._record(self.reads, buffer, whole)
         if mask.value & _WRITE:
             self._record(self.writes, buffer, whole)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle and node not in self._own_pointers and node not in self._lets:
             self.opaque[node] = None

@@ -14,36 +14,10 @@ from typing import Any, TypeAlias, get_origin
 import msgspec
 
 from tilewright.errors import IRError
-from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.dtype import DType
-from tilewright.ir.expr import (
-    Call,
-    CommReducer,
-    FloatImm,
-    GlobalVar,
-    IntImm,
-    IterVar,
-    Let,
-    PointerType,
-    Reduce,
-    SizeVar,
-    StringImm,
-    Var,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node
 from tilewright.ir.op import Op
-from tilewright.ir.stmt import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    BufferStore,
-    DeclBuffer,
-    For,
-    LetStmt,
-    MatchBufferRegion,
-)
 
 Token: TypeAlias = str | int
 Encode: TypeAlias = Callable[["Encoder", Any], None]
@@ -56,8 +30,8 @@ class Encoder:
         self.tokens: list[Token] = []
         self._map_free_vars = map_free_vars
         self._map_free_buffers = map_free_buffers
-        self._numbers: dict[Var, int] = {}
-        self._buffers: dict[Buffer, tuple[int, int | None]] = {}
+        self._numbers: dict[ir.Var, int] = {}
+        self._buffers: dict[ir.Buffer, tuple[int, int | None]] = {}
         self._count = 0
 
     # --- values: nodes, numbers, texts and containers of them ---
@@ -118,7 +92,7 @@ class Encoder:
 
     def literal(self, value: Any) -> None:
         """A Python number, or the constant node that holds it: both mean the same in attributes."""
-        number = value.value if isinstance(value, (IntImm, FloatImm)) else value
+        number = value.value if isinstance(value, (ir.IntImm, ir.FloatImm)) else value
         if isinstance(number, float):
             self.tokens.append(f"float {number.hex()}")
         else:
@@ -127,11 +101,11 @@ class Encoder:
     def enum_name(self, value: enum.Enum) -> None:
         self.tokens.append(value.name)
 
-    def integer(self, node: IntImm) -> None:
+    def integer(self, node: ir.IntImm) -> None:
         self.tokens.append(node.dtype)
         self.tokens.append(node.value)
 
-    def floating(self, node: FloatImm) -> None:
+    def floating(self, node: ir.FloatImm) -> None:
         self.tokens.append(node.dtype)
         self.tokens.append(node.value.hex())
 
@@ -139,9 +113,9 @@ class Encoder:
         self.mapping(values, Encoder.attribute)
 
     def attribute(self, value: Any) -> None:
-        if isinstance(value, (IntImm, FloatImm)):
+        if isinstance(value, (ir.IntImm, ir.FloatImm)):
             self.literal(value)
-        elif isinstance(value, StringImm):
+        elif isinstance(value, ir.StringImm):
             self.text(value.value)
         elif isinstance(value, Mapping):
             self.annotation(value)
@@ -152,24 +126,24 @@ class Encoder:
 
     # --- variables and buffers ---
 
-    def define(self, var: Var) -> None:
+    def define(self, var: ir.Var) -> None:
         """A variable where it is bound; binding it again makes it a new one."""
         self._number(var)
         self._var_type(var)
 
-    def _number(self, var: Var) -> int:
+    def _number(self, var: ir.Var) -> int:
         self._count += 1
         self._numbers[var] = self._count
         return self._count
 
-    def _var_type(self, var: Var) -> None:
+    def _var_type(self, var: ir.Var) -> None:
         self.tokens.append(var.dtype)
         pointer = var.type_annotation
         if pointer is not None:
             self.tokens.append(pointer.element_type)
             self.tokens.append(pointer.storage_scope)
 
-    def use(self, var: Var) -> None:
+    def use(self, var: ir.Var) -> None:
         number = self._numbers.get(var)
         if number is not None:
             self.tokens.append(number)
@@ -181,7 +155,7 @@ class Encoder:
 
     def use_or_define(self, value: Any) -> None:
         """An expression where an unbound variable standing alone becomes defined, as in a shape."""
-        if isinstance(value, Var) and value not in self._numbers:
+        if isinstance(value, ir.Var) and value not in self._numbers:
             self.define(value)
         else:
             self.value(value)
@@ -189,7 +163,7 @@ class Encoder:
     def use_or_define_all(self, values: tuple[Any, ...]) -> None:
         self.items(values, Encoder.use_or_define)
 
-    def buffer(self, buffer: Buffer) -> None:
+    def buffer(self, buffer: ir.Buffer) -> None:
         """A buffer where it is used; the first use of a free one defines it."""
         known = self._buffers.get(buffer)
         if known is not None and known[1] == self._numbers.get(buffer.data):
@@ -200,25 +174,25 @@ class Encoder:
             self.tokens.append(f"free {id(buffer.data)}")
         self.declared_buffer(buffer)
 
-    def declared_buffer(self, buffer: Buffer) -> None:
+    def declared_buffer(self, buffer: ir.Buffer) -> None:
         """A buffer over memory that may be bound already."""
         self.child("data", Encoder.use_or_define, buffer.data)
         self._buffer_fields(buffer)
 
-    def defined_buffer(self, buffer: Buffer) -> None:
+    def defined_buffer(self, buffer: ir.Buffer) -> None:
         """A buffer that comes with its own memory."""
         self.child("data", Encoder.define, buffer.data)
         self._buffer_fields(buffer)
 
-    def defined_buffers(self, buffers: tuple[Buffer, ...]) -> None:
+    def defined_buffers(self, buffers: tuple[ir.Buffer, ...]) -> None:
         self.items(buffers, Encoder.defined_buffer)
 
-    def _buffer_fields(self, buffer: Buffer) -> None:
+    def _buffer_fields(self, buffer: ir.Buffer) -> None:
         self.child("dtype", Encoder.word, buffer.dtype)
         self.child("shape", Encoder.use_or_define_all, buffer.shape)
         self.child("strides", Encoder.use_or_define_all, buffer.strides)
         offset = buffer.elem_offset
-        if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0):
+        if offset is not None and not (isinstance(offset, ir.IntImm) and offset.value == 0):
             self.child("elem_offset", Encoder.use_or_define, offset)
         self.child("data_alignment", Encoder.word, buffer.data_alignment)
         factor = 0 if buffer.offset_factor == 1 else buffer.offset_factor  # both promise nothing
@@ -229,14 +203,14 @@ class Encoder:
 
     # --- nodes that need more than a list of fields ---
 
-    def defined_vars(self, variables: tuple[Var, ...]) -> None:
+    def defined_vars(self, variables: tuple[ir.Var, ...]) -> None:
         self.items(variables, Encoder.define)
 
-    def operator(self, op: Op | GlobalVar) -> None:
+    def operator(self, op: Op | ir.GlobalVar) -> None:
         self.tokens.append(op.name)
 
     def attr_target(self, target: Any) -> None:
-        if isinstance(target, Buffer):
+        if isinstance(target, ir.Buffer):
             self.buffer(target)
         else:
             self.value(target)
@@ -260,7 +234,7 @@ class Encoder:
 
 
 _VALUE_ENCODERS: tuple[tuple[Any, Encode], ...] = (
-    (DType, Encoder.word),
+    (ir.DType, Encoder.word),
     (enum.Enum, Encoder.enum_name),
     (str, Encoder.text),
     ((bool, int, float), Encoder.literal),
@@ -275,23 +249,23 @@ _VALUE_ENCODERS: tuple[tuple[Any, Encode], ...] = (
 # matters: a definition comes before its uses, and what is evaluated outside a scope before the
 # definition.
 _ORDERS: dict[type, str] = {
-    PointerType: "element_type storage_scope",
-    Let: "value var body",
-    Call: "dtype op args",
-    IterVar: "dom var iter_type thread_tag",
-    CommReducer: "lhs rhs result identity_element",
-    Reduce: "combiner axis source condition value_index init",
-    BufferLoad: "buffer indices predicate",
-    BufferRegion: "buffer region",
-    BufferStore: "buffer indices value predicate",
-    For: "loop_var min extent kind thread_binding annotations body",
-    LetStmt: "value var body",
-    AttrStmt: "node attr_key value body",
-    Allocate: "extents condition buffer_var dtype annotations body",
-    AllocateConst: "extents buffer_var dtype data annotations body",
-    DeclBuffer: "buffer body",
-    MatchBufferRegion: "source buffer",
-    Block: "iter_vars alloc_buffers match_buffers reads writes annotations init body",
+    ir.PointerType: "element_type storage_scope",
+    ir.Let: "value var body",
+    ir.Call: "dtype op args",
+    ir.IterVar: "dom var iter_type thread_tag",
+    ir.CommReducer: "lhs rhs result identity_element",
+    ir.Reduce: "combiner axis source condition value_index init",
+    ir.BufferLoad: "buffer indices predicate",
+    ir.BufferRegion: "buffer region",
+    ir.BufferStore: "buffer indices value predicate",
+    ir.For: "loop_var min extent kind thread_binding annotations body",
+    ir.LetStmt: "value var body",
+    ir.AttrStmt: "node attr_key value body",
+    ir.Allocate: "extents condition buffer_var dtype annotations body",
+    ir.AllocateConst: "extents buffer_var dtype data annotations body",
+    ir.DeclBuffer: "buffer body",
+    ir.MatchBufferRegion: "source buffer",
+    ir.Block: "iter_vars alloc_buffers match_buffers reads writes annotations init body",
 }
 # How a field of these classes is read where its type does not say it.
 _FIELDS: dict[str, Encode] = {
@@ -308,19 +282,19 @@ _FIELDS: dict[str, Encode] = {
     "storage_scope": Encoder.word,
 }
 _VIEWS: dict[type, Encode] = {
-    DeclBuffer: Encoder.declared_buffer,
-    MatchBufferRegion: Encoder.defined_buffer,
+    ir.DeclBuffer: Encoder.declared_buffer,
+    ir.MatchBufferRegion: Encoder.defined_buffer,
 }
-_TYPES: dict[Any, Encode] = {DType: Encoder.word, int: Encoder.word, str: Encoder.text}
+_TYPES: dict[Any, Encode] = {ir.DType: Encoder.word, int: Encoder.word, str: Encoder.text}
 _plans: dict[type, tuple[tuple[str, Encode], ...]] = {}
 # Classes that are more than a list of fields.
 _WHOLE: dict[type, Encode] = {
-    Var: Encoder.use,
-    SizeVar: Encoder.use,
-    IntImm: Encoder.integer,
-    FloatImm: Encoder.floating,
+    ir.Var: Encoder.use,
+    ir.SizeVar: Encoder.use,
+    ir.IntImm: Encoder.integer,
+    ir.FloatImm: Encoder.floating,
     IRModule: Encoder.module,
-    Buffer: Encoder.buffer,
+    ir.Buffer: Encoder.buffer,
     PrimFunc: Encoder.function,
 }
 

@@ -9,24 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tilewright.ir.arithmetic import const, floordiv, maximum, minimum
-from tilewright.ir.expr import (
-    Add,
-    Broadcast,
-    Call,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Ramp,
-    Range,
-    Select,
-    Sub,
-    Var,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.linear import Linear
 from tilewright.ir.op import Op
 from tilewright.ir.visit import uses_var
@@ -38,10 +21,10 @@ class SymbolicInterval:
 
     low: Linear
     high: Linear
-    point: PrimExpr | None = None  # the expression itself where it is a single value
+    point: ir.PrimExpr | None = None  # the expression itself where it is a single value
 
     @staticmethod
-    def of(expr: PrimExpr) -> SymbolicInterval:
+    def of(expr: ir.PrimExpr) -> SymbolicInterval:
         linear = Linear.of(expr)
         return SymbolicInterval(linear, linear, expr)
 
@@ -52,53 +35,53 @@ class SymbolicInterval:
         ends = self.low.times(factor), self.high.times(factor)
         return SymbolicInterval(*ends) if factor >= 0 else SymbolicInterval(ends[1], ends[0])
 
-    def to_range(self) -> Range:
+    def to_range(self) -> ir.Range:
         """The same integers as a range."""
         if self.point is not None:
-            return Range(self.point, const(1, self.point.dtype))
-        return Range(self.low.expr(), self.high.minus(self.low).plus(1).expr())
+            return ir.Range(self.point, ir.const(1, self.point.dtype))
+        return ir.Range(self.low.expr(), self.high.minus(self.low).plus(1).expr())
 
 
-Domains = Mapping[Var, SymbolicInterval | None]
+Domains = Mapping[ir.Var, SymbolicInterval | None]
 
 
-def bounds_of(expr: PrimExpr, domains: Domains) -> SymbolicInterval | None:
+def bounds_of(expr: ir.PrimExpr, domains: Domains) -> SymbolicInterval | None:
     """The bounds of `expr` while the variables in `domains` take all their values."""
     if expr.dtype.lanes == 1 and not uses_var(expr, lambda var: var in domains):
         return SymbolicInterval.of(expr)
     match expr:
-        case Var():
+        case ir.Var():
             return domains[expr]
-        case Add(a=a, b=b) | Sub(a=a, b=b):
+        case ir.Add(a=a, b=b) | ir.Sub(a=a, b=b):
             left, right = bounds_of(a, domains), bounds_of(b, domains)
             if left is None or right is None:
                 return None
-            return left.plus(right if isinstance(expr, Add) else right.times(-1))
-        case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
+            return left.plus(right if isinstance(expr, ir.Add) else right.times(-1))
+        case ir.Mul(a=a, b=ir.IntImm(value=factor)) | ir.Mul(a=ir.IntImm(value=factor), b=a):
             scaled = bounds_of(a, domains)
             return None if scaled is None else scaled.times(factor)
-        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
             return _quotient(bounds_of(a, domains), divisor)
-        case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorMod(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
             return _remainder(bounds_of(a, domains), divisor)
-        case Min(a=a, b=b) | Max(a=a, b=b):
-            return _extremum(isinstance(expr, Min), bounds_of(a, domains), bounds_of(b, domains))
+        case ir.Min(a=a, b=b) | ir.Max(a=a, b=b):
+            return _extremum(isinstance(expr, ir.Min), bounds_of(a, domains), bounds_of(b, domains))
     return _vector_or_choice(expr, domains)
 
 
-def _vector_or_choice(expr: PrimExpr, domains: Domains) -> SymbolicInterval | None:
+def _vector_or_choice(expr: ir.PrimExpr, domains: Domains) -> SymbolicInterval | None:
     match expr:
-        case Ramp(base=base, stride=IntImm(value=stride), lanes=lanes):
+        case ir.Ramp(base=base, stride=ir.IntImm(value=stride), lanes=lanes):
             start = bounds_of(base, domains)
             if start is None:
                 return None
             reach = (lanes - 1) * stride
             return SymbolicInterval(start.low.plus(min(reach, 0)), start.high.plus(max(reach, 0)))
-        case Broadcast(value=value):
+        case ir.Broadcast(value=value):
             return bounds_of(value, domains)
         case (
-            Select(true_value=a, false_value=b)
-            | Call(op=Op(name="tir.if_then_else"), args=(_, a, b))
+            ir.Select(true_value=a, false_value=b)
+            | ir.Call(op=Op(name="tir.if_then_else"), args=(_, a, b))
         ):
             return hull([bounds_of(a, domains), bounds_of(b, domains)])
     return None
@@ -107,7 +90,7 @@ def _vector_or_choice(expr: PrimExpr, domains: Domains) -> SymbolicInterval | No
 def _quotient(dividend: SymbolicInterval | None, divisor: int) -> SymbolicInterval | None:
     if dividend is None:
         return None
-    low, high = (floordiv(end.expr(), divisor) for end in (dividend.low, dividend.high))
+    low, high = (ir.floordiv(end.expr(), divisor) for end in (dividend.low, dividend.high))
     return SymbolicInterval(Linear.of(low), Linear.of(high))
 
 
@@ -134,7 +117,7 @@ def _chosen(is_min: bool, left: Linear, right: Linear) -> Linear:
     """The smaller or the larger one."""
     difference = left.minus(right).value
     if difference is None:
-        return Linear.of((minimum if is_min else maximum)(left.expr(), right.expr()))
+        return Linear.of((ir.minimum if is_min else ir.maximum)(left.expr(), right.expr()))
     return left if difference == 0 or (difference < 0) == is_min else right
 
 

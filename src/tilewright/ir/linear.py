@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from tilewright.ir.arithmetic import const
-from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Add, IntImm, Mul, PrimExpr, Sub
+from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 
 
@@ -15,9 +13,9 @@ def structural_key(value: Any) -> Hashable:
     """Equal for expressions that are equal up to sharing; variables count by identity."""
     if isinstance(value, tuple):
         return tuple(map(structural_key, value))
-    if not isinstance(value, PrimExpr):
+    if not isinstance(value, ir.PrimExpr):
         return value if not isinstance(value, Node) else id(value)
-    if not value.child_fields and not isinstance(value, IntImm):
+    if not value.child_fields and not isinstance(value, ir.IntImm):
         return id(value)
     return (type(value), *(structural_key(getattr(value, f)) for f in value.__struct_fields__))
 
@@ -29,26 +27,26 @@ class Linear:
 
     def __init__(
         self,
-        dtype: DType,
+        dtype: ir.DType,
         constant: int = 0,
-        terms: dict[Hashable, tuple[PrimExpr, int]] | None = None,
+        terms: dict[Hashable, tuple[ir.PrimExpr, int]] | None = None,
     ) -> None:
         self.dtype = dtype
         self.constant = constant
         self.terms = terms or {}
 
     @staticmethod
-    def of(expr: PrimExpr) -> Linear:
+    def of(expr: ir.PrimExpr) -> Linear:
         """The linear form of an expression."""
         dtype = expr.dtype
         match expr:
-            case IntImm(value=value):
+            case ir.IntImm(value=value):
                 return Linear(dtype, value)
-            case Add(a=a, b=b):
+            case ir.Add(a=a, b=b):
                 return Linear.of(a).plus(Linear.of(b))
-            case Sub(a=a, b=b):
+            case ir.Sub(a=a, b=b):
                 return Linear.of(a).plus(Linear.of(b).times(-1))
-            case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
+            case ir.Mul(a=a, b=ir.IntImm(value=factor)) | ir.Mul(a=ir.IntImm(value=factor), b=a):
                 return Linear.of(a).times(factor)
         return Linear(dtype, 0, {structural_key(expr): (expr, 1)})
 
@@ -77,9 +75,9 @@ class Linear:
         """The number, if it is one."""
         return None if self.terms else self.constant
 
-    def expr(self) -> PrimExpr:
+    def expr(self) -> ir.PrimExpr:
         """An expression with this value."""
-        result: PrimExpr = const(0, self.dtype)
+        result: ir.PrimExpr = ir.const(0, self.dtype)
         for atom, factor in self.terms.values():
             if factor >= 0:
                 result = result + atom * factor

@@ -11,88 +11,67 @@ import types
 from collections.abc import Callable, Sequence
 
 from tilewright.errors import IRError
-from tilewright.ir import intrinsics
-from tilewright.ir.arithmetic import add, const, convert, divide, subtract
-from tilewright.ir.dtype import HANDLE, INT32, DType
-from tilewright.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Div,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Or,
-    PrimExpr,
-    Sub,
-)
+from tilewright.ir import intrinsics, nodes as ir
 from tilewright.ir.folding import FOLDERS
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
 from tilewright.ir.patterns import walk
-from tilewright.ir.stmt import BlockRealize, Stmt
 from tilewright.ir.structure import expr_deep_equal
 
-Builder = Callable[[PrimExpr, PrimExpr], PrimExpr]
+Builder = Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]
 
 # Binding strengths of Python's operators, weakest first.
 PREC_OR, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_PRODUCT, PREC_SIGN, PREC_ATOM = range(
     1, 9
 )
 
-_BUILDERS: dict[type[BinaryOp], Builder] = {**FOLDERS, Div: divide}
+_BUILDERS: dict[type[ir.BinaryOp], Builder] = {**FOLDERS, ir.Div: ir.divide}
 # node class -> (operator, binding strength, what the operator builds)
-INFIX: dict[type[BinaryOp], tuple[str, int, Builder]] = {
+INFIX: dict[type[ir.BinaryOp], tuple[str, int, Builder]] = {
     kind: (symbol, strength, _BUILDERS[kind])
     for strength, symbols in (
-        (PREC_SUM, {Add: "+", Sub: "-"}),
-        (PREC_PRODUCT, {Mul: "*", Div: "/", FloorDiv: "//", FloorMod: "%"}),
-        (PREC_COMPARE, {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}),
-        (PREC_AND, {And: "and"}),
-        (PREC_OR, {Or: "or"}),
+        (PREC_SUM, {ir.Add: "+", ir.Sub: "-"}),
+        (PREC_PRODUCT, {ir.Mul: "*", ir.Div: "/", ir.FloorDiv: "//", ir.FloorMod: "%"}),
+        (
+            PREC_COMPARE,
+            {ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">", ir.GE: ">="},
+        ),
+        (PREC_AND, {ir.And: "and"}),
+        (PREC_OR, {ir.Or: "or"}),
     )
     for kind, symbol in symbols.items()
 }
 # node class -> (name in script, what a call of that name builds)
-PREFIX: dict[type[BinaryOp], tuple[str, Builder]] = {
-    kind: (name, _BUILDERS[kind]) for kind, name in ((Min, "min"), (Max, "max"), (Mod, "truncmod"))
+PREFIX: dict[type[ir.BinaryOp], tuple[str, Builder]] = {
+    kind: (name, _BUILDERS[kind])
+    for kind, name in ((ir.Min, "min"), (ir.Max, "max"), (ir.Mod, "truncmod"))
 }
 # Operators whose only information is a type, written as `T.undef("float32")`.
 DTYPE_ONLY = frozenset({"type_annotation", "undef"})
-_DEFAULT_DTYPES: dict[str, DType] = {
-    "tvm_storage_sync": INT32,
-    "tvm_warp_activemask": DType("uint32"),
-    "vscale": INT32,
-    "ptx_commit_group": HANDLE,
-    "ptx_wait_group": HANDLE,
-    "tvm_thread_allreduce": HANDLE,
-    "tvm_access_ptr": HANDLE,
-    "tvm_fill_fragment": HANDLE,
-    "tvm_load_matrix_sync": HANDLE,
-    "tvm_store_matrix_sync": HANDLE,
-    "tvm_mma_sync": HANDLE,
-    "tvm_bmma_sync": HANDLE,
-    "prefetch": HANDLE,
-    "isnullptr": DType("bool"),
-    "tvm_call_packed": INT32,
-    "tvm_stack_make_shape": HANDLE,
-    "tvm_stack_make_array": HANDLE,
+_DEFAULT_DTYPES: dict[str, ir.DType] = {
+    "tvm_storage_sync": ir.INT32,
+    "tvm_warp_activemask": ir.DType("uint32"),
+    "vscale": ir.INT32,
+    "ptx_commit_group": ir.HANDLE,
+    "ptx_wait_group": ir.HANDLE,
+    "tvm_thread_allreduce": ir.HANDLE,
+    "tvm_access_ptr": ir.HANDLE,
+    "tvm_fill_fragment": ir.HANDLE,
+    "tvm_load_matrix_sync": ir.HANDLE,
+    "tvm_store_matrix_sync": ir.HANDLE,
+    "tvm_mma_sync": ir.HANDLE,
+    "tvm_bmma_sync": ir.HANDLE,
+    "prefetch": ir.HANDLE,
+    "isnullptr": ir.DType("bool"),
+    "tvm_call_packed": ir.INT32,
+    "tvm_stack_make_shape": ir.HANDLE,
+    "tvm_stack_make_array": ir.HANDLE,
 }
 # Operators that hand on their second argument; most have the type of their first.
 _LIKE_SECOND = frozenset(f"tvm_warp_shuffle{which}" for which in ("", "_up", "_down", "_xor"))
 
 
-def builds(build: Builder, node: BinaryOp) -> bool:
+def builds(build: Builder, node: ir.BinaryOp) -> bool:
     """True when `build` of the operands gives a node like `node` with these very operands."""
     try:
         made = build(node.a, node.b)
@@ -101,7 +80,9 @@ def builds(build: Builder, node: BinaryOp) -> bool:
     return type(made) is type(node) and made.a is node.a and made.b is node.b
 
 
-def call_by_name(name: str, args: Sequence[ExprLike | str], dtype: str | None = None) -> PrimExpr:
+def call_by_name(
+    name: str, args: Sequence[ExprLike | str], dtype: str | None = None
+) -> ir.PrimExpr:
     """What `T.<name>(*args)` means for a registered operator."""
     op = op_by_script_name(name)
     if op is None:
@@ -113,24 +94,24 @@ def call_by_name(name: str, args: Sequence[ExprLike | str], dtype: str | None = 
         return builder(*args)
     if op.dtype_first or name in DTYPE_ONLY:
         return _dtype_first_call(op, args)
-    converted = [convert(arg) for arg in args]
+    converted = [ir.convert(arg) for arg in args]
     like = 1 if name in _LIKE_SECOND and len(converted) > 1 else 0
-    default = converted[like].dtype if converted else HANDLE
+    default = converted[like].dtype if converted else ir.HANDLE
     return intrinsics.call_intrin(_DEFAULT_DTYPES.get(name, default), op.name, *converted)
 
 
-def _builder_of(name: str) -> Callable[..., PrimExpr] | None:
+def _builder_of(name: str) -> Callable[..., ir.PrimExpr] | None:
     found = getattr(intrinsics, name, None)
     return found if isinstance(found, types.FunctionType) else None
 
 
-def _dtype_first_call(op: Op, args: Sequence[ExprLike | str]) -> PrimExpr:
+def _dtype_first_call(op: Op, args: Sequence[ExprLike | str]) -> ir.PrimExpr:
     if not args or not isinstance(args[0], str):
         raise IRError(f"T.{op.script_name} takes the result dtype as its first argument")
     return intrinsics.call_intrin(args[0], op.name, *args[1:])
 
 
-def calls_back(node: Call, args: Sequence[ExprLike | str]) -> bool:
+def calls_back(node: ir.Call, args: Sequence[ExprLike | str]) -> bool:
     """True when `T.<name>(*args)` means `node`."""
     if not isinstance(node.op, Op):
         return False
@@ -139,7 +120,7 @@ def calls_back(node: Call, args: Sequence[ExprLike | str]) -> bool:
     except (IRError, TypeError):
         return False
     return (
-        isinstance(made, Call)
+        isinstance(made, ir.Call)
         and made.op is node.op
         and made.dtype is node.dtype
         and len(made.args) == len(node.args)
@@ -147,30 +128,30 @@ def calls_back(node: Call, args: Sequence[ExprLike | str]) -> bool:
     )
 
 
-def extent_between(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
+def extent_between(begin: ir.PrimExpr, end: ir.PrimExpr) -> ir.PrimExpr:
     """The length of `begin:end`; exactly `n` for `begin:begin + n`."""
-    if isinstance(end, Add) and expr_deep_equal(end.a, begin):
+    if isinstance(end, ir.Add) and expr_deep_equal(end.a, begin):
         return end.b
     if expr_deep_equal(begin, end):
-        return const(0, end.dtype)
-    return subtract(end, begin)
+        return ir.const(0, end.dtype)
+    return ir.subtract(end, begin)
 
 
-def end_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr | None:
+def end_of(begin: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr | None:
     """The `end` for which `extent_between` gives `extent` back, or None if there is none."""
     if begin.dtype is not extent.dtype:
         return None
-    end = add(begin, extent)
+    end = ir.add(begin, extent)
     back = extent_between(begin, end)
     return end if back is extent or expr_deep_equal(back, extent) else None
 
 
-def body_needs_root(body: Stmt) -> bool:
+def body_needs_root(body: ir.Stmt) -> bool:
     """True when the parser puts a root block around a function body.
 
     It does so around blocks, unless the body is one block without iterators already.
     """
-    if isinstance(body, BlockRealize):
+    if isinstance(body, ir.BlockRealize):
         return bool(body.iter_values)
-    nodes = walk(body, into=lambda node: isinstance(node, Stmt))
-    return any(isinstance(node, BlockRealize) for node in nodes)
+    nodes = walk(body, into=lambda node: isinstance(node, ir.Stmt))
+    return any(isinstance(node, ir.BlockRealize) for node in nodes)

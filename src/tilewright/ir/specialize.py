@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import IRError
-from tilewright.ir.arithmetic import const
-from tilewright.ir.buffer import Buffer
-from tilewright.ir.expr import BinaryOp, IntImm, PrimExpr, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.node import replace
 from tilewright.ir.visit import Substituter, free_vars
@@ -16,12 +14,12 @@ from tilewright.ir.visit import Substituter, free_vars
 if TYPE_CHECKING:
     from tilewright.ir.function import PrimFunc
 
-Special: TypeAlias = int | PrimExpr | Buffer
+Special: TypeAlias = int | ir.PrimExpr | ir.Buffer
 
 
-def symbols_of(func: PrimFunc) -> list[Var]:
+def symbols_of(func: PrimFunc) -> list[ir.Var]:
     """The variables in the shapes, strides and offsets of a function's arguments, each once."""
-    found: dict[int, Var] = {}
+    found: dict[int, ir.Var] = {}
     for buffer in func.buffer_map.values():
         for extent in buffer.layout:
             for var in free_vars(extent):
@@ -32,12 +30,12 @@ def symbols_of(func: PrimFunc) -> list[Var]:
 class _Specializer(Substituter):
     """Replaces variables, and folds what becomes constant, so that extents are numbers."""
 
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         return node if a is node.a and b is node.b else fold_binary(type(node), a, b)
 
 
-def specialize(func: PrimFunc, values: Mapping[Var, Special]) -> PrimFunc:
+def specialize(func: PrimFunc, values: Mapping[ir.Var, Special]) -> PrimFunc:
     """The function for certain sizes.
 
     Keys are scalar parameters or symbols of shapes, which become numbers, or buffer parameters,
@@ -55,9 +53,9 @@ def specialize(func: PrimFunc, values: Mapping[Var, Special]) -> PrimFunc:
     return replace(func, params=params, buffer_map=buffers, body=body)
 
 
-def _bindings(func: PrimFunc, key: Var, value: Special) -> list[tuple[Var, PrimExpr]]:
+def _bindings(func: PrimFunc, key: ir.Var, value: Special) -> list[tuple[ir.Var, ir.PrimExpr]]:
     declared = func.buffer_map.get(key)
-    if isinstance(value, Buffer):
+    if isinstance(value, ir.Buffer):
         if declared is None:
             raise IRError(f"specialize: {key.name!r} is not a buffer parameter of {func.name!r}")
         return _from_buffer(declared, value)
@@ -71,10 +69,10 @@ def _bindings(func: PrimFunc, key: Var, value: Special) -> list[tuple[Var, PrimE
             f"specialize: {key.name!r} is neither a parameter of {func.name!r} nor a symbol in the "
             "shapes of its arguments"
         )
-    return [(key, const(value, key.dtype) if isinstance(value, int) else value)]
+    return [(key, ir.const(value, key.dtype) if isinstance(value, int) else value)]
 
 
-def _from_buffer(declared: Buffer, given: Buffer) -> list[tuple[Var, PrimExpr]]:
+def _from_buffer(declared: ir.Buffer, given: ir.Buffer) -> list[tuple[ir.Var, ir.PrimExpr]]:
     if len(declared.shape) != len(given.shape) or declared.dtype != given.dtype:
         raise IRError(
             f"specialize: {declared.name!r} is {declared.dtype} with {len(declared.shape)} "
@@ -82,9 +80,11 @@ def _from_buffer(declared: Buffer, given: Buffer) -> list[tuple[Var, PrimExpr]]:
         )
     found = []
     for axis, (old, new) in enumerate(zip(declared.shape, given.shape, strict=True)):
-        if isinstance(old, Var):
-            found.append((old, const(new.value, old.dtype) if isinstance(new, IntImm) else new))
-        elif isinstance(old, IntImm) and isinstance(new, IntImm) and old.value != new.value:
+        if isinstance(old, ir.Var):
+            found.append(
+                (old, ir.const(new.value, old.dtype) if isinstance(new, ir.IntImm) else new)
+            )
+        elif isinstance(old, ir.IntImm) and isinstance(new, ir.IntImm) and old.value != new.value:
             raise IRError(
                 f"specialize: {declared.name!r} has {old.value} elements on axis {axis}, it is "
                 f"given {new.value}"

@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.errors import RegistryError
-from tilewright.ir.buffer import Buffer, BufferLoad
-from tilewright.ir.dtype import max_value_of, min_value_of
-from tilewright.ir.expr import IntImm, PrimExpr
+from tilewright.ir import nodes as ir
 from tilewright.ir.function import PrimFunc
 from tilewright.ir.patterns import walk
-from tilewright.ir.stmt import Block, BlockRealize, BufferStore, For
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import isa
 
@@ -186,27 +183,27 @@ def features_of_intrin(name: str) -> frozenset[str]:
     return frozenset() if found is None else found.features
 
 
-def root_block_of(func: PrimFunc) -> Block:
+def root_block_of(func: PrimFunc) -> ir.Block:
     """The root block of a description or implementation."""
-    assert isinstance(func.body, BlockRealize)
+    assert isinstance(func.body, ir.BlockRealize)
     return func.body.block
 
 
-def description_nest(desc: PrimFunc) -> tuple[list[For], BlockRealize]:
+def description_nest(desc: PrimFunc) -> tuple[list[ir.For], ir.BlockRealize]:
     """The loops of a description, outermost first, and the one block inside them."""
-    loops: list[For] = []
+    loops: list[ir.For] = []
     body = root_block_of(desc).body
-    while isinstance(body, For):
+    while isinstance(body, ir.For):
         loops.append(body)
         body = body.body
-    if not isinstance(body, BlockRealize):
+    if not isinstance(body, ir.BlockRealize):
         raise RegistryError(
             f"the description {desc.name!r} is not a nest of loops around one block"
         )
     return loops, body
 
 
-def parameters(func: PrimFunc) -> list[Buffer]:
+def parameters(func: PrimFunc) -> list[ir.Buffer]:
     """The buffers that a description or implementation takes."""
     return [func.buffer_map[param] for param in func.params]
 
@@ -236,7 +233,7 @@ def _check(intrin: TensorIntrin) -> None:
             )
     _check_ranges(intrin)
     nodes = walk(root_block_of(intrin.desc).body)
-    used = {node.buffer for node in nodes if isinstance(node, (BufferLoad, BufferStore))}
+    used = {node.buffer for node in nodes if isinstance(node, (ir.BufferLoad, ir.BufferStore))}
     for buffer in desc:
         if buffer not in used:
             raise RegistryError(
@@ -254,7 +251,7 @@ def _check_ranges(intrin: TensorIntrin) -> None:
                 f"parameter of the description{did_you_mean(name, by_name)}"
             )
         dtype = by_name[name].dtype
-        if not min_value_of(dtype) <= low <= high <= max_value_of(dtype):
+        if not ir.min_value_of(dtype) <= low <= high <= ir.max_value_of(dtype):
             raise RegistryError(
                 f"tensor intrinsic {intrin.name!r}: value_ranges says {name!r} is from {low} to "
                 f"{high}, which is not a range of {dtype!s}"
@@ -266,15 +263,15 @@ def _check_form(what: str, func: PrimFunc) -> None:
         if param not in func.buffer_map:
             raise RegistryError(f"{what} takes the scalar {param.name!r}; all must be buffers")
     body = func.body
-    if not isinstance(body, BlockRealize) or body.block.iter_vars:
+    if not isinstance(body, ir.BlockRealize) or body.block.iter_vars:
         raise RegistryError(f"the body of {what} is not a root block without iterators")
 
 
-def _signature(buffer: Buffer) -> str:
+def _signature(buffer: ir.Buffer) -> str:
     """Element type, constant shape and scope, in which both functions must agree."""
     shape = ", ".join(_extent(extent) for extent in buffer.shape)
     return f"{buffer.dtype!s}[{shape}] in scope {buffer.scope!r}"
 
 
-def _extent(extent: PrimExpr) -> str:
-    return str(extent.value) if isinstance(extent, IntImm) else "?"
+def _extent(extent: ir.PrimExpr) -> str:
+    return str(extent.value) if isinstance(extent, ir.IntImm) else "?"

@@ -10,27 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tilewright.errors import WellFormedError
-from tilewright.ir.buffer import Buffer, BufferRegion
-from tilewright.ir.expr import IterVar, PrimExpr, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.function import IRModule, PrimFunc, as_module
 from tilewright.ir.node import nodes_in
 from tilewright.ir.patterns import walk
-from tilewright.ir.stmt import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    BufferStore,
-    DeclBuffer,
-    For,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    While,
-)
 from tilewright.ir.verify_exprs import ExprVerifier
 
 
@@ -71,7 +54,7 @@ class _Verifier(ExprVerifier):
 
     # --- definitions ---
 
-    def _define(self, var: Var, what: str) -> None:
+    def _define(self, var: ir.Var, what: str) -> None:
         if var in self.defined:
             self.fail(
                 var,
@@ -81,22 +64,22 @@ class _Verifier(ExprVerifier):
         self.defined.add(var)
 
     @contextmanager
-    def _scope(self, variables: Iterable[Var], what: str) -> Iterator[None]:
+    def _scope(self, variables: Iterable[ir.Var], what: str) -> Iterator[None]:
         outer = set(self.defined)
         for var in variables:
             self._define(var, what)
         yield
         self.defined = outer
 
-    def _define_buffer(self, buffer: Buffer) -> None:
+    def _define_buffer(self, buffer: ir.Buffer) -> None:
         """A buffer with its memory; variables that stand alone in its layout come with it."""
         self._define(buffer.data, "data pointer")
         for expr in buffer.layout:
-            if isinstance(expr, Var):
+            if isinstance(expr, ir.Var):
                 self.defined.add(expr)
         self.check_layout(buffer)
 
-    def undefined(self, var: Var) -> None:
+    def undefined(self, var: ir.Var) -> None:
         block = self._iterators.get(var)
         if block is not None:
             self.fail(
@@ -108,11 +91,11 @@ class _Verifier(ExprVerifier):
 
     # --- statements that bind ---
 
-    def visit_stmt(self, node: Stmt) -> None:
+    def visit_stmt(self, node: ir.Stmt) -> None:
         with self.inside(node):
             self.generic_visit(node)
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         with self.inside(node):
             for part in (node.min, node.extent, *nodes_in(node.annotations)):
                 self.visit(part)
@@ -128,14 +111,14 @@ class _Verifier(ExprVerifier):
             with self._scope((node.loop_var,), "loop variable"):
                 self.visit(node.body)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         with self.inside(node):
             self.visit(node.value)
             self.same_type(node.value, node.var.dtype, f"the value of {node.var.name!r}")
             with self._scope((node.var,), "variable"):
                 self.visit(node.body)
 
-    def visit_allocate(self, node: Allocate | AllocateConst) -> None:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
         with self.inside(node):
             for extent in node.extents:
                 self.visit(extent)
@@ -145,15 +128,15 @@ class _Verifier(ExprVerifier):
 
     visit_allocate_const = visit_allocate
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
         with self.inside(node):
             self.visit(node.value)
             target = node.node
-            new = isinstance(target, IterVar) and target.var not in self.defined
+            new = isinstance(target, ir.IterVar) and target.var not in self.defined
             with self._scope((target.var,) if new else (), "thread variable"):
                 self.visit(node.body)
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> None:
         with self.inside(node):
             new = () if node.buffer.data in self.defined else (node.buffer.data,)
             with self._scope(new, "data pointer"):
@@ -162,7 +145,7 @@ class _Verifier(ExprVerifier):
 
     # --- blocks ---
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         block = node.block
         if len(node.iter_values) != len(block.iter_vars):
             self.fail(
@@ -179,7 +162,7 @@ class _Verifier(ExprVerifier):
             self.boolean(node.predicate, "the predicate of the block")
             self.visit(block)
 
-    def visit_block(self, node: Block) -> None:
+    def visit_block(self, node: ir.Block) -> None:
         with self.inside(node), self._scope((), ""):
             for iter_var in node.iter_vars:  # domains may use the loops around the block
                 self._iterator(node, iter_var)
@@ -187,7 +170,7 @@ class _Verifier(ExprVerifier):
             self._inside_block(node)
             self.blocks.pop()
 
-    def _inside_block(self, node: Block) -> None:
+    def _inside_block(self, node: ir.Block) -> None:
         for buffer in node.alloc_buffers:
             self._define_buffer(buffer)
         for match in node.match_buffers:
@@ -198,7 +181,7 @@ class _Verifier(ExprVerifier):
             if part is not None:
                 self.visit(part)
 
-    def _iterator(self, block: Block, iter_var: IterVar) -> None:
+    def _iterator(self, block: ir.Block, iter_var: ir.IterVar) -> None:
         name = iter_var.var.name
         if iter_var.dom is None:
             self.fail(
@@ -210,29 +193,29 @@ class _Verifier(ExprVerifier):
         self._define(iter_var.var, "block iterator")
         self.visit(iter_var.dom)
 
-    def visit_buffer_region(self, node: BufferRegion) -> None:
+    def visit_buffer_region(self, node: ir.BufferRegion) -> None:
         self.buffer(node.buffer)
         self.index_count(node.buffer, len(node.region))
         self.generic_visit(node)
 
     # --- statements that only need types ---
 
-    def visit_seq_stmt(self, node: SeqStmt) -> None:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> None:
         for each in node.seq:
-            if isinstance(each, SeqStmt):
+            if isinstance(each, ir.SeqStmt):
                 self.fail(
                     each, "a SeqStmt lies inside a SeqStmt", "build it with tilewright.ir.seq"
                 )
         self.generic_visit(node)
 
-    def _condition(self, node: IfThenElse | While | AssertStmt) -> None:
+    def _condition(self, node: ir.IfThenElse | ir.While | ir.AssertStmt) -> None:
         with self.inside(node):
             self.generic_visit(node)
             self.boolean(node.condition, "the condition")
 
     visit_if_then_else = visit_while = visit_assert_stmt = _condition
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         with self.inside(node):
             self.access(node.buffer, node.indices, node.predicate)
             self.generic_visit(node)
@@ -247,8 +230,8 @@ class _Verifier(ExprVerifier):
                 )
 
 
-def _block_iterators(body: Stmt) -> dict[Var, str]:
+def _block_iterators(body: ir.Stmt) -> dict[ir.Var, str]:
     """Every block iterator of a function, and the name of its block."""
-    nodes = walk(body, into=lambda node: not isinstance(node, PrimExpr))
-    blocks = (node for node in nodes if isinstance(node, Block))
+    nodes = walk(body, into=lambda node: not isinstance(node, ir.PrimExpr))
+    blocks = (node for node in nodes if isinstance(node, ir.Block))
     return {each.var: block.name_hint for block in blocks for each in block.iter_vars}

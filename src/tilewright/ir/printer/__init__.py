@@ -13,7 +13,7 @@ scope.py        lines, indentation, unique names
 from __future__ import annotations
 
 from tilewright.errors import IRError
-from tilewright.ir.buffer import Buffer
+from tilewright.ir import nodes as ir
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node, register_renderer
 from tilewright.ir.printer import blocks as blocks, stmts as stmts
@@ -22,7 +22,6 @@ from tilewright.ir.printer.definitions import find_definitions
 from tilewright.ir.printer.exprs import ExprPrinter, register_expr_printer as register_expr_printer
 from tilewright.ir.printer.functions import function_scope, header, module_lines
 from tilewright.ir.printer.scope import Scope
-from tilewright.ir.stmt import Stmt
 from tilewright.support.nesting import nested_deeply
 
 
@@ -35,11 +34,11 @@ def script(node: Node, *, name: str | None = None) -> str:
         case PrimFunc():
             lines = function_scope(node, name or node.name).lines
             return "\n".join([*header("tir"), "", *lines])
-        case Stmt():
+        case ir.Stmt():
             scope = Scope()
             StmtPrinter(scope, find_definitions(node)).stmt(node)
             return "\n".join(scope.lines)
-        case Buffer():
+        case ir.Buffer():
             return node.name
     return ExprPrinter(Scope()).text(node)
 

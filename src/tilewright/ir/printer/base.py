@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tilewright.ir.buffer import Buffer
-from tilewright.ir.expr import Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.exprs import ExprPrinter, dtype_call
 from tilewright.ir.printer.scope import Scope
-from tilewright.ir.stmt import Block, For, Stmt
 
 # How each class of statement is printed; `stmts.py` and `blocks.py` fill it when imported.
-STMT_PRINTERS: dict[type[Stmt], Callable[[Any, Any, bool], None]] = {}
-_StmtT = TypeVar("_StmtT", bound=Stmt)
+STMT_PRINTERS: dict[type[ir.Stmt], Callable[[Any, Any, bool], None]] = {}
+_StmtT = TypeVar("_StmtT", bound=ir.Stmt)
 _Print = Callable[["StmtPrinter", _StmtT, bool], None]
 
 
@@ -43,19 +41,19 @@ class StmtPrinter(ExprPrinter):
         return_types: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, return_types)
-        self.loops: dict[Var, For] = {}
+        self.loops: dict[ir.Var, ir.For] = {}
         self.pending = {stmt: list(nodes) for stmt, nodes in definitions.items()}
 
     def line(self, text: str) -> None:
         self.scope.line(text)
 
-    def stmt(self, node: Stmt, tail: bool = True) -> None:
+    def stmt(self, node: ir.Stmt, tail: bool = True) -> None:
         """Write one statement, after the definitions it needs."""
-        if not isinstance(node, Block):
+        if not isinstance(node, ir.Block):
             self.define_pending(node)
         STMT_PRINTERS[type(node)](self, node, tail)
 
-    def block_of(self, node: Stmt) -> None:
+    def block_of(self, node: ir.Stmt) -> None:
         """Write a statement as the indented body of the line before."""
         with self.scope.indented():
             self.stmt(node)
@@ -67,25 +65,25 @@ class StmtPrinter(ExprPrinter):
 
     def define_free(self, item: Node) -> None:
         """Define a variable or buffer that nothing binds."""
-        if isinstance(item, Buffer):
+        if isinstance(item, ir.Buffer):
             args = buffer_args(self, item, with_data=True)
             self.line(f"{self.define(item)} = T.Buffer({args})")
-        elif isinstance(item, Var) and self.scope.text_of(item) is None:
+        elif isinstance(item, ir.Var) and self.scope.text_of(item) is None:
             self.line(f"{self.define(item)} = {dtype_call(item)}")
 
-    def define(self, item: Var | Buffer) -> str:
+    def define(self, item: ir.Var | ir.Buffer) -> str:
         """A free name; the pointer, strides and offset of a buffer are written through it."""
         name = self.scope.define(item, item.name)
-        if isinstance(item, Buffer):
+        if isinstance(item, ir.Buffer):
             self._alias_parts(item, name)
         return name
 
-    def _alias_parts(self, buffer: Buffer, name: str) -> None:
+    def _alias_parts(self, buffer: ir.Buffer, name: str) -> None:
         self.scope.alias(buffer.data, f"{name}.data")
         for axis, stride in enumerate(buffer.strides):
-            if isinstance(stride, Var):
+            if isinstance(stride, ir.Var):
                 self.scope.alias(stride, f"{name}.strides[{axis}]")
-        if isinstance(buffer.elem_offset, Var):
+        if isinstance(buffer.elem_offset, ir.Var):
             self.scope.alias(buffer.elem_offset, f"{name}.elem_offset")
 
     def annotations(self, values: Mapping[str, Any]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.ir.arithmetic import is_zero
-from tilewright.ir.buffer import Buffer, BufferRegion
-from tilewright.ir.expr import IntImm, IterType, IterVar, PrimExpr, Range, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 from tilewright.ir.patterns import nodes_of
 from tilewright.ir.printer.base import StmtPrinter, prints
@@ -14,20 +12,19 @@ from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import body_needs_root, end_of
-from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
 from tilewright.ir.structure import expr_deep_equal
 
 _AXIS_FORMS = {
-    IterType.DATA_PAR: "spatial",
-    IterType.COMM_REDUCE: "reduce",
-    IterType.ORDERED: "scan",
-    IterType.OPAQUE: "opaque",
+    ir.IterType.DATA_PAR: "spatial",
+    ir.IterType.COMM_REDUCE: "reduce",
+    ir.IterType.ORDERED: "scan",
+    ir.IterType.OPAQUE: "opaque",
 }
-_REMAP_LETTERS = {IterType.DATA_PAR: "S", IterType.COMM_REDUCE: "R"}
+_REMAP_LETTERS = {ir.IterType.DATA_PAR: "S", ir.IterType.COMM_REDUCE: "R"}
 
 
-@prints(Block)
-def print_block(printer: StmtPrinter, node: Block, tail: bool) -> None:
+@prints(ir.Block)
+def print_block(printer: StmtPrinter, node: ir.Block, tail: bool) -> None:
     """A block without its realisation: the iterators are bound to nothing."""
     printer.line(f"with T.block({quote(node.name_hint)}, no_realize=True):")
     with printer.scope.indented():
@@ -36,20 +33,20 @@ def print_block(printer: StmtPrinter, node: Block, tail: bool) -> None:
         _block_body(printer, node)
 
 
-@prints(BlockRealize)
-def print_block_realize(printer: StmtPrinter, node: BlockRealize, tail: bool) -> None:
+@prints(ir.BlockRealize)
+def print_block_realize(printer: StmtPrinter, node: ir.BlockRealize, tail: bool) -> None:
     """A block with the values of its iterators."""
     block = node.block
     printer.line(f"with T.block({quote(block.name_hint)}):")
     printer.scope.mark(block)
     with printer.scope.indented():
         _bindings(printer, node)
-        if not (isinstance(node.predicate, IntImm) and node.predicate.value):
+        if not (isinstance(node.predicate, ir.IntImm) and node.predicate.value):
             printer.line(f"T.where({printer.text(node.predicate)})")
         _block_body(printer, block)
 
 
-def print_root(printer: StmtPrinter, node: BlockRealize) -> None:
+def print_root(printer: StmtPrinter, node: ir.BlockRealize) -> None:
     """The root block that the parser adds by itself: a comment, buffers and the body."""
     printer.define_pending(node)
     printer.define_pending(node.block)
@@ -59,9 +56,9 @@ def print_root(printer: StmtPrinter, node: BlockRealize) -> None:
     printer.stmt(node.block.body)
 
 
-def is_implicit_root(body: Stmt) -> bool:
+def is_implicit_root(body: ir.Stmt) -> bool:
     """True when the parser would put exactly this root block around what it contains."""
-    if not isinstance(body, BlockRealize) or body.iter_values:
+    if not isinstance(body, ir.BlockRealize) or body.iter_values:
         return False
     block = body.block
     plain = not (
@@ -72,16 +69,16 @@ def is_implicit_root(body: Stmt) -> bool:
         or block.init is not None
         or block.iter_vars
     )
-    unconditional = isinstance(body.predicate, IntImm) and bool(body.predicate.value)
+    unconditional = isinstance(body.predicate, ir.IntImm) and bool(body.predicate.value)
     adds_root = bool(block.alloc_buffers) or body_needs_root(block.body)
     return plain and unconditional and block.name_hint == "root" and adds_root
 
 
-def _bindings(printer: StmtPrinter, node: BlockRealize) -> None:
+def _bindings(printer: StmtPrinter, node: ir.BlockRealize) -> None:
     """`T.axis.remap` for runs of iterators that follow a loop one to one, else one line each."""
-    run: list[tuple[IterVar, Var]] = []
+    run: list[tuple[ir.IterVar, ir.Var]] = []
     for iter_var, value in zip(node.block.iter_vars, node.iter_values, strict=True):
-        if isinstance(value, Var) and _follows_loop(printer, iter_var, value):
+        if isinstance(value, ir.Var) and _follows_loop(printer, iter_var, value):
             run.append((iter_var, value))
             continue
         _flush_remap(printer, run)
@@ -89,7 +86,7 @@ def _bindings(printer: StmtPrinter, node: BlockRealize) -> None:
     _flush_remap(printer, run)
 
 
-def _follows_loop(printer: StmtPrinter, iter_var: IterVar, value: Var) -> bool:
+def _follows_loop(printer: StmtPrinter, iter_var: ir.IterVar, value: ir.Var) -> bool:
     loop = printer.loops.get(value)
     dom = iter_var.dom
     if loop is None or dom is None or iter_var.iter_type not in _REMAP_LETTERS:
@@ -99,7 +96,7 @@ def _follows_loop(printer: StmtPrinter, iter_var: IterVar, value: Var) -> bool:
     return same_type and all(expr_deep_equal(left, right) for left, right in bounds)
 
 
-def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:
+def _flush_remap(printer: StmtPrinter, run: list[tuple[ir.IterVar, ir.Var]]) -> None:
     if len(run) == 1:
         _axis(printer, *run[0])
     elif run:
@@ -110,21 +107,21 @@ def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:
     run.clear()
 
 
-def _axis(printer: StmtPrinter, iter_var: IterVar, value: PrimExpr | None) -> None:
+def _axis(printer: StmtPrinter, iter_var: ir.IterVar, value: ir.PrimExpr | None) -> None:
     dom = "None" if iter_var.dom is None else _domain(printer, iter_var.dom)
     args = dom if value is None else f"{dom}, {printer.text(value)}"
     name = printer.define(iter_var.var)
     printer.line(f"{name} = T.axis.{_AXIS_FORMS[iter_var.iter_type]}({args})")
 
 
-def _domain(printer: StmtPrinter, dom: Range) -> str:
-    if is_zero(dom.min) and dom.min.dtype is dom.extent.dtype:
+def _domain(printer: StmtPrinter, dom: ir.Range) -> str:
+    if ir.is_zero(dom.min) and dom.min.dtype is dom.extent.dtype:
         return printer.text(dom.extent)
     end = end_of(dom.min, dom.extent)
     return printer.tuple_of((dom.min, dom.min + dom.extent if end is None else end))
 
 
-def _block_body(printer: StmtPrinter, block: Block) -> None:
+def _block_body(printer: StmtPrinter, block: ir.Block) -> None:
     _define_used_by(printer, block, block.reads)
     printer.line(f"T.reads({printer.texts(block.reads)})")
     _define_used_by(printer, block, block.writes)
@@ -141,7 +138,9 @@ def _block_body(printer: StmtPrinter, block: Block) -> None:
     printer.stmt(block.body)
 
 
-def _define_used_by(printer: StmtPrinter, block: Block, regions: Sequence[BufferRegion]) -> None:
+def _define_used_by(
+    printer: StmtPrinter, block: ir.Block, regions: Sequence[ir.BufferRegion]
+) -> None:
     """Define just those pending buffers that `regions` mention, with the variables they need."""
     pending = printer.pending.get(block)
     if not pending:
@@ -153,21 +152,21 @@ def _define_used_by(printer: StmtPrinter, block: Block, regions: Sequence[Buffer
         printer.define_free(node)
 
 
-def _mentioned(regions: Sequence[BufferRegion]) -> Iterator[Node]:
+def _mentioned(regions: Sequence[ir.BufferRegion]) -> Iterator[Node]:
     for region in regions:
         yield region.buffer
         yield region.buffer.data
         yield from buffer_vars(region.buffer)
-        yield from nodes_of(region, Var)
+        yield from nodes_of(region, ir.Var)
 
 
-def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[Buffer]) -> None:
+def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[ir.Buffer]) -> None:
     for buffer in buffers:
         args = buffer_args(printer, buffer)
         printer.line(f"{printer.define(buffer)} = T.alloc_buffer({args})")
 
 
-def _match_buffer(printer: StmtPrinter, match: MatchBufferRegion) -> None:
+def _match_buffer(printer: StmtPrinter, match: ir.MatchBufferRegion) -> None:
     args = buffer_args(printer, match.buffer)
     source = printer.text(match.source)
     printer.line(f"{printer.define(match.buffer)} = T.match_buffer({source}, {args})")

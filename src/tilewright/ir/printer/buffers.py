@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from tilewright.ir.buffer import Buffer
-from tilewright.ir.dtype import FLOAT32, INT32
-from tilewright.ir.expr import IntImm, PrimExpr, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.printer.exprs import ExprPrinter, quote
 
 _DEFAULT_ALIGNMENT = 64
 
 
-def is_simple(buffer: Buffer) -> bool:
+def is_simple(buffer: ir.Buffer) -> bool:
     """True for a buffer that `name: T.Buffer(shape, dtype)` describes completely."""
     pointer = buffer.data.type_annotation
     return (
-        all(isinstance(extent, IntImm) for extent in buffer.shape)
+        all(isinstance(extent, ir.IntImm) for extent in buffer.shape)
         and not buffer.strides
         and buffer.elem_offset is None
         and buffer.scope == "global"
@@ -27,18 +25,18 @@ def is_simple(buffer: Buffer) -> bool:
 
 
 def buffer_args(
-    printer: ExprPrinter, buffer: Buffer, *, with_data: bool = False, always_dtype: bool = False
+    printer: ExprPrinter, buffer: ir.Buffer, *, with_data: bool = False, always_dtype: bool = False
 ) -> str:
     """Shape, dtype and whatever differs from the defaults."""
     args = [printer.tuple_of(buffer.shape)]
-    if always_dtype or buffer.dtype is not FLOAT32:
+    if always_dtype or buffer.dtype is not ir.FLOAT32:
         args.append(quote(buffer.dtype))
     if with_data and printer.scope.text_of(buffer.data) is not None:
         args.append(f"data={printer.text(buffer.data)}")
     return ", ".join(args + _layout_args(printer, buffer))
 
 
-def _layout_args(printer: ExprPrinter, buffer: Buffer) -> list[str]:
+def _layout_args(printer: ExprPrinter, buffer: ir.Buffer) -> list[str]:
     args: list[str] = []
     if buffer.strides:
         strides = [_stride(printer, stride) for stride in buffer.strides]
@@ -57,14 +55,18 @@ def _layout_args(printer: ExprPrinter, buffer: Buffer) -> list[str]:
     return args
 
 
-def _stride(printer: ExprPrinter, stride: PrimExpr) -> str:
+def _stride(printer: ExprPrinter, stride: ir.PrimExpr) -> str:
     """A stride that is a new variable is written as its name in quotes."""
-    if isinstance(stride, Var) and printer.scope.text_of(stride) is None and stride.dtype is INT32:
+    if (
+        isinstance(stride, ir.Var)
+        and printer.scope.text_of(stride) is None
+        and stride.dtype is ir.INT32
+    ):
         return quote(stride.name)
     return printer.text(stride)
 
 
-def _is_implicit_offset(printer: ExprPrinter, buffer: Buffer, offset: PrimExpr) -> bool:
+def _is_implicit_offset(printer: ExprPrinter, buffer: ir.Buffer, offset: ir.PrimExpr) -> bool:
     """True for the fresh variable that `offset_factor` alone brings along."""
-    is_new = isinstance(offset, Var) and printer.scope.text_of(offset) is None
-    return is_new and bool(buffer.offset_factor) and offset.dtype is INT32
+    is_new = isinstance(offset, ir.Var) and printer.scope.text_of(offset) is None
+    return is_new and bool(buffer.offset_factor) and offset.dtype is ir.INT32

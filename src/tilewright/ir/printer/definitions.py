@@ -10,22 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.expr import CommReducer, IterVar, Let, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 from tilewright.ir.patterns import nodes_of
-from tilewright.ir.stmt import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    BufferStore,
-    DeclBuffer,
-    For,
-    LetStmt,
-    MatchBufferRegion,
-    Stmt,
-)
 from tilewright.ir.visit import Visitor
 
 
@@ -36,16 +23,16 @@ def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[
     result: dict[Node, list[Node]] = {}
     brought_along = collector.defined_by_buffer()
     for node, path in collector.paths.items():
-        if not (isinstance(node, Var) and node in brought_along):
+        if not (isinstance(node, ir.Var) and node in brought_along):
             result.setdefault(path[-1] if path else root, []).append(node)
     for nodes in result.values():
-        nodes.sort(key=lambda node: isinstance(node, Buffer))
+        nodes.sort(key=lambda node: isinstance(node, ir.Buffer))
     return result
 
 
-def buffer_vars(buffer: Buffer) -> list[Var]:
+def buffer_vars(buffer: ir.Buffer) -> list[ir.Var]:
     """The variables in the layout of a buffer, in order."""
-    return list(dict.fromkeys(var for expr in buffer.layout for var in nodes_of(expr, Var)))
+    return list(dict.fromkeys(var for expr in buffer.layout for var in nodes_of(expr, ir.Var)))
 
 
 class _UseCollector(Visitor):
@@ -55,10 +42,10 @@ class _UseCollector(Visitor):
         self.bound = bound
         self.path: list[Node] = []
         self.paths: dict[Node, list[Node]] = {}
-        self._data_users: dict[Var, set[Buffer]] = {}
+        self._data_users: dict[ir.Var, set[ir.Buffer]] = {}
         self._explicit: set[Node] = set()
 
-    def defined_by_buffer(self) -> set[Var]:
+    def defined_by_buffer(self) -> set[ir.Var]:
         """Unbound pointers that one unbound buffer alone uses; the buffer brings them along."""
         return {
             data
@@ -72,11 +59,11 @@ class _UseCollector(Visitor):
         known = self.paths.get(node)
         self.paths[node] = list(self.path) if known is None else _common(known, self.path)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         self._explicit.add(node)
         self._use(node)
 
-    def _use_buffer(self, buffer: Buffer) -> None:
+    def _use_buffer(self, buffer: ir.Buffer) -> None:
         if buffer in self.bound:
             return
         for var in buffer_vars(buffer):
@@ -85,7 +72,7 @@ class _UseCollector(Visitor):
         self._use(buffer.data)
         self._use(buffer)
 
-    def visit_stmt(self, node: Stmt) -> None:
+    def visit_stmt(self, node: ir.Stmt) -> None:
         self.path.append(node)
         self.generic_visit(node)
         self.path.pop()
@@ -96,38 +83,38 @@ class _UseCollector(Visitor):
         self.visit_stmt(node)
         self.bound.difference_update(new)
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         thread = () if node.thread_binding is None else (node.thread_binding.var,)
         self._binder(node, (node.loop_var, *thread))
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         self._binder(node, (node.var,))
 
-    def visit_allocate(self, node: Allocate | AllocateConst) -> None:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
         self._binder(node, (node.buffer_var,))
 
     visit_allocate_const = visit_allocate
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
-        if isinstance(node.node, IterVar) and node.attr_key == "thread_extent":
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.IterVar) and node.attr_key == "thread_extent":
             self._binder(node, (node.node.var,))
             return
         self.path.append(node)
-        if isinstance(node.node, Buffer):
+        if isinstance(node.node, ir.Buffer):
             self._use_buffer(node.node)
         elif isinstance(node.node, Node):
             self.visit(node.node)
         self.path.pop()
         self.visit_stmt(node)
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> None:
         self.path.append(node)
         for var in (*buffer_vars(node.buffer), node.buffer.data):
             self.visit(var)
         self.path.pop()
         self._binder(node, (node.buffer,))
 
-    def visit_block(self, node: Block) -> None:
+    def visit_block(self, node: ir.Block) -> None:
         self.path.append(node)
         for buffer in node.alloc_buffers:
             for var in buffer_vars(buffer):
@@ -140,47 +127,47 @@ class _UseCollector(Visitor):
             bound += _bound_by_match(match)
         self._binder(node, bound)
 
-    def visit_let(self, node: Let) -> None:
+    def visit_let(self, node: ir.Let) -> None:
         self._use(node.var)
         self.generic_visit(node)
 
-    def visit_comm_reducer(self, node: CommReducer) -> None:
+    def visit_comm_reducer(self, node: ir.CommReducer) -> None:
         for value in node.identity_element:  # the combiner only uses its own variables
             self.visit(value)
 
-    def visit_iter_var(self, node: IterVar) -> None:
+    def visit_iter_var(self, node: ir.IterVar) -> None:
         self._use(node.var)
         self.generic_visit(node)
 
     visit_buffer = _use_buffer
 
-    def visit_buffer_load(self, node: BufferLoad | BufferRegion | BufferStore) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferRegion | ir.BufferStore) -> None:
         self._use_buffer(node.buffer)
         self.generic_visit(node)
 
     visit_buffer_region = visit_buffer_load
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.path.append(node)
         self.visit_buffer_load(node)
         self.path.pop()
 
 
-def _is_plain(buffer: Buffer) -> bool:
+def _is_plain(buffer: ir.Buffer) -> bool:
     """True when declaring the buffer makes a pointer like the one it has."""
     pointer = buffer.data.type_annotation
     return pointer is not None and pointer.element_type is buffer.dtype
 
 
-def _bound_by_match(match: MatchBufferRegion) -> list[Node]:
+def _bound_by_match(match: ir.MatchBufferRegion) -> list[Node]:
     buffer = match.buffer
     return [buffer, buffer.data, *implicit_layout_vars(buffer)]
 
 
-def implicit_layout_vars(buffer: Buffer) -> list[Var]:
+def implicit_layout_vars(buffer: ir.Buffer) -> list[ir.Var]:
     """Strides and offset that are variables of their own: matching a buffer binds them."""
-    layout = [stride for stride in buffer.strides if isinstance(stride, Var)]
-    if isinstance(buffer.elem_offset, Var) and buffer.offset_factor:
+    layout = [stride for stride in buffer.strides if isinstance(stride, ir.Var)]
+    if isinstance(buffer.elem_offset, ir.Var) and buffer.offset_factor:
         layout.append(buffer.elem_offset)
     return layout
 

@@ -8,33 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.ir.arithmetic import logical_not, multiply
-from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType
-from tilewright.ir.expr import (
-    BinaryOp,
-    Broadcast,
-    Call,
-    Cast,
-    CommReducer,
-    FloatImm,
-    GlobalVar,
-    IntImm,
-    IterType,
-    IterVar,
-    Let,
-    Not,
-    PointerType,
-    PrimExpr,
-    Ramp,
-    Range,
-    Reduce,
-    Select,
-    Shuffle,
-    SizeVar,
-    StringImm,
-    Var,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node, replace
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.script_forms import (
@@ -54,11 +28,11 @@ from tilewright.target import Target
 Written = tuple[str, int]  # the text and how strongly it holds together
 Writer = Callable[["ExprPrinter", Any], Written]
 _ITER_TYPE_NAMES = {
-    IterType.DATA_PAR: "DataPar",
-    IterType.THREAD_INDEX: "ThreadIndex",
-    IterType.COMM_REDUCE: "CommReduce",
-    IterType.ORDERED: "Ordered",
-    IterType.OPAQUE: "Opaque",
+    ir.IterType.DATA_PAR: "DataPar",
+    ir.IterType.THREAD_INDEX: "ThreadIndex",
+    ir.IterType.COMM_REDUCE: "CommReduce",
+    ir.IterType.ORDERED: "Ordered",
+    ir.IterType.OPAQUE: "Opaque",
 }
 _extensions: dict[type[Node], Writer] = {}
 
@@ -125,36 +99,36 @@ class ExprPrinter:
         """The name of a variable or buffer; one that nobody defined is named on the spot."""
         return self.scope.text_of(node) or self.scope.define(node, hint)
 
-    def index(self, expr: PrimExpr) -> str:
+    def index(self, expr: ir.PrimExpr) -> str:
         """One index of a buffer access; contiguous and strided vectors become slices."""
-        if isinstance(expr, Ramp) and expr.base.dtype.lanes == 1:
+        if isinstance(expr, ir.Ramp) and expr.base.dtype.lanes == 1:
             sliced = self._ramp_slice(expr)
             if sliced is not None:
                 return sliced
         return self.text(expr)
 
-    def _ramp_slice(self, ramp: Ramp) -> str | None:
+    def _ramp_slice(self, ramp: ir.Ramp) -> str | None:
         stride = ramp.stride
         if (
-            not isinstance(stride, IntImm)
+            not isinstance(stride, ir.IntImm)
             or stride.value <= 0
             or stride.dtype is not ramp.base.dtype
         ):
             return None
-        end = end_of(ramp.base, multiply(stride, ramp.lanes))
+        end = end_of(ramp.base, ir.multiply(stride, ramp.lanes))
         if end is None or ramp.lanes == 1:
             return None
         step = "" if stride.value == 1 else f":{self.text(stride)}"
         return f"{self.text(ramp.base)}:{self.text(end)}{step}"
 
-    def access(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> str:
+    def access(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr]) -> str:
         """`A[i, j]`."""
         inner = ", ".join(map(self.index, indices)) if indices else "()"
         return f"{self.name(buffer, buffer.name)}[{inner}]"
 
-    def range_text(self, dom: Range) -> str:
+    def range_text(self, dom: ir.Range) -> str:
         """A range as part of a region: a point or `begin:end`."""
-        if isinstance(dom.extent, IntImm) and dom.extent.value == 1:
+        if isinstance(dom.extent, ir.IntImm) and dom.extent.value == 1:
             return self.text(dom.min)
         end = end_of(dom.min, dom.extent)
         return f"{self.text(dom.min)}:{self.text(dom.min + dom.extent if end is None else end)}"
@@ -175,41 +149,41 @@ def _dataclass(printer: ExprPrinter, value: Any) -> Written:
     return f"I.attribute({', '.join([quote(type(value).__name__), *fields])})", PREC_ATOM
 
 
-def _named(printer: ExprPrinter, node: Var | Buffer) -> Written:
+def _named(printer: ExprPrinter, node: ir.Var | ir.Buffer) -> Written:
     return printer.name(node, node.name), PREC_ATOM
 
 
-def _int_imm(printer: ExprPrinter, node: IntImm) -> Written:
-    if node.dtype is INT32:
+def _int_imm(printer: ExprPrinter, node: ir.IntImm) -> Written:
+    if node.dtype is ir.INT32:
         return str(node.value), PREC_SIGN if node.value < 0 else PREC_ATOM
-    if node.dtype is BOOL:
+    if node.dtype is ir.BOOL:
         return f"T.bool({bool(node.value)})", PREC_ATOM
     return printer.call(node.dtype, str(node.value))
 
 
-def _float_imm(printer: ExprPrinter, node: FloatImm) -> Written:
+def _float_imm(printer: ExprPrinter, node: ir.FloatImm) -> Written:
     return printer.call(node.dtype, number(node.value))
 
 
-def _string_imm(printer: ExprPrinter, node: StringImm) -> Written:
+def _string_imm(printer: ExprPrinter, node: ir.StringImm) -> Written:
     return quote(node.value), PREC_ATOM
 
 
-def _binary(printer: ExprPrinter, node: BinaryOp) -> Written:
+def _binary(printer: ExprPrinter, node: ir.BinaryOp) -> Written:
     """Sums can be long: from the innermost left operand outwards, each step looks at one node."""
     spine = [node]
-    while isinstance(spine[-1].a, BinaryOp):
+    while isinstance(spine[-1].a, ir.BinaryOp):
         spine.append(spine[-1].a)
     left = spine[-1].a
     written = printer.write(left)
     for each in reversed(spine):
         alone = replace(each, a=left)
         written = _with_right_operand(printer, alone, written)
-        left = Var("left", alone.dtype)  # only its type matters, and asking for it is quick
+        left = ir.Var("left", alone.dtype)  # only its type matters, and asking for it is quick
     return written
 
 
-def _with_right_operand(printer: ExprPrinter, node: BinaryOp, left: Written) -> Written:
+def _with_right_operand(printer: ExprPrinter, node: ir.BinaryOp, left: Written) -> Written:
     """A node whose left operand is written already."""
     text, held = left
     infix = INFIX.get(type(node))
@@ -225,26 +199,26 @@ def _with_right_operand(printer: ExprPrinter, node: BinaryOp, left: Written) -> 
     return printer.call(name, text, printer.text(node.b))
 
 
-def _not(printer: ExprPrinter, node: Not) -> Written:
-    made = logical_not(node.a) if node.a.dtype.is_bool else None
-    if isinstance(made, Not) and made.a is node.a:
+def _not(printer: ExprPrinter, node: ir.Not) -> Written:
+    made = ir.logical_not(node.a) if node.a.dtype.is_bool else None
+    if isinstance(made, ir.Not) and made.a is node.a:
         return f"not {printer.operand(node.a, PREC_NOT)}", PREC_NOT
     return printer.call("Not", printer.text(node.a))
 
 
-def _plain(printer: ExprPrinter, node: PrimExpr) -> Written:
+def _plain(printer: ExprPrinter, node: ir.PrimExpr) -> Written:
     """`T.Class(...)` with all fields in order."""
     fields = (getattr(node, name) for name in node.__struct_fields__)
     return printer.call(type(node).__name__, *map(printer.text, fields))
 
 
-def _let(printer: ExprPrinter, node: Let) -> Written:
+def _let(printer: ExprPrinter, node: ir.Let) -> Written:
     where = f"where={{{printer.text(node.var)}: {printer.text(node.value)}}}"
     return printer.call("Let", printer.text(node.body), where)
 
 
-def _call(printer: ExprPrinter, node: Call) -> Written:
-    if isinstance(node.op, GlobalVar):
+def _call(printer: ExprPrinter, node: ir.Call) -> Written:
+    if isinstance(node.op, ir.GlobalVar):
         return _module_call(printer, node, node.op)
     op = node.op
     dtype_first = op.dtype_first or op.script_name in DTYPE_ONLY
@@ -256,7 +230,7 @@ def _call(printer: ExprPrinter, node: Call) -> Written:
     )
 
 
-def _module_call(printer: ExprPrinter, node: Call, callee: GlobalVar) -> Written:
+def _module_call(printer: ExprPrinter, node: ir.Call, callee: ir.GlobalVar) -> Written:
     if node.dtype == printer.return_types.get(callee.name, "void"):
         return f"{printer.text(callee)}({printer.texts(node.args)})", PREC_ATOM
     return printer.call(
@@ -264,11 +238,11 @@ def _module_call(printer: ExprPrinter, node: Call, callee: GlobalVar) -> Written
     )
 
 
-def _global_var(printer: ExprPrinter, node: GlobalVar) -> Written:
+def _global_var(printer: ExprPrinter, node: ir.GlobalVar) -> Written:
     return f"Module.{node.name}", PREC_ATOM
 
 
-def _buffer_load(printer: ExprPrinter, node: BufferLoad) -> Written:
+def _buffer_load(printer: ExprPrinter, node: ir.BufferLoad) -> Written:
     if node.predicate is None:
         return printer.access(node.buffer, node.indices), PREC_ATOM
     buffer = printer.name(node.buffer, node.buffer.name)
@@ -276,26 +250,26 @@ def _buffer_load(printer: ExprPrinter, node: BufferLoad) -> Written:
     return f"{buffer}.vload([{printer.texts(node.indices)}], predicate={mask})", PREC_ATOM
 
 
-def _buffer_region(printer: ExprPrinter, node: BufferRegion) -> Written:
+def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
     inner = ", ".join(map(printer.range_text, node.region)) if node.region else "()"
     return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
 
 
-def _range(printer: ExprPrinter, node: Range) -> Written:
+def _range(printer: ExprPrinter, node: ir.Range) -> Written:
     return printer.call("Range", printer.texts((node.min, node.min + node.extent)))
 
 
-def _iter_var(printer: ExprPrinter, node: IterVar) -> Written:
+def _iter_var(printer: ExprPrinter, node: ir.IterVar) -> Written:
     dom = "None" if node.dom is None else printer.text(node.dom)
     kind = quote(_ITER_TYPE_NAMES[node.iter_type])
     return printer.call("iter_var", printer.text(node.var), dom, kind, quote(node.thread_tag))
 
 
-def _pointer_type(printer: ExprPrinter, node: PointerType) -> Written:
+def _pointer_type(printer: ExprPrinter, node: ir.PointerType) -> Written:
     return printer.call("handle", quote(node.element_type), quote(node.storage_scope))
 
 
-def _comm_reducer(printer: ExprPrinter, node: CommReducer) -> Written:
+def _comm_reducer(printer: ExprPrinter, node: ir.CommReducer) -> Written:
     with printer.scope.frame():
         names = [printer.scope.define(var, var.name) for var in (*node.lhs, *node.rhs)]
         result = printer.texts(node.result)
@@ -316,7 +290,7 @@ def _described(value: Any) -> Any:
     return {key: _described(item) for key, item in value.items() if item != ""}
 
 
-def _reduce(printer: ExprPrinter, node: Reduce) -> Written:
+def _reduce(printer: ExprPrinter, node: ir.Reduce) -> Written:
     return printer.call(
         "reduce",
         printer.text(node.combiner),
@@ -339,39 +313,39 @@ def _mapping(printer: ExprPrinter, values: Mapping[Any, Any]) -> Written:
     return "{" + ", ".join(items) + "}", PREC_ATOM
 
 
-def dtype_call(var: Var) -> str:
+def dtype_call(var: ir.Var) -> str:
     """The expression that makes a variable like `var`, e.g. `T.int32()` or `T.handle("int8")`."""
-    if var.dtype is HANDLE and var.type_annotation is not None:
+    if var.dtype is ir.HANDLE and var.type_annotation is not None:
         pointer = var.type_annotation
         return f"T.handle({quote(pointer.element_type)}, {quote(pointer.storage_scope)})"
-    return f"T.{var.dtype}({'is_size_var=True' if isinstance(var, SizeVar) else ''})"
+    return f"T.{var.dtype}({'is_size_var=True' if isinstance(var, ir.SizeVar) else ''})"
 
 
 _WRITERS: dict[type, Writer] = {
-    Var: _named,
-    IntImm: _int_imm,
-    FloatImm: _float_imm,
-    StringImm: _string_imm,
-    BinaryOp: _binary,
-    Not: _not,
-    Cast: _plain,
-    Select: _plain,
-    Ramp: _plain,
-    Broadcast: _plain,
-    Shuffle: _plain,
-    Let: _let,
-    Call: _call,
-    GlobalVar: _global_var,
-    BufferLoad: _buffer_load,
-    Buffer: _named,
-    BufferRegion: _buffer_region,
-    Range: _range,
-    IterVar: _iter_var,
-    PointerType: _pointer_type,
-    CommReducer: _comm_reducer,
+    ir.Var: _named,
+    ir.IntImm: _int_imm,
+    ir.FloatImm: _float_imm,
+    ir.StringImm: _string_imm,
+    ir.BinaryOp: _binary,
+    ir.Not: _not,
+    ir.Cast: _plain,
+    ir.Select: _plain,
+    ir.Ramp: _plain,
+    ir.Broadcast: _plain,
+    ir.Shuffle: _plain,
+    ir.Let: _let,
+    ir.Call: _call,
+    ir.GlobalVar: _global_var,
+    ir.BufferLoad: _buffer_load,
+    ir.Buffer: _named,
+    ir.BufferRegion: _buffer_region,
+    ir.Range: _range,
+    ir.IterVar: _iter_var,
+    ir.PointerType: _pointer_type,
+    ir.CommReducer: _comm_reducer,
     Target: _target,
-    Reduce: _reduce,
-    DType: lambda printer, dtype: (quote(dtype), PREC_ATOM),
+    ir.Reduce: _reduce,
+    ir.DType: lambda printer, dtype: (quote(dtype), PREC_ATOM),
     str: lambda printer, text: (quote(text), PREC_ATOM),
     bool: lambda printer, flag: (f"T.bool({flag})", PREC_ATOM),
     int: lambda printer, value: (str(value), PREC_ATOM if value >= 0 else PREC_SIGN),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir.buffer import Buffer
-from tilewright.ir.expr import SizeVar, Var
+from tilewright.ir import nodes as ir
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node
 from tilewright.ir.printer.base import StmtPrinter
@@ -18,7 +17,6 @@ from tilewright.ir.printer.definitions import (
 )
 from tilewright.ir.printer.exprs import dtype_call
 from tilewright.ir.printer.scope import Scope
-from tilewright.ir.stmt import BlockRealize
 from tilewright.ir.visit import uses_var
 from tilewright.support.import_hooks import printed_package
 
@@ -81,7 +79,7 @@ class _FunctionPrinter:
         self.scope = printer.scope
         self.func = func
         self.name = name
-        self.matched: list[tuple[Var, Buffer]] = []
+        self.matched: list[tuple[ir.Var, ir.Buffer]] = []
 
     def print(self) -> None:
         params = ", ".join(self._param(param) for param in self.func.params)
@@ -93,7 +91,7 @@ class _FunctionPrinter:
                 self._match_buffer(param, buffer)
             self._body()
 
-    def _param(self, param: Var) -> str:
+    def _param(self, param: ir.Var) -> str:
         buffer = self.func.buffer_map.get(param)
         if buffer is not None and is_simple(buffer) and not uses_var(self.func.body, param.same_as):
             name = self.printer.define(buffer)
@@ -113,7 +111,7 @@ class _FunctionPrinter:
     def _is_own_name(self, key: str) -> bool:
         return key == "global_symbol" and self.func.attrs[key] == self.name
 
-    def _match_buffer(self, param: Var, buffer: Buffer) -> None:
+    def _match_buffer(self, param: ir.Var, buffer: ir.Buffer) -> None:
         implicit = set(implicit_layout_vars(buffer))
         for var in buffer_vars(buffer):
             if var not in implicit or _occurs_in_shape(var, buffer):
@@ -123,11 +121,13 @@ class _FunctionPrinter:
 
     def _body(self) -> None:
         body = self.func.body
-        if isinstance(body, BlockRealize) and is_implicit_root(body):
+        if isinstance(body, ir.BlockRealize) and is_implicit_root(body):
             print_root(self.printer, body)
         else:
             self.printer.stmt(body)
 
 
-def _occurs_in_shape(var: Var, buffer: Buffer) -> bool:
-    return any(uses_var(extent, var.same_as) for extent in buffer.shape) or isinstance(var, SizeVar)
+def _occurs_in_shape(var: ir.Var, buffer: ir.Buffer) -> bool:
+    return any(uses_var(extent, var.same_as) for extent in buffer.shape) or isinstance(
+        var, ir.SizeVar
+    )
