@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.arith.interning import is_pure_call
-from tilewright.ir.folding import FOLDERS
+from tilewright.ir.arithmetic import DIVISIONS, FOLDERS
 
-_DIVISIONS = frozenset({ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod})
 # Types whose arithmetic the folding functions round correctly.
 _EXACT_FLOATS = frozenset({"float16", "float32", "float64"})
 
@@ -15,12 +14,12 @@ def fold_binary(kind: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.PrimExpr) -> ir.P
     """`kind(a, b)` evaluated, or with a negative constant respelt; None when neither applies."""
     if type(b) is ir.IntImm:
         if type(a) is ir.IntImm:
-            inexact = a.dtype.is_bool or (b.value == 0 and kind in _DIVISIONS)
+            inexact = a.dtype.is_bool or (b.value == 0 and kind in DIVISIONS)
             return None if inexact else FOLDERS[kind](a, b)
         if b.value < 0 and (kind is ir.Add or kind is ir.Sub):
             return _respell_negative(kind, a, b)
     elif type(a) is ir.FloatImm and type(b) is ir.FloatImm and a.dtype in _EXACT_FLOATS:
-        inexact = kind in _DIVISIONS and (kind is not ir.Div or b.value == 0)
+        inexact = kind in DIVISIONS and (kind is not ir.Div or b.value == 0)
         return None if inexact else FOLDERS[kind](a, b)
     return None
 

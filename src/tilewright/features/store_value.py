@@ -12,7 +12,7 @@ from math import gcd
 
 from tilewright import ir
 from tilewright.arith.affine import Affine, Bound
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.nest.index_reader import IndexReader
 
 # Columns of the counts: seven kinds on floats, the same on everything else, then these two.

@@ -45,6 +45,7 @@ from tilewright.ir.expr import (
 )
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike, ExprOperators, builders
+from tilewright.support.names import named
 
 
 @functools.lru_cache(maxsize=4096)
@@ -215,6 +216,7 @@ def common_dtype(a: DType, b: DType) -> DType:
 
 Number: TypeAlias = int | float
 Fold: TypeAlias = Callable[[Number, Number], Number]
+Build: TypeAlias = Callable[[ExprLike, ExprLike], PrimExpr]
 
 
 def constant_value(expr: PrimExpr) -> Number | None:
@@ -317,33 +319,24 @@ def _trunc_quotient(p: Number, q: Number) -> int:
     return quotient if (p < 0) == (q < 0) else -quotient
 
 
-def _integer_division(node: type[BinaryOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:
-    x, y = match_types(a, b)
-    if not x.dtype.is_integral:
-        raise IRError(f"{node.__name__} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
-    if _is_const(y, 0):
-        raise IRError(f"division by zero in {node.__name__}({x}, {y})")
-    if _is_const(y, 1):
-        return x if node in (Div, FloorDiv) else const(0, x.dtype)
-    if _is_const(x, 0):
-        return x
-    return _fold(node, fold, x, y, x.dtype)
+def _integer_division(name: str, node: type[BinaryOp], fold: Fold) -> Build:
+    def build(a: ExprLike, b: ExprLike) -> PrimExpr:
+        x, y = match_types(a, b)
+        if not x.dtype.is_integral:
+            raise IRError(f"{node.__name__} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
+        if _is_const(y, 0):
+            raise IRError(f"division by zero in {node.__name__}({x}, {y})")
+        if _is_const(y, 1):
+            return x if node in (Div, FloorDiv) else const(0, x.dtype)
+        return x if _is_const(x, 0) else _fold(node, fold, x, y, x.dtype)
+
+    return named(build, name)
 
 
-def floordiv(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _integer_division(FloorDiv, lambda p, q: p // q, a, b)
-
-
-def floormod(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _integer_division(FloorMod, lambda p, q: p % q, a, b)
-
-
-def truncdiv(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _integer_division(Div, _trunc_quotient, a, b)
-
-
-def truncmod(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _integer_division(Mod, lambda p, q: p - q * _trunc_quotient(p, q), a, b)
+floordiv = _integer_division("floordiv", FloorDiv, lambda p, q: p // q)
+floormod = _integer_division("floormod", FloorMod, lambda p, q: p % q)
+truncdiv = _integer_division("truncdiv", Div, _trunc_quotient)
+truncmod = _integer_division("truncmod", Mod, lambda p, q: p - q * _trunc_quotient(p, q))
 
 
 def minimum(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -358,33 +351,20 @@ def maximum(a: ExprLike, b: ExprLike) -> PrimExpr:
     return x if x is y else _fold(Max, lambda p, q: p if p > q or p != p else q, x, y, x.dtype)
 
 
-def _compare(node: type[CmpOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:
-    x, y = match_types(a, b)
-    return _fold(node, fold, x, y, BOOL)
+def _comparison(name: str, node: type[CmpOp], fold: Fold) -> Build:
+    def build(a: ExprLike, b: ExprLike) -> PrimExpr:
+        x, y = match_types(a, b)
+        return _fold(node, fold, x, y, BOOL)
+
+    return named(build, name)
 
 
-def equal(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(EQ, lambda p, q: p == q, a, b)
-
-
-def not_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(NE, lambda p, q: p != q, a, b)
-
-
-def less(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(LT, lambda p, q: p < q, a, b)
-
-
-def less_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(LE, lambda p, q: p <= q, a, b)
-
-
-def greater(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(GT, lambda p, q: p > q, a, b)
-
-
-def greater_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return _compare(GE, lambda p, q: p >= q, a, b)
+equal = _comparison("equal", EQ, lambda p, q: p == q)
+not_equal = _comparison("not_equal", NE, lambda p, q: p != q)
+less = _comparison("less", LT, lambda p, q: p < q)
+less_equal = _comparison("less_equal", LE, lambda p, q: p <= q)
+greater = _comparison("greater", GT, lambda p, q: p > q)
+greater_equal = _comparison("greater_equal", GE, lambda p, q: p >= q)
 
 
 def _as_bool(value: ExprLike) -> PrimExpr:
@@ -451,8 +431,20 @@ def bitwise(op_name: str, a: ExprLike, b: ExprLike) -> PrimExpr:
     return Call(x.dtype, Op.get(op_name), (x, y))
 
 
-def _invert(value: ExprLike) -> PrimExpr:
-    expr = convert(value)
+def _bitwise(name: str) -> Build:
+    return named(lambda x, y: bitwise(f"tir.{name}", x, y), name)
+
+
+bitwise_and = _bitwise("bitwise_and")
+bitwise_or = _bitwise("bitwise_or")
+bitwise_xor = _bitwise("bitwise_xor")
+shift_left = _bitwise("shift_left")
+shift_right = _bitwise("shift_right")
+
+
+def bitwise_not(x: ExprLike) -> PrimExpr:
+    """The complement of an integer, or the negation of a bool."""
+    expr = convert(x)
     if expr.dtype.is_bool:
         return logical_not(expr)
     if not expr.dtype.is_integral:
@@ -460,19 +452,65 @@ def _invert(value: ExprLike) -> PrimExpr:
     return Call(expr.dtype, Op.get("tir.bitwise_not"), (expr,))
 
 
-builders.convert = convert
-builders.invert = _invert
-builders.cast = cast
-builders.bitwise = bitwise
-builders.add = add
-builders.subtract = subtract
-builders.multiply = multiply
-builders.divide = divide
-builders.floordiv = floordiv
-builders.floormod = floormod
-builders.equal = equal
-builders.not_equal = not_equal
-builders.less = less
-builders.less_equal = less_equal
-builders.greater = greater
-builders.greater_equal = greater_equal
+# Node class -> what the operation evaluates to, or builds where it cannot be evaluated yet.
+FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    Add: add,
+    Sub: subtract,
+    Mul: multiply,
+    Div: lambda a, b: divide(a, b) if a.dtype.is_float else truncdiv(a, b),
+    Mod: truncmod,
+    FloorDiv: floordiv,
+    FloorMod: floormod,
+    Min: minimum,
+    Max: maximum,
+    EQ: equal,
+    NE: not_equal,
+    LT: less,
+    LE: less_equal,
+    GT: greater,
+    GE: greater_equal,
+    And: logical_and,
+    Or: logical_or,
+}
+DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
+
+
+def fold_binary(node_class: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """`node_class(a, b)` with constants folded; a division by zero stays for the run to meet."""
+    if node_class in DIVISIONS and type(b) is IntImm and b.value == 0:
+        return node_class(a, b)
+    return FOLDERS[node_class](a, b)
+
+
+def _reflected(build: Build) -> Build:
+    return lambda expr, other: build(other, expr)
+
+
+def _set_operators() -> None:
+    on_both_sides: dict[str, Build] = {
+        "add": add,
+        "sub": subtract,
+        "mul": multiply,
+        "truediv": divide,
+        "floordiv": floordiv,
+        "mod": floormod,
+        "and": bitwise_and,
+        "or": bitwise_or,
+        "xor": bitwise_xor,
+        "lshift": shift_left,
+        "rshift": shift_right,
+    }
+    for name, build in on_both_sides.items():
+        setattr(ExprOperators, f"__{name}__", build)
+        setattr(ExprOperators, f"__r{name}__", _reflected(build))
+    ExprOperators.__lt__, ExprOperators.__le__ = less, less_equal
+    ExprOperators.__gt__, ExprOperators.__ge__ = greater, greater_equal
+    ExprOperators.equal = equal
+    ExprOperators.__invert__ = bitwise_not
+    # Not `0 - x`, which would lose the sign of a zero.
+    ExprOperators.__neg__ = lambda expr: multiply(expr, -1)
+    builders.convert, builders.cast = convert, cast
+    builders.equal, builders.not_equal = equal, not_equal
+
+
+_set_operators()

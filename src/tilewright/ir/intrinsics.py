@@ -10,7 +10,20 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tilewright.errors import IRError
-from tilewright.ir.arithmetic import bitwise, cast, const, convert, match_types, maximum, subtract
+from tilewright.ir.arithmetic import (
+    bitwise_and as bitwise_and,
+    bitwise_not as bitwise_not,
+    bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor,
+    cast,
+    const,
+    convert,
+    match_types,
+    maximum,
+    shift_left as shift_left,
+    shift_right as shift_right,
+    subtract,
+)
 from tilewright.ir.buffer import Buffer, BufferLoad
 from tilewright.ir.dtype import (
     BOOL,
@@ -24,6 +37,7 @@ from tilewright.ir.dtype import (
 from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
+from tilewright.support.names import named
 
 _BuildT = TypeVar("_BuildT", bound=Callable[..., Any])
 
@@ -37,10 +51,8 @@ def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
 
 
 def _named(build: _BuildT, op_name: str, doc: str) -> _BuildT:
-    """A builder with the name and the description of its operator."""
-    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
-    build.__doc__ = f"`{build.__name__}` of {doc}"
-    return build
+    name = op_name.removeprefix("tir.")
+    return named(build, name, f"`{name}` of {doc}")
 
 
 def _float_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
@@ -168,30 +180,6 @@ def clz(x: ExprLike) -> PrimExpr:
     """The number of leading zero bits of an integer, as int32."""
     value = convert(x)
     return call_intrin(INT32.with_lanes(value.dtype.lanes), "tir.clz", value)
-
-
-def bitwise_and(x: ExprLike, y: ExprLike) -> PrimExpr:
-    return bitwise("tir.bitwise_and", x, y)
-
-
-def bitwise_or(x: ExprLike, y: ExprLike) -> PrimExpr:
-    return bitwise("tir.bitwise_or", x, y)
-
-
-def bitwise_xor(x: ExprLike, y: ExprLike) -> PrimExpr:
-    return bitwise("tir.bitwise_xor", x, y)
-
-
-def bitwise_not(x: ExprLike) -> PrimExpr:
-    return ~convert(x)
-
-
-def shift_left(x: ExprLike, y: ExprLike) -> PrimExpr:
-    return bitwise("tir.shift_left", x, y)
-
-
-def shift_right(x: ExprLike, y: ExprLike) -> PrimExpr:
-    return bitwise("tir.shift_right", x, y)
 
 
 def if_then_else(cond: ExprLike, t: ExprLike, f: ExprLike) -> PrimExpr:

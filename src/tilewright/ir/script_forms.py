@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics, nodes as ir
-from tilewright.ir.folding import FOLDERS
+from tilewright.ir.arithmetic import FOLDERS
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
 from tilewright.ir.patterns import walk

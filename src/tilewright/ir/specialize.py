@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import IRError
 from tilewright.ir import nodes as ir
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.node import replace
 from tilewright.ir.visit import Substituter, free_vars
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright import ir
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.node import NodeT
 from tilewright.ir.visit import Substituter
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright import ir
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass

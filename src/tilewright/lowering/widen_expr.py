@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.arith.canonical import widens_index
-from tilewright.ir.folding import fold_binary
+from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.node import NodeT
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY

@@ -1,9 +1,19 @@
-"""Fresh names: the first free of `x`, `x_1`, `x_2`, ..."""
+"""Names: fresh ones, the first free of `x`, `x_1`, `x_2`, ...; and those of functions made here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
+
+
+def named(function: _FunctionT, name: str, doc: str | None = None) -> _FunctionT:
+    """A function that was made for a purpose, under the name and the description of the purpose."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 class NameSupply:
