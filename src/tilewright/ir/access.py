@@ -52,12 +52,11 @@ def inputs_of(block: ir.Block) -> dict[int, ir.BufferRegion]:
     return {
         number: region
         for number, region in enumerate(block.reads)
-        if not any(_is_same(region, written) for written in block.writes)
+        if not any(
+            region.buffer is written.buffer and structural_equal(region, written)
+            for written in block.writes
+        )
     }
-
-
-def _is_same(one: ir.BufferRegion, other: ir.BufferRegion) -> bool:
-    return one.buffer is other.buffer and structural_equal(one, other)
 
 
 Box = tuple[SymbolicInterval | None, ...]  # for each dimension its bounds, None if they are unknown

@@ -83,7 +83,11 @@ class Buffer(Node, frozen=True):
 
     def vload(self, begin: Sequence[ExprLike], dtype: str | None = None) -> BufferLoad:
         """A load of consecutive elements along the last axis."""
-        return BufferLoad(self, _vector_indices(self, begin, dtype))
+        indices = [convert(i) for i in begin]
+        lanes = DType(dtype).lanes // self.dtype.lanes if dtype is not None else 1
+        if lanes > 1:
+            indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
+        return BufferLoad(self, tuple(indices))
 
     def access_ptr(
         self, access_mask: int | str, offset: ExprLike = 0, extent: ExprLike | None = None
@@ -188,16 +192,6 @@ def _index_of(buffer: Buffer, axis: int, index: Index) -> PrimExpr:
     if not isinstance(length, IntImm) or not isinstance(step, IntImm):
         raise IRError(f"a strided slice of {buffer.name} needs constant length and step")
     return Ramp(begin, step, -(-length.value // step.value))
-
-
-def _vector_indices(
-    buffer: Buffer, begin: Sequence[ExprLike], dtype: str | None
-) -> tuple[PrimExpr, ...]:
-    indices = [convert(i) for i in begin]
-    lanes = DType(dtype).lanes // buffer.dtype.lanes if dtype is not None else 1
-    if lanes > 1:
-        indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
-    return tuple(indices)
 
 
 def decl_buffer(

@@ -102,13 +102,9 @@ class IRBuilder:
         """Everything emitted so far, as one statement."""
         if len(self._scopes) != 1:
             raise IRError("ir_builder: get() inside an open scope; leave all `with` blocks first")
-        statement = self._pop()
+        statement = enclosed(self._scopes.pop())
         self._scopes.append([])
         return statement
-
-    def _pop(self) -> ir.Stmt:
-        """Close the innermost list: an enclosing statement takes in all that come after it."""
-        return enclosed(self._scopes.pop())
 
     @contextmanager
     def _scope(self) -> Iterator[list[ir.Stmt]]:
@@ -121,7 +117,7 @@ class IRBuilder:
         except BaseException:
             del self._scopes[depth - 1 :]
             raise
-        result.append(self._pop())
+        result.append(enclosed(self._scopes.pop()))
 
     # --- memory ---
 

@@ -98,7 +98,7 @@ class Encoder:
         else:
             self.tokens.append(f"int {int(number)}")
 
-    def enum_name(self, value: enum.Enum) -> None:
+    def name_of(self, value: enum.Enum | Op | ir.GlobalVar) -> None:
         self.tokens.append(value.name)
 
     def integer(self, node: ir.IntImm) -> None:
@@ -206,9 +206,6 @@ class Encoder:
     def defined_vars(self, variables: tuple[ir.Var, ...]) -> None:
         self.items(variables, Encoder.define)
 
-    def operator(self, op: Op | ir.GlobalVar) -> None:
-        self.tokens.append(op.name)
-
     def attr_target(self, target: Any) -> None:
         if isinstance(target, ir.Buffer):
             self.buffer(target)
@@ -235,13 +232,13 @@ class Encoder:
 
 _VALUE_ENCODERS: tuple[tuple[Any, Encode], ...] = (
     (ir.DType, Encoder.word),
-    (enum.Enum, Encoder.enum_name),
+    (enum.Enum, Encoder.name_of),
     (str, Encoder.text),
     ((bool, int, float), Encoder.literal),
     ((tuple, list), Encoder.items),
     (Mapping, Encoder.mapping),
     (type(None), lambda encoder, _: encoder.word("None")),
-    (Op, Encoder.operator),
+    (Op, Encoder.name_of),
 )
 
 
@@ -277,7 +274,7 @@ _FIELDS: dict[str, Encode] = {
     "buffer": Encoder.buffer,
     "alloc_buffers": Encoder.defined_buffers,
     "annotations": Encoder.annotation,
-    "op": Encoder.operator,
+    "op": Encoder.name_of,
     "node": Encoder.attr_target,
     "storage_scope": Encoder.word,
 }
@@ -316,5 +313,5 @@ def _by_type(kind: Any) -> Encode:
     if get_origin(kind) is tuple:
         return Encoder.items
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return Encoder.enum_name
+        return Encoder.name_of
     return _TYPES.get(kind, Encoder.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from tilewright.ir import nodes as ir
@@ -38,10 +37,6 @@ class Cloner(BufferRewriter):
         self._vars[var] = made
         return made
 
-    def _define_all(self, variables: Iterable[ir.Var]) -> None:
-        for var in variables:
-            self._define(var)
-
     def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._vars.get(node, node)
 
@@ -53,11 +48,7 @@ class Cloner(BufferRewriter):
         return replace(result, a=self._widened(result.a), b=self._widened(result.b))
 
     def _widened(self, expr: ir.PrimExpr) -> ir.PrimExpr:
-        if expr.dtype is not ir.INT32:
-            return expr
-        if isinstance(expr, ir.IntImm):
-            return ir.const(expr.value, self._index_dtype)
-        return ir.cast(self._index_dtype, expr)
+        return ir.cast(self._index_dtype, expr) if expr.dtype is ir.INT32 else expr
 
     def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         known = self._buffers.get(buffer)
@@ -74,8 +65,8 @@ class Cloner(BufferRewriter):
         return replace(
             changed,
             loop_var=var,
-            min=_with_dtype(changed.min, var.dtype),
-            extent=_with_dtype(changed.extent, var.dtype),
+            min=ir.cast(var.dtype, changed.min),
+            extent=ir.cast(var.dtype, changed.extent),
         )
 
     def visit_iter_var(self, node: ir.IterVar) -> ir.IterVar:
@@ -86,8 +77,8 @@ class Cloner(BufferRewriter):
         if domain is not None:
             domain = replace(
                 domain,
-                min=_with_dtype(self.visit(domain.min), var.dtype),
-                extent=_with_dtype(self.visit(domain.extent), var.dtype),
+                min=ir.cast(var.dtype, self.visit(domain.min)),
+                extent=ir.cast(var.dtype, self.visit(domain.extent)),
             )
         return replace(node, var=var, dom=domain)
 
@@ -113,7 +104,8 @@ class Cloner(BufferRewriter):
         return replace(map_children(node, self.visit), node=target)
 
     def visit_block(self, node: ir.Block) -> Any:
-        self._define_all(iter_var.var for iter_var in node.iter_vars)
+        for iter_var in node.iter_vars:
+            self._define(iter_var.var)
         for buffer in (*node.alloc_buffers, *(match.buffer for match in node.match_buffers)):
             self.define_buffer(buffer)
         return super().visit_block(node)
@@ -127,7 +119,3 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     owners = [cloner.visit(param) for param in func.buffer_map]
     buffer_map = dict(zip(owners, buffers, strict=True))
     return replace(func, params=params, buffer_map=buffer_map, body=cloner.rewrite(func.body))
-
-
-def _with_dtype(expr: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
-    return expr if expr.dtype is dtype else ir.cast(dtype, expr)

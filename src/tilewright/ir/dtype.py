@@ -102,14 +102,10 @@ class DType(str):
             return self
         found = _relaned.get((self, lanes))
         if found is None:
-            scalar = f"{self.code}{_bits_text(self)}{self.variant}"
+            scalar = self.partition("x")[0]
             found = DType(scalar if lanes == 1 else f"{scalar}x{lanes}")
             _relaned[self, lanes] = found
         return found
-
-
-def _bits_text(dtype: DType) -> str:
-    return "" if dtype.code in ("bool", "handle", "void") else str(dtype.bits)
 
 
 def _parse(spelling: str) -> DType:

@@ -257,7 +257,9 @@ def q_multiply_shift_per_axis(
 
 def call_extern(dtype: str, func_name: str, *args: ExprLike | str | Buffer) -> Call:
     """A call of a C function that may have effects."""
-    return call_intrin(dtype, "tir.call_extern", func_name, *map(_pointer, args))
+    # A whole buffer is passed as a pointer to its first element.
+    pointers = (arg.access_ptr("rw") if isinstance(arg, Buffer) else arg for arg in args)
+    return call_intrin(dtype, "tir.call_extern", func_name, *pointers)
 
 
 def call_pure_extern(dtype: str, func_name: str, *args: ExprLike | str) -> Call:
@@ -302,11 +304,6 @@ def _described(arg: ExprLike | str | Buffer) -> ExprLike | str:
         const(0, arg.dtype),
         0 if arg.elem_offset is None else arg.elem_offset,
     )
-
-
-def _pointer(arg: ExprLike | str | Buffer) -> ExprLike | str:
-    """A whole buffer is passed as a pointer to its first element."""
-    return arg.access_ptr("rw") if isinstance(arg, Buffer) else arg
 
 
 def address_of(load: BufferLoad) -> Call:

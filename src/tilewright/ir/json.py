@@ -121,15 +121,6 @@ class _Writer:
     def number(self, value: float) -> float | str:
         return value if math.isfinite(value) else str(value)
 
-    def name_of(self, value: enum.Enum) -> str:
-        return value.name
-
-    def text(self, value: str) -> str:
-        return str(value)
-
-    def plain(self, value: Any) -> Any:
-        return value
-
     def anything(self, value: Any) -> Any:
         """A value of a field that may hold anything."""
         if value is None or type(value) in (bool, int, str):
@@ -206,12 +197,6 @@ class _Reader:
     def number(self, value: float | str) -> float:
         return float(value)
 
-    def plain(self, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-    def dtype(self, value: str) -> DType:
-        return DType(value)
-
     def anything(self, value: Any) -> Any:
         if isinstance(value, list):
             return tuple(self.anything(item) for item in value)
@@ -222,9 +207,6 @@ class _Reader:
 
     def mapping(self, pairs: list[list[Any]]) -> dict[Any, Any]:
         return {self.anything(key): self.anything(item) for key, item in pairs}
-
-    def target(self, description: Any) -> Target:
-        return Target(self.anything(description))
 
     def dataclass(self, content: list[Any]) -> Any:
         kind = _dataclasses.get(content[0])
@@ -237,9 +219,9 @@ _TAGS: dict[str, Decode] = {
     "node": _Reader.reference,
     "float": _Reader.number,
     "map": _Reader.mapping,
-    "dtype": _Reader.dtype,
+    "dtype": lambda reader, name: DType(name),
     "dataclass": _Reader.dataclass,
-    "target": _Reader.target,
+    "target": lambda reader, description: Target(reader.anything(description)),
 }
 
 
@@ -288,25 +270,17 @@ def _codec(kind: Any) -> tuple[Encode, Decode]:
     (single, *others) = options
     if others:
         return _Writer.anything, _Reader.anything
-    if get_origin(single) is tuple:
-        return _tuple_codec(get_args(single)[0])
+    if get_origin(single) is tuple and _is_a(get_args(single)[0], Node):
+        return _Writer.references, _Reader.references
     if _is_a(single, enum.Enum):
-        return _Writer.name_of, lambda reader, name: single[name]
+        return lambda writer, value: value.name, lambda reader, name: single[name]
     return _SCALARS.get(single, (_Writer.anything, _Reader.anything))
 
 
-def _tuple_codec(element: Any) -> tuple[Encode, Decode]:
-    if _is_a(element, Node):
-        return _Writer.references, _Reader.references
-    if element is int:
-        return _Writer.plain, _Reader.plain
-    return _Writer.anything, _Reader.anything
-
-
 _SCALARS: dict[Any, tuple[Encode, Decode]] = {
-    DType: (_Writer.text, _Reader.dtype),
-    str: (_Writer.plain, _Reader.plain),
-    int: (_Writer.plain, _Reader.plain),
+    DType: (lambda writer, dtype: str(dtype), lambda reader, name: DType(name)),
+    str: (lambda writer, text: text, lambda reader, text: text),
+    int: (lambda writer, value: value, lambda reader, value: value),
     float: (_Writer.number, _Reader.number),
 }
 

@@ -89,26 +89,18 @@ def call_by_name(
         raise IRError(f"no operator is written T.{name}")
     if dtype is not None:
         return intrinsics.call_intrin(dtype, op.name, *args)
-    builder = _builder_of(name)
-    if builder is not None:
-        return builder(*args)
+    builder = getattr(intrinsics, name, None)
+    if isinstance(builder, types.FunctionType):
+        made: ir.PrimExpr = builder(*args)
+        return made
     if op.dtype_first or name in DTYPE_ONLY:
-        return _dtype_first_call(op, args)
+        if not args or not isinstance(args[0], str):
+            raise IRError(f"T.{name} takes the result dtype as its first argument")
+        return intrinsics.call_intrin(args[0], op.name, *args[1:])
     converted = [ir.convert(arg) for arg in args]
     like = 1 if name in _LIKE_SECOND and len(converted) > 1 else 0
     default = converted[like].dtype if converted else ir.HANDLE
     return intrinsics.call_intrin(_DEFAULT_DTYPES.get(name, default), op.name, *converted)
-
-
-def _builder_of(name: str) -> Callable[..., ir.PrimExpr] | None:
-    found = getattr(intrinsics, name, None)
-    return found if isinstance(found, types.FunctionType) else None
-
-
-def _dtype_first_call(op: Op, args: Sequence[ExprLike | str]) -> ir.PrimExpr:
-    if not args or not isinstance(args[0], str):
-        raise IRError(f"T.{op.script_name} takes the result dtype as its first argument")
-    return intrinsics.call_intrin(args[0], op.name, *args[1:])
 
 
 def calls_back(node: ir.Call, args: Sequence[ExprLike | str]) -> bool:

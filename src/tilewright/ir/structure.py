@@ -46,7 +46,8 @@ def assert_structural_equal(actual: Any, expected: Any, map_free_vars: bool = Fa
     found, wanted = _Tracer(map_free_vars), _Tracer(map_free_vars)
     found.value(actual)
     wanted.value(expected)
-    index = _first_difference(found.tokens, wanted.tokens)
+    pairs = enumerate(zip_longest(found.tokens, wanted.tokens))
+    index = next(number for number, (a, b) in pairs if a != b)
     path, shown_actual = found.place(index)
     _, shown_expected = wanted.place(index)
     raise StructuralMismatchError(
@@ -83,11 +84,6 @@ def _tokens(node: Any, map_free_vars: bool, map_free_buffers: bool = True) -> li
     return encoder.tokens
 
 
-def _first_difference(left: list[Token], right: list[Token]) -> int:
-    pairs = enumerate(zip_longest(left, right))
-    return next(index for index, (a, b) in pairs if a != b)
-
-
 class _Tracer(Encoder):
     """An encoder that remembers for every token the path to it and the value it came from."""
 
@@ -98,7 +94,8 @@ class _Tracer(Encoder):
 
     def value(self, value: Any) -> None:
         if not self._places:
-            self._path = _root_name(value)
+            name = value.name if isinstance(value, PrimFunc) else type(value).__name__
+            self._path = "" if isinstance(value, IRModule) else name
             self._places.append((0, self._path, value))
         super().value(value)
 
@@ -122,12 +119,6 @@ class _Tracer(Encoder):
             else:
                 open_places.append((path, value))
         return open_places[-1]
-
-
-def _root_name(value: Any) -> str:
-    if isinstance(value, IRModule):
-        return ""
-    return value.name if isinstance(value, PrimFunc) else type(value).__name__
 
 
 def _show(value: Any) -> str:

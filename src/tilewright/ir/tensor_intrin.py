@@ -269,9 +269,5 @@ def _check_form(what: str, func: PrimFunc) -> None:
 
 def _signature(buffer: ir.Buffer) -> str:
     """Element type, constant shape and scope, in which both functions must agree."""
-    shape = ", ".join(_extent(extent) for extent in buffer.shape)
+    shape = ", ".join(str(e.value) if isinstance(e, ir.IntImm) else "?" for e in buffer.shape)
     return f"{buffer.dtype!s}[{shape}] in scope {buffer.scope!r}"
-
-
-def _extent(extent: ir.PrimExpr) -> str:
-    return str(extent.value) if isinstance(extent, ir.IntImm) else "?"

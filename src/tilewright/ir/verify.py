@@ -36,7 +36,9 @@ class _Verifier(ExprVerifier):
     def __init__(self, func: PrimFunc, module: IRModule) -> None:
         super().__init__(func.name, module)
         self._func = func
-        self._iterators = _block_iterators(func.body)
+        nodes = walk(func.body, into=lambda node: not isinstance(node, ir.PrimExpr))
+        blocks = [node for node in nodes if isinstance(node, ir.Block)]
+        self._iterators = {iv.var: block.name_hint for block in blocks for iv in block.iter_vars}
 
     def run(self) -> None:
         func = self._func
@@ -228,10 +230,3 @@ class _Verifier(ExprVerifier):
                     f"which takes {wanted!s}",
                     f"convert it with .astype({str(wanted)!r})",
                 )
-
-
-def _block_iterators(body: ir.Stmt) -> dict[ir.Var, str]:
-    """Every block iterator of a function, and the name of its block."""
-    nodes = walk(body, into=lambda node: not isinstance(node, ir.PrimExpr))
-    blocks = (node for node in nodes if isinstance(node, ir.Block))
-    return {each.var: block.name_hint for block in blocks for each in block.iter_vars}

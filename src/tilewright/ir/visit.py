@@ -31,11 +31,6 @@ Method = Callable[[Any, Any], Any]
 T = TypeVar("T")
 
 
-def _method_name(node_class: type) -> str:
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node_class.__name__)
-    return "visit_" + snake.lower()
-
-
 class Dispatcher:
     """Finds the method for a node class once and remembers it for each visitor class."""
 
@@ -47,12 +42,12 @@ class Dispatcher:
     @classmethod
     def _find(cls, node_class: type) -> Method:
         for base in node_class.__mro__:
-            method: Method | None = getattr(cls, _method_name(base), None)
-            if method is not None:
-                cls._methods[node_class] = method
-                return method
-        cls._methods[node_class] = cls.generic_visit
-        return cls.generic_visit
+            snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base.__name__).lower()
+            method: Method = getattr(cls, f"visit_{snake}", cls.generic_visit)
+            if method is not cls.generic_visit:
+                break
+        cls._methods[node_class] = method
+        return method
 
     def generic_visit(self, node: Any) -> Any:
         raise NotImplementedError

@@ -124,7 +124,8 @@ class _UseCollector(Visitor):
         for buffer in node.alloc_buffers:
             bound += (buffer, buffer.data)
         for match in node.match_buffers:
-            bound += _bound_by_match(match)
+            matched = match.buffer
+            bound += (matched, matched.data, *implicit_layout_vars(matched))
         self._binder(node, bound)
 
     def visit_let(self, node: ir.Let) -> None:
@@ -157,11 +158,6 @@ def _is_plain(buffer: ir.Buffer) -> bool:
     """True when declaring the buffer makes a pointer like the one it has."""
     pointer = buffer.data.type_annotation
     return pointer is not None and pointer.element_type is buffer.dtype
-
-
-def _bound_by_match(match: ir.MatchBufferRegion) -> list[Node]:
-    buffer = match.buffer
-    return [buffer, buffer.data, *implicit_layout_vars(buffer)]
 
 
 def implicit_layout_vars(buffer: ir.Buffer) -> list[ir.Var]:

@@ -161,14 +161,6 @@ def _int_imm(printer: ExprPrinter, node: ir.IntImm) -> Written:
     return printer.call(node.dtype, str(node.value))
 
 
-def _float_imm(printer: ExprPrinter, node: ir.FloatImm) -> Written:
-    return printer.call(node.dtype, number(node.value))
-
-
-def _string_imm(printer: ExprPrinter, node: ir.StringImm) -> Written:
-    return quote(node.value), PREC_ATOM
-
-
 def _binary(printer: ExprPrinter, node: ir.BinaryOp) -> Written:
     """Sums can be long: from the innermost left operand outwards, each step looks at one node."""
     spine = [node]
@@ -238,10 +230,6 @@ def _module_call(printer: ExprPrinter, node: ir.Call, callee: ir.GlobalVar) -> W
     )
 
 
-def _global_var(printer: ExprPrinter, node: ir.GlobalVar) -> Written:
-    return f"Module.{node.name}", PREC_ATOM
-
-
 def _buffer_load(printer: ExprPrinter, node: ir.BufferLoad) -> Written:
     if node.predicate is None:
         return printer.access(node.buffer, node.indices), PREC_ATOM
@@ -255,18 +243,10 @@ def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
     return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
 
 
-def _range(printer: ExprPrinter, node: ir.Range) -> Written:
-    return printer.call("Range", printer.texts((node.min, node.min + node.extent)))
-
-
 def _iter_var(printer: ExprPrinter, node: ir.IterVar) -> Written:
     dom = "None" if node.dom is None else printer.text(node.dom)
     kind = quote(_ITER_TYPE_NAMES[node.iter_type])
     return printer.call("iter_var", printer.text(node.var), dom, kind, quote(node.thread_tag))
-
-
-def _pointer_type(printer: ExprPrinter, node: ir.PointerType) -> Written:
-    return printer.call("handle", quote(node.element_type), quote(node.storage_scope))
 
 
 def _comm_reducer(printer: ExprPrinter, node: ir.CommReducer) -> Written:
@@ -302,10 +282,6 @@ def _reduce(printer: ExprPrinter, node: ir.Reduce) -> Written:
     )
 
 
-def _sequence(printer: ExprPrinter, values: Sequence[Any]) -> Written:
-    return f"[{printer.texts(values)}]", PREC_ATOM
-
-
 def _mapping(printer: ExprPrinter, values: Mapping[Any, Any]) -> Written:
     # By name, as TVM does: the order in which annotations were made carries no meaning.
     ordered = sorted(values.items(), key=lambda item: str(item[0]))
@@ -324,8 +300,8 @@ def dtype_call(var: ir.Var) -> str:
 _WRITERS: dict[type, Writer] = {
     ir.Var: _named,
     ir.IntImm: _int_imm,
-    ir.FloatImm: _float_imm,
-    ir.StringImm: _string_imm,
+    ir.FloatImm: lambda printer, node: printer.call(node.dtype, number(node.value)),
+    ir.StringImm: lambda printer, node: (quote(node.value), PREC_ATOM),
     ir.BinaryOp: _binary,
     ir.Not: _not,
     ir.Cast: _plain,
@@ -335,13 +311,17 @@ _WRITERS: dict[type, Writer] = {
     ir.Shuffle: _plain,
     ir.Let: _let,
     ir.Call: _call,
-    ir.GlobalVar: _global_var,
+    ir.GlobalVar: lambda printer, node: (f"Module.{node.name}", PREC_ATOM),
     ir.BufferLoad: _buffer_load,
     ir.Buffer: _named,
     ir.BufferRegion: _buffer_region,
-    ir.Range: _range,
+    ir.Range: lambda printer, node: printer.call(
+        "Range", printer.texts((node.min, node.min + node.extent))
+    ),
     ir.IterVar: _iter_var,
-    ir.PointerType: _pointer_type,
+    ir.PointerType: lambda printer, node: printer.call(
+        "handle", quote(node.element_type), quote(node.storage_scope)
+    ),
     ir.CommReducer: _comm_reducer,
     Target: _target,
     ir.Reduce: _reduce,
@@ -349,12 +329,11 @@ _WRITERS: dict[type, Writer] = {
     str: lambda printer, text: (quote(text), PREC_ATOM),
     bool: lambda printer, flag: (f"T.bool({flag})", PREC_ATOM),
     int: lambda printer, value: (str(value), PREC_ATOM if value >= 0 else PREC_SIGN),
-    float: lambda printer, value: (_python_float(value), PREC_ATOM),
-    tuple: _sequence,
-    list: _sequence,
+    float: lambda printer, value: (
+        repr(value) if math.isfinite(value) else f"float({quote(str(value))})",
+        PREC_ATOM,
+    ),
+    tuple: lambda printer, values: (f"[{printer.texts(values)}]", PREC_ATOM),
+    list: lambda printer, values: (f"[{printer.texts(values)}]", PREC_ATOM),
     dict: _mapping,
 }
-
-
-def _python_float(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f"float({quote(str(value))})"

@@ -69,17 +69,14 @@ def _grid_nest(printer: StmtPrinter, node: ir.For) -> list[ir.For]:
     """The loops that one `T.grid` can stand for, from `node` inwards."""
     nest: list[ir.For] = []
     loop: ir.Stmt = node
-    while isinstance(loop, ir.For) and _is_plain_loop(loop):
+    while isinstance(loop, ir.For) and loop.kind == ir.ForKind.SERIAL and ir.is_zero(loop.min):
+        if loop.thread_binding is not None or loop.annotations:
+            break
         if nest and (loop in printer.pending or _depends_on(loop.extent, nest)):
             break
         nest.append(loop)
         loop = loop.body
     return nest or [node]
-
-
-def _is_plain_loop(loop: ir.For) -> bool:
-    serial = loop.kind == ir.ForKind.SERIAL and loop.thread_binding is None
-    return serial and not loop.annotations and ir.is_zero(loop.min)
 
 
 def _depends_on(extent: ir.PrimExpr, nest: Sequence[ir.For]) -> bool:
