@@ -143,17 +143,17 @@ def _bind(parser: Parser, target: ast.expr, value: Any, node: ast.expr) -> None:
     elif isinstance(value, forms.Form):
         raise parser.error(node, diagnostics.not_an_expression(value))
     elif isinstance(value, HandleForm):
-        parser.environment.define(parser.target_name(target), value.new_var(_name_of(target)))
+        name = parser.target_name(target)
+        parser.environment.define(name, value.new_var(name))
     elif isinstance(value, ir.IterVar):
-        _name_thread(parser, target, value)
+        name = parser.target_name(target)
+        var = value.var if value.var.name else ir.replace(value.var, name=name)
+        parser.threads[var] = ir.replace(value, var=var)
+        parser.environment.define(name, var)
     elif isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.FloatImm)):
         _bind_expression(parser, target, value)
     else:
         assign_python(parser, target, value)
-
-
-def _name_of(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _bind_expression(parser: Parser, target: ast.expr, value: ir.PrimExpr) -> None:
@@ -162,13 +162,6 @@ def _bind_expression(parser: Parser, target: ast.expr, value: ir.PrimExpr) -> No
         parser.environment.define(name, ir.replace(value, name=name))
         return
     _let(parser, ir.Var(name, value.dtype), value)
-
-
-def _name_thread(parser: Parser, target: ast.expr, thread: ir.IterVar) -> None:
-    name = parser.target_name(target)
-    var = thread.var if thread.var.name else ir.replace(thread.var, name=name)
-    parser.threads[var] = ir.replace(thread, var=var)
-    parser.environment.define(name, var)
 
 
 def _let(parser: Parser, var: ir.Var, value: ir.PrimExpr) -> None:

@@ -13,7 +13,6 @@ from tilewright.script.access import as_region
 from tilewright.script.diagnostics import counted, described, verb_for
 from tilewright.script.frames import BlockFrame, plain_value
 from tilewright.script.parser import FORM_ASSIGNMENTS, FORM_BODIES, FORM_STATEMENTS, Parser
-from tilewright.script.scopes import check_pointer
 
 _REMAP_KINDS = {"S": ir.IterType.DATA_PAR, "R": ir.IterType.COMM_REDUCE}
 
@@ -94,10 +93,8 @@ def _domain(dom: Any, value: ir.PrimExpr | None) -> ir.Range:
         return dom
     begin, end = dom if isinstance(dom, (tuple, list)) else (None, dom)
     stop = _bound(end, value)
-    if begin is None:
-        return ir.Range(ir.const(0, stop.dtype), stop)
-    start = _bound(begin, value)
-    return ir.Range(start, extent_between(start, stop))
+    start = ir.const(0, stop.dtype) if begin is None else _bound(begin, value)
+    return ir.Range(start, stop if begin is None else extent_between(start, stop))
 
 
 def _bound(bound: Any, value: ir.PrimExpr | None) -> ir.PrimExpr:
@@ -158,17 +155,13 @@ def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.ex
 @FORM_STATEMENTS.of(forms.ReadsForm)
 def _reads(parser: Parser, node: ast.expr, form: forms.ReadsForm) -> None:
     frame = _block_without(parser, node, "T.reads", "reads")
-    frame.reads = _regions(parser, node, form.regions)
+    frame.reads = parser.attempt(node, lambda: tuple(map(as_region, form.regions)))
 
 
 @FORM_STATEMENTS.of(forms.WritesForm)
 def _writes(parser: Parser, node: ast.expr, form: forms.WritesForm) -> None:
     frame = _block_without(parser, node, "T.writes", "writes")
-    frame.writes = _regions(parser, node, form.regions)
-
-
-def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[ir.BufferRegion, ...]:
-    return parser.attempt(node, lambda: tuple(as_region(item) for item in regions))
+    frame.writes = parser.attempt(node, lambda: tuple(map(as_region, form.regions)))
 
 
 @FORM_STATEMENTS.of(forms.WhereForm)
@@ -216,11 +209,13 @@ def _match_buffer(
         buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name, scope)))
         frame.match_buffers.append(ir.MatchBufferRegion(buffer, region))
         return
-    param = parser.attempt(node, lambda: check_pointer(source))
-    if not any(param is known for known in parser.function.params):
-        raise parser.error(node, f"{param.name!r} is not a parameter of the function")
-    if param in parser.function.buffer_map:
-        raise parser.error(node, f"parameter {param.name!r} is matched to a buffer already")
-    parser.function.buffer_map[param] = parser.declare(
+    if not (isinstance(source, ir.Var) and source.dtype is ir.HANDLE):
+        told = f"expected a handle parameter or a region of a buffer, got {source!r}"
+        raise parser.error(node, told)
+    if not any(source is known for known in parser.function.params):
+        raise parser.error(node, f"{source.name!r} is not a parameter of the function")
+    if source in parser.function.buffer_map:
+        raise parser.error(node, f"parameter {source.name!r} is matched to a buffer already")
+    parser.function.buffer_map[source] = parser.declare(
         parser.attempt(node, lambda: form.decl.build(name))
     )

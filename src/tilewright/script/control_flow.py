@@ -59,7 +59,9 @@ def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> ir.Stmt:
 
 def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
     """A loop over Python values: its body is parsed once for each of them."""
-    if isinstance(iterable, (ir.PrimExpr, ir.Buffer, forms.Form)) or not _is_iterable(iterable):
+    if isinstance(iterable, (ir.PrimExpr, ir.Buffer, forms.Form)) or not hasattr(
+        iterable, "__iter__"
+    ):
         raise parser.error(
             node.iter,
             f"cannot loop over {described(iterable)}; expected range(...), T.grid(...), "
@@ -121,7 +123,3 @@ def _loop(form: forms.LoopForm, var: ir.Var, loop_range: ir.Range, body: ir.Stmt
     return ir.For(
         var, loop_range.min, loop_range.extent, form.kind, body, thread, dict(form.annotations)
     )
-
-
-def _is_iterable(value: Any) -> bool:
-    return hasattr(value, "__iter__")

@@ -36,7 +36,9 @@ def from_source(
             names.update(_imported(node))
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             definitions.append(node)
-        elif not _is_remark(node):
+        elif not isinstance(node, ast.Import) and not (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)  # a remark
+        ):
             message = "expected a function decorated with @T.prim_func or a class with @I.ir_module"
             raise source.error(node, message)
     if len(definitions) != 1:
@@ -61,9 +63,3 @@ def _imported(node: ast.ImportFrom) -> dict[str, Any]:
         for alias in node.names
         if alias.name in _NAMESPACES
     }
-
-
-def _is_remark(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    )

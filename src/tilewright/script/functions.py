@@ -69,17 +69,16 @@ def parse_function(
     parser = Parser(evaluator, frame)
     _parameters(parser, node)
     parser.statements(node.body)
-    body = _with_root(frame, fold(parser.items))
+    body = fold(parser.items)
+    if frame.root_buffers or body_needs_root(body):
+        root = ir.Block((), (), (), "root", body, alloc_buffers=tuple(frame.root_buffers))
+        body = ir.root_realize(root)
     if not (private or _is_private(parser, node)):
         frame.attrs.setdefault("global_symbol", node.name)
-    attrs = {key: frame.attrs[key] for key in _attribute_order(frame.attrs)}
+    attrs = dict(sorted(frame.attrs.items(), key=lambda item: item[0] != "global_symbol"))
     return ir.PrimFunc(
         tuple(frame.params), body, frame.buffer_map, attrs, _return_type(parser, node)
     )
-
-
-def _attribute_order(attrs: Mapping[str, Any]) -> list[str]:
-    return sorted(attrs, key=lambda key: key != "global_symbol")
 
 
 def _is_private(parser: Parser, node: ast.FunctionDef) -> bool:
@@ -146,14 +145,6 @@ def check(program: ir.PrimFunc | ir.IRModule) -> None:
         ir.verify_well_formed(program)
 
 
-def _with_root(frame: FunctionFrame, body: ir.Stmt) -> ir.Stmt:
-    """The body inside a root block where it needs one."""
-    if not frame.root_buffers and not body_needs_root(body):
-        return body
-    root = ir.Block((), (), (), "root", body, alloc_buffers=tuple(frame.root_buffers))
-    return ir.root_realize(root)
-
-
 def parse_module(source: Source, node: ast.ClassDef, names: Mapping[str, Any]) -> ir.IRModule:
     """The module that a class describes."""
     evaluator = Evaluator(source, Environment(names))
@@ -164,21 +155,16 @@ def parse_module(source: Source, node: ast.ClassDef, names: Mapping[str, Any]) -
     functions: dict[str, ir.PrimFunc] = {}
     attrs: dict[str, Any] = {}
     for item in node.body:
-        if isinstance(item, ast.FunctionDef):
-            if item.name in functions:
-                raise source.error(item, f"the module has two functions named {item.name!r}")
-            functions[item.name] = parse_function(source, item, visible)
-        elif (given := _module_attributes(item)) is not None:
-            attrs.update(plain_value(evaluator.evaluate(given)))
-        elif not isinstance(item, (ast.Expr, ast.Pass)):
-            message = "a module contains functions decorated with @T.prim_func"
-            raise source.error(item, message)
+        match item:
+            case ast.FunctionDef():
+                if item.name in functions:
+                    raise source.error(item, f"the module has two functions named {item.name!r}")
+                functions[item.name] = parse_function(source, item, visible)
+            case ast.Expr(ast.Call(ast.Attribute(attr="module_attrs"), [given, *_])):
+                attrs.update(plain_value(evaluator.evaluate(given)))
+            case ast.Expr() | ast.Pass():
+                pass
+            case _:
+                message = "a module contains functions decorated with @T.prim_func"
+                raise source.error(item, message)
     return ir.IRModule(functions, attrs)
-
-
-def _module_attributes(item: ast.stmt) -> ast.expr | None:
-    """The argument of `I.module_attrs(...)`, if the statement is that."""
-    call = item.value if isinstance(item, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        return call.args[0] if call.func.attr == "module_attrs" and call.args else None
-    return None

@@ -60,30 +60,25 @@ class Parser(Evaluator):
         self.directly_in_block = False
         self.threads: dict[Var, IterVar] = {}
         self.loop_levels: dict[Var, int] = {}  # how many blocks are around the loop of a variable
-        self.loop_uses: list[
-            tuple[ast.Name, Var]
-        ] = []  # reads of loop variables from inside blocks
+        # reads of loop variables from inside blocks
+        self.loop_uses: list[tuple[ast.Name, Var]] = []
 
     def body(self, nodes: Sequence[ast.stmt], ended_because: str = "") -> Stmt:
         """A nested block of statements, with its own names."""
-        with self.environment.scope(ended_because), self._nested_items() as items:
-            self.statements(nodes)
-        return fold(items)
-
-    @contextmanager
-    def _nested_items(self) -> Iterator[list[Stmt | Enclose]]:
         outer, self.items = self.items, []
-        try:
-            yield self.items
-        finally:
-            self.items = outer
+        with self.environment.scope(ended_because):
+            self.statements(nodes)
+        items, self.items = self.items, outer
+        return fold(items)
 
     def statements(self, nodes: Sequence[ast.stmt]) -> None:
         """Parse statements into the current list."""
         for node in nodes:
             method = STATEMENTS.get(type(node))
             if method is None:
-                raise self.error(node, diagnostics.unsupported(f"`{_keyword(node)}`"))
+                kind = type(node).__name__
+                word = {"FunctionDef": "def", "ClassDef": "class"}.get(kind, kind.lower())
+                raise self.error(node, diagnostics.unsupported(f"`{word}`"))
             method(self, node)
 
     @contextmanager
@@ -94,9 +89,8 @@ class Parser(Evaluator):
         self.directly_in_block = outer
 
     def note_use(self, node: ast.Name, value: Any) -> None:
-        if isinstance(value, Var) and self.loop_levels.get(value, len(self.blocks)) < len(
-            self.blocks
-        ):
+        level = len(self.blocks)
+        if isinstance(value, Var) and self.loop_levels.get(value, level) < level:
             self.loop_uses.append((node, value))
 
     def forget_uses_in(self, node: ast.expr) -> None:
@@ -151,9 +145,3 @@ class Parser(Evaluator):
         if not isinstance(target, ast.Name):
             raise self.error(target, "expected a plain name here")
         return target.id
-
-
-def _keyword(node: ast.stmt) -> str:
-    return {"FunctionDef": "def", "ClassDef": "class"}.get(
-        type(node).__name__, type(node).__name__.lower()
-    )

@@ -106,19 +106,16 @@ def _dict(evaluator: Evaluator, node: ast.DictComp) -> Any:
     return dict(_items(evaluator, node.generators, pair))
 
 
-def _is_plain(part: ast.FormattedValue) -> bool:
-    return part.format_spec is None and part.conversion == -1
-
-
 def _text(evaluator: Evaluator, node: ast.JoinedStr) -> str:
     parts = []
     for part in node.values:
-        if isinstance(part, ast.FormattedValue) and _is_plain(part):
-            parts.append(str(evaluator.value(part.value)))
-        elif isinstance(part, ast.Constant):
-            parts.append(str(part.value))
-        else:
-            raise evaluator.error(node, diagnostics.not_in_text("a format"))
+        match part:
+            case ast.FormattedValue(format_spec=None, conversion=-1):
+                parts.append(str(evaluator.value(part.value)))
+            case ast.Constant():
+                parts.append(str(part.value))
+            case _:
+                raise evaluator.error(node, diagnostics.not_in_text("a format"))
     return "".join(parts)
 
 

@@ -6,7 +6,6 @@ import ast
 from typing import Any
 
 from tilewright import ir
-from tilewright.errors import IRError
 from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics, forms
 from tilewright.script.diagnostics import described
@@ -128,10 +127,3 @@ def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, nam
         return ir.Allocate(buffer.data, buffer.dtype, buffer.shape, ir.TRUE, declared)
 
     return bind
-
-
-def check_pointer(value: Any) -> ir.Var:
-    """The handle variable that a buffer parameter is matched from."""
-    if isinstance(value, ir.Var) and value.dtype is ir.HANDLE:
-        return value
-    raise IRError(f"expected a handle parameter or a region of a buffer, got {value!r}")

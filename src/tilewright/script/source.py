@@ -36,7 +36,9 @@ def find_definition(code: types.CodeType, kind: type[_DefinitionT]) -> tuple[Sou
         )
     found: _DefinitionT | None = None
     for node in ast.walk(_parse_file(filename, "".join(lines))):
-        if isinstance(node, kind) and _first_line(node) <= code.co_firstlineno <= _end_line(node):
+        if not isinstance(node, kind):
+            continue
+        if _first_line(node) <= code.co_firstlineno <= (node.end_lineno or node.lineno):
             narrower = found is None or _first_line(node) >= _first_line(found)
             found = node if narrower else found
     if found is None:
@@ -46,10 +48,6 @@ def find_definition(code: types.CodeType, kind: type[_DefinitionT]) -> tuple[Sou
 
 def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
-
-def _end_line(node: ast.FunctionDef | ast.ClassDef) -> int:
-    return node.end_lineno or node.lineno
 
 
 @nested_deeply(ScriptError, "the script")

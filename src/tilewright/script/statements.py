@@ -5,47 +5,37 @@ Each function checks its arguments and gives a record of `forms.py`; it has no e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
 from tilewright.errors import IRError
-from tilewright.ir.script_forms import extent_between
 from tilewright.script import forms
 from tilewright.script.dtypes import DTypeForm, as_dtype
-
-
-def _loop_range(start: Any, stop: Any) -> ir.Range:
-    if stop is None:
-        extent = ir.convert(start)
-        return ir.Range(ir.const(0, extent.dtype), extent)
-    begin, end = ir.match_types(start, stop)
-    return ir.Range(begin, extent_between(begin, end))
+from tilewright.script.exprs import range_between
+from tilewright.support.names import named
 
 
 def _loop(
     kind: ir.ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None
 ) -> Any:
-    loop_range = _loop_range(start, stop)
+    loop_range = range_between(start, stop)
     if not loop_range.extent.dtype.is_integral:
         raise IRError(f"loop bounds must be integers, got {loop_range.extent.dtype!s}")
     return forms.LoopForm((loop_range,), kind, thread, dict(annotations or {}))
 
 
-def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ir.ForKind.SERIAL, start, stop, annotations)
+def _loop_of(name: str, kind: ir.ForKind) -> Callable[..., Any]:
+    def loop(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
+        return _loop(kind, start, stop, annotations)
+
+    return named(loop, name)
 
 
-def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ir.ForKind.PARALLEL, start, stop, annotations)
-
-
-def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ir.ForKind.VECTORIZED, start, stop, annotations)
-
-
-def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ir.ForKind.UNROLLED, start, stop, annotations)
+serial = _loop_of("serial", ir.ForKind.SERIAL)
+parallel = _loop_of("parallel", ir.ForKind.PARALLEL)
+vectorized = _loop_of("vectorized", ir.ForKind.VECTORIZED)
+unroll = _loop_of("unroll", ir.ForKind.UNROLLED)
 
 
 def thread_binding(
@@ -62,7 +52,7 @@ def grid(*extents: Any) -> Any:
     """Nested serial loops from zero."""
     if not extents:
         raise IRError("T.grid needs at least one extent")
-    return forms.LoopForm(tuple(_loop_range(extent, None) for extent in extents))
+    return forms.LoopForm(tuple(map(range_between, extents)))
 
 
 def block(name: str = "", no_realize: bool = False) -> Any:

@@ -16,7 +16,7 @@ import msgspec
 
 from tilewright import ir
 from tilewright.errors import IRError
-from tilewright.ir.script_forms import extent_between
+from tilewright.script.exprs import Ramp, Select, range_between
 
 Converter = Callable[[Any], Any]
 
@@ -93,33 +93,16 @@ def _converter(kind: Any) -> Converter:
         return lambda values: tuple(map(item, values))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict
-    return _CONVERTERS.get(kind, _unchanged)
-
-
-def _unchanged(value: Any) -> Any:
-    return value
+    return _CONVERTERS.get(kind, lambda value: value)
 
 
 def _text(value: Any) -> str:
     return str(value.value) if isinstance(value, ir.StringImm) else str(value)
 
 
-def _operator(value: Any) -> Any:
-    return ir.Op.get(value) if isinstance(value, str) else value
-
-
 def as_range(value: Any) -> ir.Range:
     """A range as it is, or the pair of its begin and end."""
-    return value if isinstance(value, ir.Range) else make_range(*value)
-
-
-def make_range(begin: Any, end: Any = None) -> ir.Range:
-    """The integers from `begin` to `end`, which is not included; from zero if only one is given."""
-    if end is None:
-        stop = ir.convert(begin)
-        return ir.Range(ir.const(0, stop.dtype), stop)
-    start, stop = ir.match_types(begin, end)
-    return ir.Range(start, extent_between(start, stop))
+    return value if isinstance(value, ir.Range) else range_between(*value)
 
 
 def _iter_var(dom: Any, var: Any, iter_type: int, thread_tag: str = "") -> ir.IterVar:
@@ -147,16 +130,6 @@ def _binary(kind: type[ir.BinaryOp]) -> Callable[..., ir.BinaryOp]:
         return kind(*ir.match_types(a, b))
 
     return make
-
-
-def _select(condition: Any, true_value: Any, false_value: Any) -> ir.Select:
-    return ir.Select(ir.convert(condition), *ir.match_types(true_value, false_value))
-
-
-def _ramp(base: Any, stride: Any, lanes: int) -> ir.Ramp:
-    start = ir.convert(base)
-    step = ir.const(stride, start.dtype) if isinstance(stride, int) else ir.convert(stride)
-    return ir.Ramp(start, step, int(lanes))
 
 
 def _buffer_store(buffer: Any, value: Any, indices: Any, predicate: Any = None) -> ir.BufferStore:
@@ -191,7 +164,8 @@ _ITER_TYPES = {
 
 
 def _call(dtype: Any, op: Any, args: Any) -> ir.Call:
-    return ir.Call(ir.DType(dtype), _operator(op), _converter(EXPRS)(args))
+    operator = ir.Op.get(op) if isinstance(op, str) else op
+    return ir.Call(ir.DType(dtype), operator, _converter(EXPRS)(args))
 
 
 _BINARY = (
@@ -209,13 +183,13 @@ _BY_FIELDS = (
 CONSTRUCTORS: Mapping[str, Any] = {
     made.node.__name__: made
     for made in (
-        constructor(ir.Range, make=make_range),
+        constructor(ir.Range, make=range_between),
         constructor(ir.IterVar, make=_iter_var, constants=_ITER_TYPES),
         constructor(ir.PointerType, make=_pointer_type),
         constructor(ir.Var, make=_variable(ir.Var)),
         constructor(ir.SizeVar, make=_variable(ir.SizeVar)),
-        constructor(ir.Select, make=_select),
-        constructor(ir.Ramp, make=_ramp),
+        constructor(ir.Select, make=Select),
+        constructor(ir.Ramp, make=Ramp),
         constructor(ir.Call, make=_call),
         constructor(ir.BufferStore, make=_buffer_store),
         constructor(ir.SeqStmt, make=_seq_stmt),

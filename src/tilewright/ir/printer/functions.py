@@ -57,77 +57,55 @@ def function_scope(
     The global symbol is left out where it is the name.
     """
     scope = Scope(base_indent)
-    bound = _bound_by_signature(func)
+    bound: set[Node] = set(func.params)
+    for buffer in func.buffer_map.values():
+        bound.update((buffer, buffer.data, *buffer_vars(buffer)))
     printer = StmtPrinter(scope, find_definitions(func.body, bound), return_types)
     private = "global_symbol" not in func.attrs
     scope.line("@T.prim_func(private=True)" if private else "@T.prim_func")
     with scope.frame():
-        _FunctionPrinter(printer, func, name).print()
+        _print_function(printer, func, name)
     return scope
 
 
-def _bound_by_signature(func: PrimFunc) -> set[Node]:
-    bound: set[Node] = set(func.params)
-    for buffer in func.buffer_map.values():
-        bound.update((buffer, buffer.data, *buffer_vars(buffer)))
-    return bound
-
-
-class _FunctionPrinter:
-    def __init__(self, printer: StmtPrinter, func: PrimFunc, name: str) -> None:
-        self.printer = printer
-        self.scope = printer.scope
-        self.func = func
-        self.name = name
-        self.matched: list[tuple[ir.Var, ir.Buffer]] = []
-
-    def print(self) -> None:
-        params = ", ".join(self._param(param) for param in self.func.params)
-        returns = "" if self.func.ret_type == "void" else f" -> T.{self.func.ret_type}"
-        self.scope.line(f"def {self.name}({params}){returns}:")
-        with self.scope.indented():
-            self._attributes()
-            for param, buffer in self.matched:
-                self._match_buffer(param, buffer)
-            self._body()
-
-    def _param(self, param: ir.Var) -> str:
-        buffer = self.func.buffer_map.get(param)
-        if buffer is not None and is_simple(buffer) and not uses_var(self.func.body, param.same_as):
-            name = self.printer.define(buffer)
-            return f"{name}: T.Buffer({buffer_args(self.printer, buffer, always_dtype=True)})"
-        if buffer is not None:
-            self.matched.append((param, buffer))
-            return f"{self.printer.define(param)}: T.handle"
-        name = self.printer.define(param)
-        call = dtype_call(param)
-        return f"{name}: {call.removesuffix('()')}"
-
-    def _attributes(self) -> None:
-        attrs = {key: value for key, value in self.func.attrs.items() if not self._is_own_name(key)}
-        if attrs:
-            self.scope.line(f"T.func_attr({self.printer.text(attrs)})")
-
-    def _is_own_name(self, key: str) -> bool:
-        return key == "global_symbol" and self.func.attrs[key] == self.name
-
-    def _match_buffer(self, param: ir.Var, buffer: ir.Buffer) -> None:
-        implicit = set(implicit_layout_vars(buffer))
-        for var in buffer_vars(buffer):
-            if var not in implicit or _occurs_in_shape(var, buffer):
-                self.printer.define_free(var)
-        args = f"{self.printer.text(param)}, {buffer_args(self.printer, buffer)}"
-        self.scope.line(f"{self.printer.define(buffer)} = T.match_buffer({args})")
-
-    def _body(self) -> None:
-        body = self.func.body
-        if isinstance(body, ir.BlockRealize) and is_implicit_root(body):
-            print_root(self.printer, body)
+def _print_function(printer: StmtPrinter, func: PrimFunc, name: str) -> None:
+    matched: list[tuple[ir.Var, ir.Buffer]] = []
+    params = ", ".join(_param(printer, func, param, matched) for param in func.params)
+    returns = "" if func.ret_type == "void" else f" -> T.{func.ret_type}"
+    printer.line(f"def {name}({params}){returns}:")
+    with printer.scope.indented():
+        shown = dict(func.attrs)
+        if shown.get("global_symbol") == name:
+            del shown["global_symbol"]
+        if shown:
+            printer.line(f"T.func_attr({printer.text(shown)})")
+        for param, buffer in matched:
+            _match_buffer(printer, param, buffer)
+        if isinstance(func.body, ir.BlockRealize) and is_implicit_root(func.body):
+            print_root(printer, func.body)
         else:
-            self.printer.stmt(body)
+            printer.stmt(func.body)
 
 
-def _occurs_in_shape(var: ir.Var, buffer: ir.Buffer) -> bool:
-    return any(uses_var(extent, var.same_as) for extent in buffer.shape) or isinstance(
-        var, ir.SizeVar
-    )
+def _param(
+    printer: StmtPrinter, func: PrimFunc, param: ir.Var, matched: list[tuple[ir.Var, ir.Buffer]]
+) -> str:
+    """A parameter in the signature; a buffer that needs a line of its own goes to `matched`."""
+    buffer = func.buffer_map.get(param)
+    if buffer is not None and is_simple(buffer) and not uses_var(func.body, param.same_as):
+        name = printer.define(buffer)
+        return f"{name}: T.Buffer({buffer_args(printer, buffer, always_dtype=True)})"
+    if buffer is not None:
+        matched.append((param, buffer))
+        return f"{printer.define(param)}: T.handle"
+    return f"{printer.define(param)}: {dtype_call(param).removesuffix('()')}"
+
+
+def _match_buffer(printer: StmtPrinter, param: ir.Var, buffer: ir.Buffer) -> None:
+    implicit = set(implicit_layout_vars(buffer))
+    for var in buffer_vars(buffer):
+        in_shape = any(uses_var(extent, var.same_as) for extent in buffer.shape)
+        if var not in implicit or in_shape or isinstance(var, ir.SizeVar):
+            printer.define_free(var)
+    args = f"{printer.text(param)}, {buffer_args(printer, buffer)}"
+    printer.line(f"{printer.define(buffer)} = T.match_buffer({args})")
