@@ -60,14 +60,6 @@ def points_of(decisions: Sequence[Decision]) -> int:
     return math.prod(decision.choices for decision in decisions)
 
 
-def _categories(sch: Schedule, step: SampleCategorical) -> int:
-    return len(step.candidates)
-
-
-def _locations(sch: Schedule, step: SampleComputeLocation) -> int:
-    return len(compute_locations(sch.state, sch.get_sref(step.block)))
-
-
 def _perfect_tiles(sch: Schedule, step: SamplePerfectTile) -> int:
     extent = sch.get_sref(step.loop).loop.extent
     limit = step.max_innermost_factor
@@ -101,8 +93,10 @@ def _divisors(number: int) -> list[int]:
 
 
 _COUNTERS: dict[type, Callable[[Schedule, Any], int]] = {
-    SampleCategorical: _categories,
-    SampleComputeLocation: _locations,
+    SampleCategorical: lambda sch, step: len(step.candidates),
+    SampleComputeLocation: lambda sch, step: len(
+        compute_locations(sch.state, sch.get_sref(step.block))
+    ),
     SamplePerfectTile: _perfect_tiles,
     SamplePartitionedTile: _partitioned_tiles,
 }

@@ -72,11 +72,8 @@ class LiveTable(Display):
     def __rich__(self) -> RenderableType:
         below = [self.progress.last_round, status_line(self.progress)]
         table = table_of(self.progress, self._live.console.width)
-        return Group(table, *(_remark(line) for line in below if line))
-
-
-def _remark(line: str) -> Text:
-    return Text(line, style="dim", overflow="fold", no_wrap=False)
+        remarks = [Text(line, "dim", overflow="fold", no_wrap=False) for line in below if line]
+        return Group(table, *remarks)
 
 
 def table_of(progress: Progress, width: int) -> RenderableType:

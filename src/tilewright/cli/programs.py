@@ -116,7 +116,7 @@ def _split_file(text: str) -> tuple[Path | None, str]:
 
 def _from_file(path: Path, name: str) -> list[Program]:
     module = _import(path)
-    offered = _programs_in(module)
+    offered = [known for known, value in vars(module).items() if _may_be_program(module, value)]
     listed = f"offers {', '.join(offered)}" if offered else "holds no program"
     if not name:
         if len(offered) != 1:
@@ -128,12 +128,8 @@ def _from_file(path: Path, name: str) -> list[Program]:
     return _as_programs(path, name, getattr(module, name))
 
 
-def _programs_in(module: ModuleType) -> list[str]:
-    """The names of programs, and of functions that may return one."""
-    return [name for name, value in vars(module).items() if _may_be_program(module, value)]
-
-
 def _may_be_program(module: ModuleType, value: object) -> bool:
+    """True for a program, and for a function that may return one."""
     if not inspect.isfunction(value):
         return isinstance(value, PrimFunc | IRModule)
     if value.__module__ != module.__name__:

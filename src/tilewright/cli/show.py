@@ -82,15 +82,12 @@ def _print_code(console: Console, text: str, lexer: str) -> None:
 
 def _headline(record: TuningRecord) -> str:
     name, target = describe(record.workload.mod), short_target(record.target)
-    speed = f"{seconds(record.mean_secs)}, {gflops(_flop(record), record.mean_secs)} GFLOPS"
+    flop = flop_of(record.workload.mod)
+    speed = f"{seconds(record.mean_secs)}, {gflops(flop, record.mean_secs)} GFLOPS"
     result = speed if record.is_valid else f"failed: {record.failure or 'no running time'}"
     extra = record.extra
     place = "".join(f", {key} {extra[key]}" for key in ("run", "trial", "seed") if key in extra)
     return f"record {record_id(record)}: {name} on {target}: {result}{place}"
-
-
-def _flop(record: TuningRecord) -> float:
-    return flop_of(record.workload.mod)
 
 
 def _facts(record: TuningRecord) -> dict[str, object]:

@@ -8,7 +8,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.decisions import Decision, decisions_of, points_of
 from tilewright.cli.programs import Program, load_program
 from tilewright.cli.tables import print_table
-from tilewright.cli.watched_rules import RuleLog, Visit, make_context, watch
+from tilewright.cli.watched_rules import RuleLog, make_context, watch
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
 from tilewright.ir.patterns import nodes_of
@@ -101,7 +101,9 @@ def why(text: str, block: str | None, target: str, space: str, *, as_json: bool)
 def _verdict(log: RuleLog, rule: str, block: str) -> str:
     visits = [visit for visit in log.visits if visit.rule == rule and visit.block == block]
     if not visits:
-        return f"was not asked: {_where_gone(log, block)}"
+        changed = [v.rule for v in log.visits if v.block == block and v.applied]
+        gone = f"{changed[-1]} has replaced the block" if changed else "there was no such block yet"
+        return f"was not asked: {gone}"
     applied = [visit for visit in visits if visit.applied]
     if applied:
         details = ", ".join(dict.fromkeys(visit.detail for visit in applied if visit.detail))
@@ -110,14 +112,6 @@ def _verdict(log: RuleLog, rule: str, block: str) -> str:
         )
         return f"applied{some}{f': {details}' if details else ''}"
     return "not applied: " + "; ".join(dict.fromkeys(visit.detail for visit in visits))
-
-
-def _where_gone(log: RuleLog, block: str) -> str:
-    """What became of a block that a rule did not find any more."""
-    changed: list[Visit] = [v for v in log.visits if v.block == block and v.applied]
-    if changed:
-        return f"{changed[-1].rule} has replaced the block"
-    return "there was no such block yet"
 
 
 def _answers(logs: Sequence[RuleLog], blocks: Sequence[str]) -> list[dict[str, str]]:

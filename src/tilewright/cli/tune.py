@@ -20,7 +20,7 @@ from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
-from tilewright.records import ZERO_SEARCH, TuningRecord
+from tilewright.records import ZERO_SEARCH
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.record_ids import record_id
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
@@ -35,7 +35,6 @@ from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tu
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.task import TaskRecord
 
 NOTHING_WORKED = 1
 
@@ -262,6 +261,12 @@ def _results(
         record = database.query_tuning_record(mod, target, "main")
         secs = None if record is None else record.mean_secs
         limit = roofline_of(mod, target, peaks)
+        measured = task is not None and task.trials > 0
+        notes: Sequence[str] = (
+            () if task is None else task.notes
+        )  # if it ran nothing: those of an earlier run
+        if not notes and record is not None:
+            notes = record.notes
         results.append(
             TaskResult(
                 program.name,
@@ -273,25 +278,11 @@ def _results(
                 {} if task is None else task.counts.failures,
                 None if task is None else task.counts.last_error,
                 () if record is None else packed_by(record),
-                _notes(task, record),
-                _is_calculated(task, record),
+                notes,
+                not measured and record is not None and record.baseline == ZERO_SEARCH,
             )
         )
     return results
-
-
-def _is_calculated(task: TaskRecord | None, record: TuningRecord | None) -> bool:
-    """Was the search ended before it found anything?"""
-    if record is None or (task is not None and task.trials):
-        return False
-    return record.baseline == ZERO_SEARCH
-
-
-def _notes(task: TaskRecord | None, record: TuningRecord | None) -> Sequence[str]:
-    """What this run found out about a program; if it ran nothing, what an earlier one did."""
-    if task is not None and task.notes:
-        return task.notes
-    return () if record is None else record.notes
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ class ComputeOp(Operation):
 
     axis: tuple[ir.IterVar, ...] = ()
     body: tuple[ir.PrimExpr, ...] = ()
-    dtypes: tuple[
-        ir.DType, ...
-    ] = ()  # of the outputs; kept, since asking goes through all producers
+    # of the outputs; kept, since asking goes through all producers
+    dtypes: tuple[ir.DType, ...] = ()
 
     @property
     def reduce_axis(self) -> tuple[ir.IterVar, ...]:
@@ -42,6 +41,12 @@ class ComputeOp(Operation):
 
     def output_dtype(self, index: int) -> ir.DType:
         return self.dtypes[index]
+
+
+def spatial_axis(name: str, extent: ir.PrimExpr) -> ir.IterVar:
+    """An axis from zero up to `extent`."""
+    domain = ir.Range(ir.const(0, extent.dtype), extent)
+    return ir.IterVar(domain, ir.Var(name, extent.dtype), ir.IterType.DATA_PAR)
 
 
 def domain_of(axis: ir.IterVar) -> ir.Range:
@@ -97,16 +102,8 @@ def compute(
     """
     what = f"compute {name}"
     extents = shape_of(shape, what)
-    axes = tuple(
-        ir.IterVar(
-            ir.Range(ir.const(0, extent.dtype), extent),
-            ir.Var(axis, extent.dtype),
-            ir.IterType.DATA_PAR,
-        )
-        for axis, extent in zip(
-            _axis_names(fcompute, len(extents), what, varargs_names), extents, strict=True
-        )
-    )
+    names = _axis_names(fcompute, len(extents), what, varargs_names)
+    axes = tuple(map(spatial_axis, names, extents))
     with nested_deeply(TensorExpressionError, what):
         result = fcompute(*(axis.var for axis in axes))
         several = isinstance(result, (tuple, list))

@@ -13,7 +13,7 @@ from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT
 from tilewright.support.names import NameSupply
-from tilewright.te.compute import ComputeOp, domain_of
+from tilewright.te.compute import ComputeOp, domain_of, spatial_axis
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor
 
 # Notes to other tools that mean nothing to a block.
@@ -133,7 +133,10 @@ class AxisNest:
             for axis in self._axes
         )
         pairs = zip(self._axes, iters, strict=True)
-        return iters or (_dummy_iter(),), {axis.var: item.var for axis, item in pairs}
+        # A block with no axes at all still gets one iterator, so that it can be scheduled.
+        return iters or (spatial_axis("vi", ir.const(1)),), {
+            axis.var: item.var for axis, item in pairs
+        }
 
     def realize(self, block: ir.Block) -> ir.Stmt:
         """`block` run for one point of the nest."""
@@ -145,11 +148,6 @@ class AxisNest:
             domain = domain_of(axis)
             body = ir.For(loop_var, domain.min, domain.extent, ir.ForKind.SERIAL, body)
         return body
-
-
-def _dummy_iter() -> ir.IterVar:
-    # A block with no axes at all still gets one iterator, so that it can be scheduled.
-    return ir.IterVar(ir.Range(ir.const(0), ir.const(1)), ir.Var("vi"), ir.IterType.DATA_PAR)
 
 
 @register_emitter(ComputeOp)

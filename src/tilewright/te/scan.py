@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.te.compute import ComputeOp
+from tilewright.te.compute import ComputeOp, spatial_axis
 from tilewright.te.emit import (
     AxisNest,
     OpEmitter,
@@ -167,14 +167,7 @@ def emit_scan(op: ScanOp, emitter: OpEmitter) -> ir.Stmt:
 
 def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> ir.Stmt:
     source = op.init[index]
-    axes = tuple(
-        ir.IterVar(
-            ir.Range(ir.const(0, extent.dtype), extent),
-            ir.Var(f"i{d}", extent.dtype),
-            ir.IterType.DATA_PAR,
-        )
-        for d, extent in enumerate(source.shape)
-    )
+    axes = tuple(spatial_axis(f"i{d}", extent) for d, extent in enumerate(source.shape))
     nest = AxisNest(axes)
     iters, renamed = nest.block_iters()
     indices = tuple(renamed[axis.var] for axis in axes)

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright import ir
 from tilewright.database.module_equality import find_anchor_block as find_anchor_block
 from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Node,
-    Var,
     expr_deep_equal as expr_deep_equal,
-    free_vars,
-    post_order_visit,
     verify_well_formed as verify_well_formed,
 )
 from tilewright.ir.access import block_access_regions
@@ -38,37 +28,39 @@ from tilewright.tir.program_checks import (
     verify_ssa as verify_ssa,
 )
 
-Regions = list[BufferRegion]
+Regions = list[ir.BufferRegion]
 
 
-def undefined_vars(node: Node, defs: Sequence[Var] | None = None) -> list[Var]:
+def undefined_vars(node: ir.Node, defs: Sequence[ir.Var] | None = None) -> list[ir.Var]:
     """Variables and pointers of buffers that `node` uses, and neither it nor `defs` defines."""
-    pointers: dict[Var, None] = {}
+    pointers: dict[ir.Var, None] = {}
     known = set(defs or ())
 
     def look(part: Any) -> None:
         match part:
-            case BufferLoad(buffer=buffer) | BufferStore(buffer=buffer):
+            case ir.BufferLoad(buffer=buffer) | ir.BufferStore(buffer=buffer):
                 pointers[buffer.data] = None
-            case Allocate(buffer_var=var) | AllocateConst(buffer_var=var):
+            case ir.Allocate(buffer_var=var) | ir.AllocateConst(buffer_var=var):
                 known.add(var)
-            case Block():
+            case ir.Block():
                 known.update(buffer.data for buffer in part.alloc_buffers)
                 known.update(match.buffer.data for match in part.match_buffers)
 
-    post_order_visit(node, look)
-    return [var for var in dict.fromkeys((*free_vars(node), *pointers)) if var not in known]
+    ir.post_order_visit(node, look)
+    return [var for var in dict.fromkeys((*ir.free_vars(node), *pointers)) if var not in known]
 
 
-def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[Regions]:
+def get_block_access_region(
+    block: ir.Block, buffer_var_map: Mapping[ir.Var, ir.Buffer]
+) -> list[Regions]:
     """What a block reads, what it writes, and what it reaches through pointers."""
     found = block_access_regions(block, buffer_var_map.values())
-    opaque = [BufferRegion.full(buffer_var_map[var]) for var in found.opaque]
+    opaque = [ir.BufferRegion.full(buffer_var_map[var]) for var in found.opaque]
     return [list(found.reads), list(found.writes), opaque]
 
 
 def get_block_read_write_region(
-    block: Block, buffer_var_map: Mapping[Var, Buffer]
+    block: ir.Block, buffer_var_map: Mapping[ir.Var, ir.Buffer]
 ) -> list[Regions]:
     """What a block reads and writes; what it reaches through pointers is among both."""
     reads, writes, opaque = get_block_access_region(block, buffer_var_map)

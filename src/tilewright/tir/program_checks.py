@@ -30,23 +30,17 @@ def verify_ssa(func: ir.PrimFunc) -> bool:
     return True
 
 
-def _definitions(body: ir.Stmt) -> list[tuple[ir.Var, ir.PrimExpr | None]]:
-    found: list[tuple[ir.Var, ir.PrimExpr | None]] = []
-
-    def look(node: ir.Node) -> bool:
+def _definitions(body: ir.Stmt) -> Iterator[tuple[ir.Var, ir.PrimExpr | None]]:
+    for node in ir.walk(body):
         match node:
             case ir.Let(var=var, value=value):
-                found.append((var, value))
+                yield var, value
             case ir.For(loop_var=var) | ir.LetStmt(var=var):
-                found.append((var, None))
+                yield var, None
             case ir.Allocate(buffer_var=var) | ir.AllocateConst(buffer_var=var):
-                found.append((var, None))
+                yield var, None
             case ir.Block():
-                found.extend((iter_var.var, None) for iter_var in node.iter_vars)
-        return True
-
-    ir.pre_order_visit(body, look)
-    return found
+                yield from ((iter_var.var, None) for iter_var in node.iter_vars)
 
 
 # --- purity -------------------------------------------------------------------------------------
@@ -100,23 +94,16 @@ def _threads(axis: str) -> Callable[[KernelNeeds], float]:
     return lambda needs: max(needs.threads.get(f"threadIdx.{axis}", {1}))
 
 
-def _all_threads(needs: KernelNeeds) -> float:
-    return math.prod(_threads(axis)(needs) for axis in "xyz")
-
-
-def _virtual_threads(needs: KernelNeeds) -> float:
-    virtual = (max(found) for tag, found in needs.threads.items() if tag.startswith("vthread"))
-    return math.prod(virtual)
-
-
 _NEEDS: Mapping[str, Callable[[KernelNeeds], float]] = {
     "max_shared_memory_per_block": lambda needs: needs.shared_bytes,
     "max_local_memory_per_block": lambda needs: needs.local_bytes,
-    "max_threads_per_block": _all_threads,
+    "max_threads_per_block": lambda needs: math.prod(_threads(axis)(needs) for axis in "xyz"),
     "max_thread_x": _threads("x"),
     "max_thread_y": _threads("y"),
     "max_thread_z": _threads("z"),
-    "max_vthread": _virtual_threads,
+    "max_vthread": lambda needs: math.prod(
+        max(found) for tag, found in needs.threads.items() if tag.startswith("vthread")
+    ),
     "max_vector_bytes": lambda needs: needs.vector_bytes,
 }
 

@@ -73,10 +73,6 @@ def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
     return a is b or expr_deep_equal(a, b)
 
 
-def is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
-
-
 def is_zero(value: ExprLike) -> bool:
     return isinstance(value, (int, IntImm)) and int(value) == 0
 

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Select, Var, const, intrinsics as math, match_types
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.te.tensor import shape_of, tensor_operators
-from tilewright.topi.axes import BROADCAST, Shape, compute_ax, is_one, same_extent, shape_text
+from tilewright.topi.axes import BROADCAST, Shape, compute_ax, same_extent, shape_text
 
 Operand: TypeAlias = Tensor | ExprLike
 
@@ -22,12 +23,12 @@ def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], what: str) -> 
     padded_b: list[PrimExpr] = [const(1)] * (ndim - len(b)) + list(b)
     result = []
     for x, y in zip(padded_a, padded_b, strict=True):
-        if not (is_one(x) or is_one(y) or same_extent(x, y)):
+        if not (ir.is_one(x) or ir.is_one(y) or same_extent(x, y)):
             raise TensorExpressionError(
                 f"{what}: shapes {shape_text(a)} and {shape_text(b)} do not match: "
                 f"extent {x} against {y}"
             )
-        result.append(y if is_one(x) else x)
+        result.append(y if ir.is_one(x) else x)
     return result
 
 
@@ -37,7 +38,7 @@ def element_at(operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[Va
         return operand
     skipped = len(indices) - operand.ndim
     own = [
-        const(0, index.dtype) if is_one(extent) and not is_one(full) else index
+        const(0, index.dtype) if ir.is_one(extent) and not ir.is_one(full) else index
         for extent, full, index in zip(
             operand.shape, shape[skipped:], indices[skipped:], strict=True
         )
@@ -79,9 +80,7 @@ def _binary(
     def operator(lhs: Operand, rhs: Operand) -> Tensor:
         return combine(name, function, lhs, rhs)
 
-    operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = f"`{name}` of two operands, stretched to a common shape."
-    return operator
+    return named(operator, name, f"`{name}` of two operands, stretched to a common shape.")
 
 
 def _floor_divide(a: ExprLike, b: ExprLike) -> PrimExpr:

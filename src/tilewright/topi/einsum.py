@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import DType, ExprLike, IntImm, IterVar, PrimExpr, Var, const
+from tilewright.ir import DType, ExprLike, IntImm, IterVar, PrimExpr, Var, const, is_one
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import is_one, same_extent
+from tilewright.topi.axes import same_extent
 
 Labels: TypeAlias = tuple[str, ...]
 

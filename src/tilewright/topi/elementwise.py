@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import intrinsics as math
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.te.tensor import tensor_operators
 from tilewright.topi.axes import ELEMENTWISE, compute_ax
@@ -23,9 +24,7 @@ def _unary(
     def operator(x: Tensor) -> Tensor:
         return map_elements(x, function)
 
-    operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = f"{meaning or f'`{name}`'} of every element."
-    return operator
+    return named(operator, name, f"{meaning or f'`{name}`'} of every element.")
 
 
 def _negated(v: ir.PrimExpr) -> ir.PrimExpr:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import round as round_expr
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, Shape, check_one_of, compute_ax, constant_extent
 from tilewright.topi.nn.pooling import spatial_axes
@@ -64,9 +65,7 @@ def _resize(n: int, usual_layout: str, meaning: str) -> ResizeOperator:
         )
         return _Resize(what, data, size, layout, out_dtype).tensor(method, options)
 
-    resize.__name__ = resize.__qualname__ = what
-    resize.__doc__ = meaning
-    return resize
+    return named(resize, what, meaning)
 
 
 resize1d = _resize(1, "NCW", "A signal at another `size`; see `resize2d`.")

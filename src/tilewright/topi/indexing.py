@@ -53,7 +53,9 @@ def strided_slice(
         if step == 0:
             raise TensorExpressionError(f"strided_slice: the stride of axis {at} is zero")
         extent = constant_extent(a.shape[at], "strided_slice")
-        ranges[at] = range(extent)[_python_slice(first, last, step, extent)]
+        # An end below -extent means "before the first element", which Python writes as None.
+        stop = None if step < 0 and last < -extent else last
+        ranges[at] = range(extent)[first:stop:step]
 
     def element(*i: ir.Var) -> ir.PrimExpr:
         own: list[ir.ExprLike] = list(i)
@@ -66,11 +68,6 @@ def strided_slice(
         for d, extent in enumerate(a.shape)
     ]
     return compute_ax(shape, element, "T_strided_slice", INJECTIVE)
-
-
-def _python_slice(first: int, last: int, step: int, extent: int) -> slice:
-    # An end below -extent means "before the first element", which Python writes as None.
-    return slice(first, None if step < 0 and last < -extent else last, step)
 
 
 def _clip_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:

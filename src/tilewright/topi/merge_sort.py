@@ -36,11 +36,19 @@ class Workspace:
         for column in self.columns:
             column[target] = column[source]
 
+    def put(self, entry: Sequence[ir.PrimExpr], place: ir.ExprLike) -> None:
+        """Write an entry to a position of half 0."""
+        for column, part in zip(self.columns, entry, strict=True):
+            column[0, place] = part
+
 
 def emit_sort(work: Workspace, count: ir.ExprLike) -> ir.PrimExpr:
     """Sort the first `count` entries of half 0; gives the half in which they end up."""
     total = ir.convert(count)
-    _emit_runs(work, total)
+    whole = total // _RUN  # runs of half 0 are sorted into half 1
+    with work.ib.for_range(0, whole, "run") as run:
+        _emit_run(work, run * _RUN, ir.const(_RUN))
+    _emit_run(work, whole * _RUN, total - whole * _RUN)
     levels = _merge_levels(total)
     with work.ib.for_range(0, levels, "level") as level:
         width = work.ib.let("width", shift_left(ir.const(_RUN), level))
@@ -56,14 +64,6 @@ def _merge_levels(count: ir.PrimExpr) -> ir.PrimExpr:
     for level in range(_MOST_LEVELS):
         levels = levels + (count > (_RUN << level)).astype("int32")
     return levels
-
-
-def _emit_runs(work: Workspace, count: ir.PrimExpr) -> None:
-    """Sort runs of half 0 into half 1."""
-    whole = count // _RUN
-    with work.ib.for_range(0, whole, "run") as run:
-        _emit_run(work, run * _RUN, ir.const(_RUN))
-    _emit_run(work, whole * _RUN, count - whole * _RUN)
 
 
 def _emit_run(work: Workspace, first: ir.PrimExpr, length: ir.PrimExpr) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import Buffer, DType, ExprLike, IntImm, PrimExpr, Stmt, const
+from tilewright.ir import Buffer, ExprLike, IntImm, PrimExpr, Stmt, const
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
@@ -69,7 +69,11 @@ def cumprod(
 def _scan(
     data: Tensor, axis: int | None, dtype: str | None, exclusive: bool, running: _Running
 ) -> Tensor:
-    result = _result_dtype(data, dtype, running.name)
+    result = sum_types(dtype, data).result
+    if not (result.is_float or result.is_integral):
+        raise TensorExpressionError(
+            f"{running.name}: dtype {dtype!r} cannot hold totals of {data.name}"
+        )
     scanned, shape = list(range(data.ndim)), data.shape
     if axis is None:
         shape = (extent_product(data.shape),)
@@ -80,13 +84,6 @@ def _scan(
         shape, [data], body.emit, f"T_{running.name}", str(result), tag="scan"
     )
     return tensor
-
-
-def _result_dtype(data: Tensor, dtype: str | None, what: str) -> DType:
-    result = sum_types(dtype, data).result
-    if not (result.is_float or result.is_integral):
-        raise TensorExpressionError(f"{what}: dtype {dtype!r} cannot hold totals of {data.name}")
-    return result
 
 
 class _ScanBody:
@@ -142,7 +139,8 @@ class _ScanBody:
             whole = self._vectors and lanes in _NEIGHBOURS
             with ib.for_range(0, lanes, "lane", kind="vectorize" if whole else "unroll") as lane:
                 where = self._position(row, first + lane, step)
-                target = where if len(out.buffer.shape) == len(where) else self._flat(step)
+                flat = len(out.buffer.shape) != len(where)
+                target = (flatten_index(step, self._shape),) if flat else where
                 following = self._running.combine(totals[lane], data[where].astype(kind))
                 if self._exclusive:
                     out[target] = totals[lane].astype(out.dtype)
@@ -150,9 +148,6 @@ class _ScanBody:
                 else:
                     totals[lane] = following
                     out[target] = totals[lane].astype(out.dtype)
-
-    def _flat(self, step: Sequence[ExprLike]) -> tuple[ExprLike, ...]:
-        return (flatten_index(step, self._shape),)
 
     def _position(
         self, row: PrimExpr, lane: PrimExpr, step: Sequence[ExprLike]

@@ -183,7 +183,10 @@ class _OrderBody:
         return self._ib.get()
 
     def _emit_row(self, row: Row, first: ir.PrimExpr) -> None:
-        room = _capacity(first, self._extent)
+        room = self._extent
+        if isinstance(first, ir.IntImm) and isinstance(room, ir.IntImm):
+            wanted = first.value + max(first.value, _SPARE_CANDIDATES)
+            room = ir.const(min(room.value, wanted))
         work = Workspace(self._ib, self._order.keys.columns(self._ib, ir.maximum(room, 1)))
         if same_extent(room, self._extent):
             self._sort_all(work, row, first)
@@ -193,7 +196,7 @@ class _OrderBody:
     def _sort_all(self, work: Workspace, row: Row, first: ir.PrimExpr) -> None:
         count = self._count(row)
         with self._ib.for_range(0, count, "t") as t:
-            self._add(work, self._entry(row, t), t)
+            work.put(self._entry(row, t), t)
         half = emit_sort(work, count)
         taking_part = count if self._counts is not None else first
         with self._ib.for_range(0, taking_part, "place") as place:
@@ -219,7 +222,7 @@ class _OrderBody:
         with ib.for_range(0, self._extent, "t") as t:
             entry = self._entry(row, t)
             with ib.if_scope(ir.logical_or(entry[0] < worst[0], used[0] < first)):
-                self._add(work, entry, used[0])
+                work.put(entry, used[0])
                 used[0] = used[0] + 1
             with ib.if_scope(ir.logical_or(used[0].equal(room), t.equal(self._extent - 1))):
                 half = ib.let("half", emit_sort(work, ib.let("count", used[0])))
@@ -234,10 +237,6 @@ class _OrderBody:
         element = self._ib.let("element", self._data[self._at(row, t)])
         return [self._ib.let("entry", part) for part in self._order.keys.entry(element, t)]
 
-    def _add(self, work: Workspace, entry: Sequence[ir.PrimExpr], place: ir.ExprLike) -> None:
-        for column, part in zip(work.columns, entry, strict=True):
-            column[0, place] = part
-
     def _put(self, row: Row, place: ir.Var, position: ir.PrimExpr) -> None:
         """Write the element at `position` of the row, or the position, as the one at `place`."""
         position = self._ib.let("position", position)
@@ -248,9 +247,3 @@ class _OrderBody:
     def _at(self, row: Row, position: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
         axis = self._order.axis
         return (*row[:axis], position, *row[axis:])
-
-
-def _capacity(first: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
-    if not isinstance(first, ir.IntImm) or not isinstance(extent, ir.IntImm):
-        return extent
-    return ir.const(min(extent.value, first.value + max(first.value, _SPARE_CANDIDATES)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, is_one
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
 from tilewright.te.tensor import shape_of
@@ -16,7 +16,6 @@ from tilewright.topi.axes import (
     compute_ax,
     constant_extent,
     extent_product,
-    is_one,
     is_zero,
     normalize_axes,
     normalize_axis,

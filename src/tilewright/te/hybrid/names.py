@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.ir import ForKind, cast, convert, intrinsics as ir_math, maximum, minimum, truncdiv
+from tilewright.ir import ForKind, cast, intrinsics as ir_math, maximum, minimum, truncdiv
 
 LOOP_KINDS: dict[str, ForKind] = {
     "range": ForKind.SERIAL,
@@ -33,32 +34,14 @@ CASTS = (
 )
 
 
-def _cast_to(dtype: str) -> Callable[[Any], Any]:
-    return lambda value: cast(dtype, convert(value))
-
-
-def _ceil_div(a: Any, b: Any) -> Any:
-    return (a + b - 1) // b
-
-
-def _fold(pick: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def chosen(*values: Any) -> Any:
-        result = values[0]
-        for value in values[1:]:
-            result = pick(result, value)
-        return result
-
-    return chosen
-
-
 # name -> the function that builds the expression
 AS_IR: dict[str, Callable[..., Any]] = {
     **{name: getattr(ir_math, name) for name in _INTRINSICS},
-    "max": _fold(maximum),
-    "min": _fold(minimum),
-    "ceil_div": _ceil_div,
+    "max": lambda *values: functools.reduce(maximum, values),
+    "min": lambda *values: functools.reduce(minimum, values),
+    "ceil_div": lambda a, b: (a + b - 1) // b,
     "div": truncdiv,
-    **{dtype: _cast_to(dtype) for dtype in CASTS},
+    **{dtype: functools.partial(cast, dtype) for dtype in CASTS},
 }
 
 

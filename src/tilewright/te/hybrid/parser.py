@@ -63,7 +63,6 @@ class ScriptReader:
             ast.If: self._if,
             ast.Return: self._return,
             ast.Expr: self._docstring,
-            ast.Assert: self._assert,
             ast.Pass: lambda node: None,
         }
 
@@ -97,9 +96,6 @@ class ScriptReader:
     def _docstring(self, node: ast.Expr) -> None:
         if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
             self._scope.fail(node, "an expression on its own has no effect")
-
-    def _assert(self, node: ast.Assert) -> ir.Stmt:
-        return self._assert_before(node, [])
 
     def _assert_before(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> ir.Stmt:
         """An assertion holds for all that follows it in its block."""
@@ -148,12 +144,9 @@ class ScriptReader:
         if isinstance(target, ast.Name) and self._is_constant(target.id, found):
             self._scope.define(target.id, found)
             return None
-        return self._store(node, target, self._as_value(value, found))
-
-    def _as_value(self, node: ast.expr, found: Any) -> ir.PrimExpr:
         if isinstance(found, (tuple, str, ir.Buffer)):
-            self._scope.fail(node, f"expected a number, got {ast.unparse(node)}")
-        return ir.convert(found)
+            self._scope.fail(value, f"expected a number, got {ast.unparse(value)}")
+        return self._store(node, target, ir.convert(found))
 
     def _is_constant(self, name: str, value: Any) -> bool:
         """A name that is assigned once, with a value known now, needs no memory."""

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, convert
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
@@ -150,9 +151,7 @@ def convolution(
             options = ConvOptions(stride, padding, dilation, 1, out_dtype, pad_value)
             return compute(ConvOperands(data, kernel, axes, options, name))
 
-        operator.__name__ = operator.__qualname__ = name
-        operator.__doc__ = compute.__doc__
-        return operator
+        return named(operator, name, compute.__doc__)
 
     return decorate
 
@@ -202,9 +201,7 @@ def _conv(axes: str) -> Conv:
         options = ConvOptions(stride, padding, dilation, groups, out_dtype, pad_value)
         return _direct(data, kernel, axes, options, name if groups == 1 else f"group_{name}")
 
-    convolution.__name__ = convolution.__qualname__ = name
-    convolution.__doc__ = f"The direct convolution over {n} spatial axes, {layout}."
-    return convolution
+    return named(convolution, name, f"The direct convolution over {n} spatial axes, {layout}.")
 
 
 conv1d_ncw = _conv("NCW OIW")

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, PrimExpr, Var
+from tilewright.ir import ExprLike, IntImm, Var
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes, sum_types
 from tilewright.topi.axes import (
@@ -48,20 +49,16 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         types = sum_types(out_dtype, data, kernel)
         extents = [constant_extent(extent, name) for extent in kernel.shape[2:]]
         cut = _cut_off(extents, stride, padding, output_padding, name)
-        if max(stride) > 1 and all(map(_is_known, data.shape[2:])):
+        known = all(isinstance(extent, IntImm) and extent.value > 0 for extent in data.shape[2:])
+        if max(stride) > 1 and known:
             axes = phase_axes(data, extents, stride, cut)
             return types.finish(by_phases(data, kernel, axes, types, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)
         return types.finish(_convolve(padded, flipped, types, letters, name))
 
-    transposed.__name__ = transposed.__qualname__ = name
-    transposed.__doc__ = f"The transposed convolution of {layout.upper()} data over {n} axes."
-    return transposed
-
-
-def _is_known(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value > 0
+    meaning = f"The transposed convolution of {layout.upper()} data over {n} axes."
+    return named(transposed, name, meaning)
 
 
 def _cut_off(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, Var
+from tilewright.ir import ExprLike, PrimExpr, Var, is_one
 from tilewright.te import Tensor
-from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import check_extents, check_ndim, compute_ax, extent_product, is_one
+from tilewright.topi.accumulate import SumTypes, sum_types
+from tilewright.topi.axes import check_extents, check_ndim, compute_ax, extent_product
 from tilewright.topi.broadcast import add
 from tilewright.topi.elementwise import cast
 from tilewright.topi.transform import unflatten_index
@@ -28,26 +30,14 @@ def matmul(
         )
     check_ndim(tensor_b, 2, "matmul")
     types = sum_types(out_dtype, tensor_a, tensor_b)
-    rows = tensor_a.shape[-1] if transpose_a else tensor_a.shape[-2]
-    depth = tensor_a.shape[-2] if transpose_a else tensor_a.shape[-1]
-    depth_b, columns = tensor_b.shape[::-1] if transpose_b else tensor_b.shape
-    check_extents(depth, depth_b, "matmul", "the inner extents")
-    k = te.reduce_axis((0, depth), name="k")
-
-    def element(*i: Var) -> ExprLike:
-        batch, row, column = i[:-2], i[-2], i[-1]
-        a = tensor_a(*batch, k, row) if transpose_a else tensor_a(*batch, row, k)
-        b = tensor_b(column, k) if transpose_b else tensor_b(k, column)
-        return types.dot(a, b, k)
-
+    shape, element = _product(tensor_a, tensor_b, types, transpose_a, transpose_b)
     name = f"T_matmul_{_letter(transpose_a)}{_letter(transpose_b)}"
     free = {"layout_free_placeholders": [tensor_b]}
-    shape = (*tensor_a.shape[:-2], rows, columns)
     product = te.compute(shape, element, name, "matmul", free)
     if bias is None:
         return types.finish(product)
     check_ndim(bias, 1, "matmul")
-    check_extents(bias.shape[0], columns, "matmul", "the extents of bias and output")
+    check_extents(bias.shape[0], shape[-1], "matmul", "the extents of bias and output")
     return types.finish(add(product, cast(bias, types.accumulator)))
 
 
@@ -103,18 +93,29 @@ def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = 
     """`topi.matmul`: the product of two matrices."""
     check_ndim(a, 2, "matmul")
     check_ndim(b, 2, "matmul")
-    rows, depth = a.shape[::-1] if transp_a else a.shape
-    depth_b, columns = b.shape[::-1] if transp_b else b.shape
+    types = sum_types(None, a, b)
+    shape, element = _product(a, b, types, transp_a, transp_b)
+    return types.finish(compute_ax(shape, element, "T_matmul", "matmul"))
+
+
+def _product(
+    a: Tensor, b: Tensor, types: SumTypes, transpose_a: bool, transpose_b: bool
+) -> tuple[list[PrimExpr], Callable[..., ExprLike]]:
+    """The shape and the elements of `a @ b`; `a` may have leading batch dimensions."""
+    *batches, rows, depth = a.shape
+    if transpose_a:
+        rows, depth = depth, rows
+    depth_b, columns = b.shape[::-1] if transpose_b else b.shape
     check_extents(depth, depth_b, "matmul", "the inner extents")
     k = te.reduce_axis((0, depth), name="k")
-    types = sum_types(None, a, b)
 
-    def element(i: Var, j: Var) -> ExprLike:
-        x = a(k, i) if transp_a else a(i, k)
-        y = b(j, k) if transp_b else b(k, j)
+    def element(*i: Var) -> ExprLike:
+        batch, row, column = i[:-2], i[-2], i[-1]
+        x = a(*batch, k, row) if transpose_a else a(*batch, row, k)
+        y = b(column, k) if transpose_b else b(k, column)
         return types.dot(x, y, k)
 
-    return types.finish(compute_ax((rows, columns), element, "T_matmul", "matmul"))
+    return [*batches, rows, columns], element
 
 
 def flatten(data: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Protocol
 from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import if_then_else, lower_limit
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
     COMM_REDUCE,
@@ -189,9 +190,7 @@ def _pool_nd(n: int, usual_layout: str, meaning: str) -> WindowPool:
         sizes = zip(axes, extents, kernels, strides, dilations, before, after, beyond, strict=True)
         return _pool(data, [_WindowAxis(*each) for each in sizes], pool_type, count_include_pad)
 
-    pool.__name__ = pool.__qualname__ = what
-    pool.__doc__ = f"The maximum or average of windows {meaning}."
-    return pool
+    return named(pool, what, f"The maximum or average of windows {meaning}.")
 
 
 pool1d = _pool_nd(1, "NCW", "along one spatial axis")

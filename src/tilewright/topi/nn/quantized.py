@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.ir import ExprLike, PrimExpr, Var, cast, const, convert
+from tilewright.ir import ExprLike, PrimExpr, Var, cast, const, convert, is_one
 from tilewright.te import Tensor
-from tilewright.topi.axes import COMM_REDUCE, ELEMENTWISE, Window, is_one, is_zero
+from tilewright.topi.axes import COMM_REDUCE, ELEMENTWISE, Window, is_zero
 from tilewright.topi.nn.conv import Padding, conv2d_nhwc
 from tilewright.topi.nn.conv_blocked import conv2d_NCHWc_int8
 from tilewright.topi.nn.dense import batch_matmul, matmul

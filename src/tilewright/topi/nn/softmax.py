@@ -82,11 +82,8 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     largest = rows.max_of_row()
     k = rows.reduce_axis()
 
-    def shifted_power(*i: Var) -> PrimExpr:
-        return exp(rows.shifted(rows.with_axis(i, k), largest, i))
-
     def total_of_row(*i: Var) -> ExprLike:
-        return te.sum(shifted_power(*i), axis=k)
+        return te.sum(exp(rows.shifted(rows.with_axis(i, k), largest, i)), axis=k)
 
     total = te.compute(rows.reduced_shape, total_of_row)
 

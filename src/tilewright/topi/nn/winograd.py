@@ -9,6 +9,7 @@ from typing import Any
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import DType, ExprLike, IterVar, PrimExpr
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
@@ -292,12 +293,8 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
         tiles = _tiles(image, alpha - tile_size + 1, tile_size, padding, what)
         return _Winograd(image, kernel, tiles, layout).build(out_dtype or str(data.dtype), attrs)
 
-    convolution.__name__ = convolution.__qualname__ = what
-    convolution.__doc__ = (
-        f"The {layout.upper()} convolution by Winograd tiles; a pre-computed weight is "
-        f"{weight_shape}."
-    )
-    return convolution
+    meaning = f"The {layout.upper()} convolution by Winograd tiles"
+    return named(convolution, what, f"{meaning}; a pre-computed weight is {weight_shape}.")
 
 
 conv2d_winograd_nchw = _conv2d_winograd("nchw", "[alpha, alpha, CI, CO]")

@@ -35,17 +35,12 @@ def interpolation_points(count: int) -> list[Fraction]:
     return points[:count]
 
 
-def _times_linear(polynomial: list[Fraction], root: Fraction) -> list[Fraction]:
-    """`polynomial * (x - root)`, coefficients in ascending order."""
-    shifted = [Fraction(0), *polynomial]
-    scaled = [root * c for c in polynomial] + [Fraction(0)]
-    return [a - b for a, b in zip(shifted, scaled, strict=True)]
-
-
 def _product(roots: list[Fraction]) -> list[Fraction]:
+    """The product of all `x - root`, coefficients in ascending order."""
     polynomial = [Fraction(1)]
     for root in roots:
-        polynomial = _times_linear(polynomial, root)
+        shifted, scaled = [Fraction(0), *polynomial], [*(root * c for c in polynomial), Fraction(0)]
+        polynomial = [a - b for a, b in zip(shifted, scaled, strict=True)]
     return polynomial
 
 
