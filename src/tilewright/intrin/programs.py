@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright import ir
-from tilewright.ir.access import block_access_regions
+from tilewright.arith.block_access import block_access_regions
 
 Pair = tuple[ir.PrimFunc, ir.PrimFunc]  # a description and an implementation
 

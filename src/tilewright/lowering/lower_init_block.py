@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright import ir
-from tilewright.ir.access import block_access_regions
+from tilewright.arith.block_access import block_access_regions
 from tilewright.ir.clone import Cloner
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import StmtRewriter

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tilewright import ir
-from tilewright.ir.access import block_access_regions
+from tilewright.arith.block_access import block_access_regions
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import as_region

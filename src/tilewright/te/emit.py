@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.arith.block_access import block_access_regions
 from tilewright.errors import TensorExpressionError
-from tilewright.ir.access import block_access_regions
 from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT

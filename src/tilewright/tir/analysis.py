@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
+from tilewright.arith.block_access import block_access_regions
 from tilewright.database.module_equality import find_anchor_block as find_anchor_block
 from tilewright.ir import (
     expr_deep_equal as expr_deep_equal,
     verify_well_formed as verify_well_formed,
 )
-from tilewright.ir.access import block_access_regions
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
 from tilewright.tir.access_lca import detect_buffer_access_lca as detect_buffer_access_lca
 from tilewright.tir.memory_use import (

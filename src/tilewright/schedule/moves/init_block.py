@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright import arith, ir
-from tilewright.ir.access import block_access_regions
+from tilewright.arith.block_access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import (
     Rename,

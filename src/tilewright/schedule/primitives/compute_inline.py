@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.ir.access import block_access_regions
+from tilewright.arith.block_access import block_access_regions
 from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.core import ScheduleCore

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import arith, ir
+from tilewright.arith.block_access import block_access_regions
 from tilewright.errors import ArithError
-from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from tilewright.arith.block_access import block_access_regions
 from tilewright.ir import Block, BlockRealize, PrimFunc, pre_order_visit
-from tilewright.ir.access import block_access_regions
 from tilewright.script import from_source
 
 HEAD = """

@@ -6,6 +6,13 @@ import itertools
 
 from hypothesis import given, strategies as st
 
+from tilewright.arith.affine import Affine, affine_of
+from tilewright.arith.symbolic_bounds import (
+    SymbolicBounds,
+    SymbolicInterval,
+    UnboundedError,
+    expr_of,
+)
 from tilewright.ir import (
     IntImm,
     PrimExpr,
@@ -17,8 +24,6 @@ from tilewright.ir import (
     minimum,
     substitute,
 )
-from tilewright.ir.interval import SymbolicInterval, bounds_of
-from tilewright.ir.linear import Linear
 
 LOOPS = {Var("i"): (0, 3), Var("j"): (-2, 2)}
 FREE = Var("n")
@@ -65,14 +70,15 @@ def _refold(expr: PrimExpr) -> PrimExpr:
 
 @given(expressions(), st.integers(-5, 5))
 def test_bounds_contain_every_value(expr: PrimExpr, n: int) -> None:
-    domains = {
-        var: SymbolicInterval(Linear(var.dtype, low), Linear(var.dtype, high))
-        for var, (low, high) in LOOPS.items()
-    }
-    bounds = bounds_of(expr, domains)
-    if bounds is None:
+    symbolic = SymbolicBounds()
+    for var, ends in LOOPS.items():
+        first, last = (Affine({}, end) for end in ends)
+        symbolic.domains[var] = SymbolicInterval(first, last, var.dtype)
+    try:
+        bounds = symbolic.of(expr)
+    except UnboundedError:
         return
-    low, high = (number(end.expr(), {FREE: n}) for end in (bounds.low, bounds.high))
+    low, high = (number(expr_of(end, expr.dtype), {FREE: n}) for end in (bounds.low, bounds.high))
     ranges = [range(low_, high_ + 1) for low_, high_ in LOOPS.values()]
     for point in itertools.product(*ranges):
         value = number(expr, {**dict(zip(LOOPS, point, strict=True)), FREE: n})
@@ -84,4 +90,4 @@ def test_linear_form_has_the_value_of_the_expression(
     expr: PrimExpr, n: int, i: int, j: int
 ) -> None:
     values = {**dict(zip(LOOPS, (i, j), strict=True)), FREE: n}
-    assert number(Linear.of(expr).expr(), values) == number(expr, values)
+    assert number(expr_of(affine_of(expr), expr.dtype), values) == number(expr, values)
