@@ -38,20 +38,14 @@ class Finding:
     remedy: str = ""
 
 
-def check_python() -> Finding:
-    detail = f"{platform.python_version()} ({platform.system()} {platform.machine()})"
-    return Finding("python", "ok", detail)
+def _fact(name: str, detail: Callable[[], str]) -> Callable[[], Finding]:
+    """A check that only tells what there is."""
+    return lambda: Finding(name, "ok", detail())
 
 
-def check_numpy() -> Finding:
-    return Finding("numpy", "ok", importlib.metadata.version("numpy"))
-
-
-def check_llvm() -> Finding:
+def _llvm() -> str:
     version = ".".join(str(part) for part in llvm.llvm_version_info)
-    cpu = Target("llvm").cpu
-    detail = f"LLVM {version} (llvmlite {llvmlite.__version__}), CPU {cpu.name}"
-    return Finding("llvm", "ok", detail)
+    return f"LLVM {version} (llvmlite {llvmlite.__version__}), CPU {Target('llvm').cpu.name}"
 
 
 _ADD = """
@@ -82,25 +76,24 @@ def _run_add(left: int, right: int) -> set[int]:
     return set(c.tolist())
 
 
-def check_isa() -> Finding:
+def _vector_units() -> str:
     cpu = Target("llvm").cpu
     marks = [f"{name} {'yes' if name in cpu.features else 'no'}" for name in ISA_OF_INTEREST]
     if cpu.triple.split("-")[0] in ("aarch64", "arm64"):
         marks = [", ".join(cpu.compute_features) or "neon"]
-    return Finding("vector units", "ok", f"{cpu.vector_bits}-bit; {', '.join(marks)}")
+    return f"{cpu.vector_bits}-bit; {', '.join(marks)}"
 
 
-def check_cores() -> Finding:
+def _cores() -> str:
     cpu = Target("llvm").cpu
-    detail = f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
-    return Finding("cores", "ok", detail)
+    return f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
 
 
-def check_caches() -> Finding:
+def _caches() -> str:
     caches = Target("llvm").cpu.caches
     sizes = {"L1d": caches.l1d_bytes, "L2": caches.l2_bytes, "L3": caches.l3_bytes}
     shown = ", ".join(f"{name} {size >> 10} KiB" for name, size in sizes.items())
-    return Finding("caches", "ok", f"{shown}, line {caches.line_bytes} B")
+    return f"{shown}, line {caches.line_bytes} B"
 
 
 def check_settings() -> Finding:
@@ -140,11 +133,6 @@ def check_c_compiler() -> Finding:
     return Finding("C compiler", "missing", "none found; building and running needs none", remedy)
 
 
-def check_gpu() -> Finding:
-    detail = "programs can be scheduled for CUDA; code is generated for CPUs only"
-    return Finding("GPU code", "missing", detail)
-
-
 def _package(name: str, module: str, extra: str, purpose: str) -> Callable[[], Finding]:
     """A check for an optional package that `pip install tilewright[extra]` brings."""
 
@@ -164,17 +152,21 @@ def _importable(module: str) -> bool:
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    check_python,
-    check_numpy,
-    check_llvm,
+    _fact(
+        "python", lambda: f"{platform.python_version()} ({platform.system()} {platform.machine()})"
+    ),
+    _fact("numpy", lambda: importlib.metadata.version("numpy")),
+    _fact("llvm", _llvm),
     check_build,
-    check_isa,
-    check_cores,
-    check_caches,
+    _fact("vector units", _vector_units),
+    _fact("cores", _cores),
+    _fact("caches", _caches),
     check_settings,
     check_kept_code,
     check_c_compiler,
-    check_gpu,
+    lambda: Finding(
+        "GPU code", "missing", "programs can be scheduled for CUDA; code is generated for CPUs only"
+    ),
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
     _package("xgboost", "xgboost", "xgboost", "needed only by the cost model 'xgb'"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from tilewright.errors import IRError
@@ -183,15 +183,12 @@ def match_types(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
 def _adapt_literal(literal: ExprLike, other: ExprLike) -> PrimExpr:
     if isinstance(other, PrimExpr) and isinstance(literal, (bool, int, float)):
         kind = other.dtype
-        if kind.is_float or (isinstance(literal, int) and _int_fits(literal, kind)):
+        fits = kind.is_float or (kind.is_bool and isinstance(literal, bool))
+        if not fits and kind.is_integral and isinstance(literal, int):
+            fits = wrap_int(literal, kind) == literal
+        if fits:
             return const(literal, kind)
     return convert(literal)
-
-
-def _int_fits(literal: int, kind: DType) -> bool:
-    if kind.is_bool:
-        return isinstance(literal, bool)
-    return kind.is_integral and wrap_int(literal, kind) == literal
 
 
 def common_dtype(a: DType, b: DType) -> DType:
@@ -376,12 +373,16 @@ def _as_bool(value: ExprLike) -> PrimExpr:
 
 def logical_and(*conditions: ExprLike) -> PrimExpr:
     """All of `conditions`; constants are folded away."""
-    result = TRUE
+    return _joined(And, 1, conditions)
+
+
+def _joined(node: type[CmpOp], neutral: int, conditions: Iterable[ExprLike]) -> PrimExpr:
+    result = TRUE if neutral else FALSE
     for condition in map(_as_bool, conditions):
-        if _is_const(result, 0) or _is_const(condition, 1):
+        if _is_const(result, 1 - neutral) or _is_const(condition, neutral):
             continue
-        decided = _is_const(condition, 0) or _is_const(result, 1)
-        result = condition if decided else And(result, condition)
+        decided = _is_const(condition, 1 - neutral) or _is_const(result, neutral)
+        result = condition if decided else node(result, condition)
     return result
 
 
@@ -394,13 +395,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 def logical_or(*conditions: ExprLike) -> PrimExpr:
     """Any of `conditions`; constants are folded away."""
-    result = FALSE
-    for condition in map(_as_bool, conditions):
-        if _is_const(result, 1) or _is_const(condition, 0):
-            continue
-        decided = _is_const(condition, 1) or _is_const(result, 0)
-        result = condition if decided else Or(result, condition)
-    return result
+    return _joined(Or, 0, conditions)
 
 
 def logical_not(value: ExprLike) -> PrimExpr:

@@ -115,6 +115,7 @@ trunc = _rounding("tir.trunc")
 round = _rounding("tir.round")
 nearbyint = _rounding("tir.nearbyint")
 fabs = _same_type_unary("tir.fabs")
+popcount = _same_type_unary("tir.popcount")
 
 
 def abs(x: ExprLike) -> PrimExpr:
@@ -168,12 +169,6 @@ def fma(a: ExprLike, b: ExprLike, c: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
     _, z = match_types(x, c)
     return call_intrin(x.dtype, "tir.fma", x, y, z)
-
-
-def popcount(x: ExprLike) -> PrimExpr:
-    """The number of set bits of an integer."""
-    value = convert(x)
-    return call_intrin(value.dtype, "tir.popcount", value)
 
 
 def clz(x: ExprLike) -> PrimExpr:

@@ -155,7 +155,11 @@ class _Reader:
         for position, record in enumerate(records):
             self._count, self._depth = 1, 0
             self.nodes.append(self._made(position, record))
-            self._refuse_too_large()
+            if self._count > MAX_NODES:
+                told = f"it shares so much that it stands for more than {MAX_NODES:,} nodes"
+                raise ValueError(told)
+            if self._depth >= MAX_NESTING:
+                raise ValueError(f"nodes are nested more than {MAX_NESTING:,} deep")
             self._extents.append((self._count, self._depth + 1))
 
     def _made(self, position: int, record: list[Any]) -> Node:
@@ -169,12 +173,6 @@ class _Reader:
                 raise ValueError(f"{name} of node {position} ({record[0]}) is {_shown(value)}")
             values.append(decoded)
         return node_class(*values)
-
-    def _refuse_too_large(self) -> None:
-        if self._count > MAX_NODES:
-            raise ValueError(f"it shares so much that it stands for more than {MAX_NODES:,} nodes")
-        if self._depth >= MAX_NESTING:
-            raise ValueError(f"nodes are nested more than {MAX_NESTING:,} deep")
 
     def node_at(self, position: int) -> Any:
         """An earlier node; the one being read grows by all that it stands for."""

@@ -47,14 +47,15 @@ class Source:
 def no_attribute(value: Any, name: str) -> str:
     known = [attribute for attribute in dir(value) if not attribute.startswith("_")]
     hint = did_you_mean(name, known, list_all=False)
-    return f"{_kind_of(value)} has no attribute {name!r}{hint}"
+    kind = f"buffer {value.name!r}" if isinstance(value, Buffer) else type(value).__name__
+    return f"{kind} has no attribute {name!r}{hint}"
 
 
 def wrong_index_count(buffer: Buffer, given: int) -> str:
-    return (
-        f"buffer {buffer.name!r} has {counted(len(buffer.shape), 'dimension')} "
-        f"{_shape(buffer)}, but {given} {'index is' if given == 1 else 'indices are'} given"
-    )
+    dimensions = counted(len(buffer.shape), "dimension")
+    shape = f"({', '.join(map(str, buffer.shape))}{',' if len(buffer.shape) == 1 else ''})"
+    told = "index is" if given == 1 else "indices are"
+    return f"buffer {buffer.name!r} has {dimensions} {shape}, but {given} {told} given"
 
 
 def bad_index(buffer: Buffer, axis: int, index: Any) -> str:
@@ -108,14 +109,6 @@ def described(value: Any) -> str:
     if form is not None:
         return f"{form}(...)"
     return f"{value!r} of type {type(value).__name__}"
-
-
-def _kind_of(value: Any) -> str:
-    return f"buffer {value.name!r}" if isinstance(value, Buffer) else type(value).__name__
-
-
-def _shape(buffer: Buffer) -> str:
-    return f"({', '.join(map(str, buffer.shape))}{',' if len(buffer.shape) == 1 else ''})"
 
 
 def verb_for(number: int) -> str:

@@ -8,6 +8,7 @@ error can point at the very part of the line that caused it.
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -262,7 +263,11 @@ class Evaluator:
         left, result = self.value(node.left), None
         for operation, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
-            outcome = self._compare_pair(node, operation, left, right)
+            # Python would turn `0 < n` into `n > 0`; the program keeps what was written.
+            symbolic = isinstance(left, ir.ExprOperators) or isinstance(right, ir.ExprOperators)
+            build = _SYMBOLIC_COMPARE.get(type(operation)) if symbolic else None
+            compare = functools.partial(build or _COMPARE[type(operation)], left, right)
+            outcome = self.attempt(node, compare)
             if result is None:
                 result = outcome
             elif isinstance(result, ir.PrimExpr) or isinstance(outcome, ir.PrimExpr):
@@ -271,13 +276,6 @@ class Evaluator:
                 result = result and outcome
             left = right
         return result
-
-    def _compare_pair(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
-        # Python would turn `0 < n` into `n > 0`; the program keeps what was written.
-        symbolic = isinstance(left, ir.ExprOperators) or isinstance(right, ir.ExprOperators)
-        build = _SYMBOLIC_COMPARE.get(type(op)) if symbolic else None
-        compare = build or _COMPARE[type(op)]
-        return self.attempt(node, lambda: compare(left, right))
 
     def _if_expression(self, node: ast.IfExp) -> Any:
         condition = self.condition(node.test)

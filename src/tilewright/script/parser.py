@@ -9,9 +9,9 @@ blocks.py        blocks and what stands directly inside them
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const
 from tilewright.ir.buffer import Buffer
@@ -19,26 +19,10 @@ from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics
 from tilewright.script.evaluator import Evaluator
 from tilewright.script.frames import BlockFrame, FunctionFrame, fold
+from tilewright.support.handlers import Handlers
 
-_HandlerT = TypeVar("_HandlerT", bound=Callable[..., Any])
-
-
-class Handlers(dict[type, Callable[..., Any]]):
-    """Functions that give kinds of statements, or forms of `T`, their meaning.
-
-    The modules named above fill the tables when they are imported.
-    """
-
-    def of(self, kind: type) -> Callable[[_HandlerT], _HandlerT]:
-        """Decorator: the function is for that kind."""
-
-        def register(function: _HandlerT) -> _HandlerT:
-            self[kind] = function
-            return function
-
-        return register
-
-
+# Functions that give kinds of statements, or forms of `T`, their meaning; the modules named above
+# fill the tables when they are imported.
 STATEMENTS = Handlers()  # f(parser, node) -> None
 FORM_STATEMENTS = Handlers()  # f(parser, node, form) -> None: as a statement of its own
 FORM_ASSIGNMENTS = Handlers()  # f(parser, target, form, node) -> None: `target = form`

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
@@ -12,6 +12,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT
+from tilewright.support.handlers import Handlers
 from tilewright.support.names import NameSupply
 from tilewright.te.compute import ComputeOp, domain_of, spatial_axis
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor
@@ -71,18 +72,9 @@ class _TensorsToBuffers(ir.Rewriter):
         return ir.BufferLoad(self._emitter.buffer_of(node.producer), indices)
 
 
-Emit: TypeAlias = Callable[[Any, OpEmitter], ir.Stmt]
-_emitters: dict[type[Operation], Emit] = {}
-
-
-def register_emitter(op_class: type[Operation]) -> Callable[[Emit], Emit]:
-    """Say how operations of one class become statements."""
-
-    def register(emit: Emit) -> Emit:
-        _emitters[op_class] = emit
-        return emit
-
-    return register
+# How operations of a class become statements: f(operation, emitter) -> statement
+_emitters = Handlers()
+register_emitter = _emitters.of
 
 
 def emit_operation(op: Operation, emitter: OpEmitter) -> ir.Stmt:
@@ -93,7 +85,8 @@ def emit_operation(op: Operation, emitter: OpEmitter) -> ir.Stmt:
             f"create_prim_func: operation {op.name} of kind {type(op).__name__} has no emitter; "
             "see tilewright.te.emit.register_emitter"
         )
-    return emit(op, emitter)
+    made: ir.Stmt = emit(op, emitter)
+    return made
 
 
 def block_annotations(op: Operation) -> dict[str, Any]:

@@ -31,7 +31,8 @@ from tilewright.topi.index_bounds import (
 from tilewright.topi.statements import nested_loops
 
 Indices: TypeAlias = Sequence[ir.ExprLike]
-Apply: TypeAlias = Callable[[IRBuilder, list[BufferVar], "_Target"], None]
+Change: TypeAlias = Callable[[Indices, ir.PrimExpr], None]  # applies one update to an element
+Apply: TypeAlias = Callable[[IRBuilder, list[BufferVar], Change], None]
 
 _COMBINE: dict[str, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
     "update": lambda old, new: new,
@@ -65,12 +66,12 @@ def scatter_elements(
         if d != at:
             check_within(indices.shape[d], data.shape[d], d, what)
 
-    def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
+    def apply(ib: IRBuilder, buffers: list[BufferVar], change: Change) -> None:
         chosen, new = buffers
         with nested_loops(ib, indices.shape, "i") as i:
             own = ib.let("index", counted_from_start(chosen[tuple(i)], data.shape[at]))
             with ib.if_scope(is_inside(own, data.shape[at])):
-                target.change((*i[:at], own, *i[at + 1 :]), new[tuple(i)])
+                change((*i[:at], own, *i[at + 1 :]), new[tuple(i)])
 
     return _scatter(what, reduction, [data, indices, updates], apply)
 
@@ -86,7 +87,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     depth = index_depth(data, indices, 1, what)
     _check_updates(updates, [*indices.shape[1:], *data.shape[depth:]], what)
 
-    def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
+    def apply(ib: IRBuilder, buffers: list[BufferVar], change: Change) -> None:
         chosen, new = buffers
         with nested_loops(ib, indices.shape[1:], "y") as y:
             given = [chosen[tuple([d, *y])] for d in range(depth)]
@@ -99,22 +100,9 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
                 ib.if_scope(ir.logical_and(*inside)),
                 nested_loops(ib, data.shape[depth:], "x") as x,
             ):
-                target.change((*own, *x), new[tuple(y + x)])
+                change((*own, *x), new[tuple(y + x)])
 
     return _scatter(what, mode, [data, indices, updates], apply)
-
-
-class _Target:
-    """The memory that updates change."""
-
-    def __init__(self, memory: BufferVar, reduction: str) -> None:
-        self.memory = memory
-        self._combine = _COMBINE[reduction]
-
-    def change(self, where: Indices, new: ir.PrimExpr) -> None:
-        """Apply one update."""
-        old = self.memory[tuple(where)]
-        self.memory[tuple(where)] = self._combine(old, new.astype(self.memory.dtype))
 
 
 def _scatter(what: str, reduction: str, tensors: Sequence[Tensor], apply: Apply) -> Tensor:
@@ -129,7 +117,12 @@ def _scatter(what: str, reduction: str, tensors: Sequence[Tensor], apply: Apply)
         out = ib.buffer_ptr(outs[0])
         memory = out if kind is data.dtype else ib.allocate(kind, data.shape, "wide")
         _copy(ib, old, memory)
-        apply(ib, others, _Target(memory, reduction))
+
+        def change(where: Indices, new: ir.PrimExpr) -> None:
+            at = tuple(where)
+            memory[at] = _COMBINE[reduction](memory[at], new.astype(memory.dtype))
+
+        apply(ib, others, change)
         if memory is not out:
             _copy(ib, memory, out)
         return ib.get()

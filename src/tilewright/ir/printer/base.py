@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.exprs import ExprPrinter, dtype_call
 from tilewright.ir.printer.scope import Scope
+from tilewright.support.handlers import Handlers
 
-# How each class of statement is printed; `stmts.py` and `blocks.py` fill it when imported.
-STMT_PRINTERS: dict[type[ir.Stmt], Callable[[Any, Any, bool], None]] = {}
-_StmtT = TypeVar("_StmtT", bound=ir.Stmt)
-_Print = Callable[["StmtPrinter", _StmtT, bool], None]
-
-
-def prints(node_class: type[_StmtT]) -> Callable[[_Print[_StmtT]], _Print[_StmtT]]:
-    """Make a function the printer of a class of statements."""
-
-    def register(function: _Print[_StmtT]) -> _Print[_StmtT]:
-        STMT_PRINTERS[node_class] = function
-        return function
-
-    return register
+# How each class of statement is printed, f(printer, node, tail); `stmts.py` and `blocks.py` fill it
+# when they are imported.
+STMT_PRINTERS = Handlers()
+prints = STMT_PRINTERS.of
 
 
 class StmtPrinter(ExprPrinter):

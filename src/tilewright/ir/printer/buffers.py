@@ -42,7 +42,13 @@ def _layout_args(printer: ExprPrinter, buffer: ir.Buffer) -> list[str]:
         strides = [_stride(printer, stride) for stride in buffer.strides]
         args.append(f"strides=({', '.join(strides)}{',' if len(strides) == 1 else ''})")
     offset = buffer.elem_offset
-    if offset is not None and not _is_implicit_offset(printer, buffer, offset):
+    if offset is not None and not (
+        # the fresh variable that `offset_factor` alone brings along
+        isinstance(offset, ir.Var)
+        and printer.scope.text_of(offset) is None
+        and buffer.offset_factor
+        and offset.dtype is ir.INT32
+    ):
         args.append(f"elem_offset={printer.text(offset)}")
     if buffer.scope != "global":
         args.append(f"scope={quote(buffer.scope)}")
@@ -64,9 +70,3 @@ def _stride(printer: ExprPrinter, stride: ir.PrimExpr) -> str:
     ):
         return quote(stride.name)
     return printer.text(stride)
-
-
-def _is_implicit_offset(printer: ExprPrinter, buffer: ir.Buffer, offset: ir.PrimExpr) -> bool:
-    """True for the fresh variable that `offset_factor` alone brings along."""
-    is_new = isinstance(offset, ir.Var) and printer.scope.text_of(offset) is None
-    return is_new and bool(buffer.offset_factor) and offset.dtype is ir.INT32

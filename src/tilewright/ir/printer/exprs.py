@@ -126,13 +126,6 @@ class ExprPrinter:
         inner = ", ".join(map(self.index, indices)) if indices else "()"
         return f"{self.name(buffer, buffer.name)}[{inner}]"
 
-    def range_text(self, dom: ir.Range) -> str:
-        """A range as part of a region: a point or `begin:end`."""
-        if isinstance(dom.extent, ir.IntImm) and dom.extent.value == 1:
-            return self.text(dom.min)
-        end = end_of(dom.min, dom.extent)
-        return f"{self.text(dom.min)}:{self.text(dom.min + dom.extent if end is None else end)}"
-
 
 def _fields(printer: ExprPrinter, node: Node) -> str:
     values = ", ".join(printer.text(getattr(node, name)) for name in node.__struct_fields__)
@@ -239,7 +232,13 @@ def _buffer_load(printer: ExprPrinter, node: ir.BufferLoad) -> Written:
 
 
 def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
-    inner = ", ".join(map(printer.range_text, node.region)) if node.region else "()"
+    """Points and `begin:end`."""
+    parts = []
+    for dom in node.region:
+        end = end_of(dom.min, dom.extent)
+        last = printer.text(dom.min + dom.extent if end is None else end)
+        parts.append(printer.text(dom.min) + ("" if ir.is_one(dom.extent) else f":{last}"))
+    inner = ", ".join(parts) or "()"
     return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
 
 
