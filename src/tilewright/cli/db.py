@@ -14,7 +14,6 @@ from tilewright.cli.options import database_url, reading, writing
 from tilewright.cli.tables import print_table
 from tilewright.database import Database, transfer
 from tilewright.errors import DatabaseError, TilewrightError
-from tilewright.records import TuningRecord
 from tilewright.report.collect import TaskSummary, collect
 from tilewright.report.record_ids import record_id
 from tilewright.report.units import count, gflops, percent, seconds
@@ -135,16 +134,11 @@ def verify(db: str | None, *, replay: bool) -> int:
 
 
 def _not_replayable(database: Database) -> list[str]:
-    return [
-        f"record {record_id(record)}: {error}"
-        for record in database.get_all_tuning_records()
-        if record.is_valid and (error := _replay_error(record)) is not None
-    ]
-
-
-def _replay_error(record: TuningRecord) -> str | None:
-    try:
-        record.as_measure_candidate()
-    except TilewrightError as error:
-        return f"its trace cannot be replayed: {error}"
-    return None
+    found = []
+    for record in database.get_all_tuning_records():
+        try:
+            if record.is_valid:
+                record.as_measure_candidate()
+        except TilewrightError as error:
+            found.append(f"record {record_id(record)}: its trace cannot be replayed: {error}")
+    return found

@@ -192,7 +192,7 @@ class Encoder:
         self.child("shape", Encoder.use_or_define_all, buffer.shape)
         self.child("strides", Encoder.use_or_define_all, buffer.strides)
         offset = buffer.elem_offset
-        if offset is not None and not (isinstance(offset, ir.IntImm) and offset.value == 0):
+        if offset is not None and not ir.is_zero(offset):
             self.child("elem_offset", Encoder.use_or_define, offset)
         self.child("data_alignment", Encoder.word, buffer.data_alignment)
         factor = 0 if buffer.offset_factor == 1 else buffer.offset_factor  # both promise nothing

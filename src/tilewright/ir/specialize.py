@@ -19,12 +19,8 @@ Special: TypeAlias = int | ir.PrimExpr | ir.Buffer
 
 def symbols_of(func: PrimFunc) -> list[ir.Var]:
     """The variables in the shapes, strides and offsets of a function's arguments, each once."""
-    found: dict[int, ir.Var] = {}
-    for buffer in func.buffer_map.values():
-        for extent in buffer.layout:
-            for var in free_vars(extent):
-                found.setdefault(id(var), var)
-    return list(found.values())
+    layouts = (extent for buffer in func.buffer_map.values() for extent in buffer.layout)
+    return list(dict.fromkeys(var for extent in layouts for var in free_vars(extent)))
 
 
 class _Specializer(Substituter):

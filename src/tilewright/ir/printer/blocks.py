@@ -41,7 +41,7 @@ def print_block_realize(printer: StmtPrinter, node: ir.BlockRealize, tail: bool)
     printer.scope.mark(block)
     with printer.scope.indented():
         _bindings(printer, node)
-        if not (isinstance(node.predicate, ir.IntImm) and node.predicate.value):
+        if not ir.is_true(node.predicate):
             printer.line(f"T.where({printer.text(node.predicate)})")
         _block_body(printer, block)
 
@@ -69,9 +69,8 @@ def is_implicit_root(body: ir.Stmt) -> bool:
         or block.init is not None
         or block.iter_vars
     )
-    unconditional = isinstance(body.predicate, ir.IntImm) and bool(body.predicate.value)
     adds_root = bool(block.alloc_buffers) or body_needs_root(block.body)
-    return plain and unconditional and block.name_hint == "root" and adds_root
+    return plain and ir.is_true(body.predicate) and block.name_hint == "root" and adds_root
 
 
 def _bindings(printer: StmtPrinter, node: ir.BlockRealize) -> None:
@@ -131,7 +130,8 @@ def _block_body(printer: StmtPrinter, block: ir.Block) -> None:
     printer.define_pending(block)
     _alloc_buffers(printer, block.alloc_buffers)
     for match in block.match_buffers:
-        _match_buffer(printer, match)
+        args = f"{printer.text(match.source)}, {buffer_args(printer, match.buffer)}"
+        printer.line(f"{printer.define(match.buffer)} = T.match_buffer({args})")
     if block.init is not None:
         printer.line("with T.init():")
         printer.block_of(block.init)
@@ -164,9 +164,3 @@ def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[ir.Buffer]) -> None:
     for buffer in buffers:
         args = buffer_args(printer, buffer)
         printer.line(f"{printer.define(buffer)} = T.alloc_buffer({args})")
-
-
-def _match_buffer(printer: StmtPrinter, match: ir.MatchBufferRegion) -> None:
-    args = buffer_args(printer, match.buffer)
-    source = printer.text(match.source)
-    printer.line(f"{printer.define(match.buffer)} = T.match_buffer({source}, {args})")

@@ -188,8 +188,7 @@ def _allocate(printer: StmtPrinter, node: ir.Allocate, tail: bool) -> None:
     pointer = node.buffer_var.type_annotation
     scope = "global" if pointer is None else pointer.storage_scope
     extents = printer.texts(node.extents)
-    always = isinstance(node.condition, ir.IntImm) and node.condition.value
-    condition = "" if always else f", {printer.text(node.condition)}"
+    condition = "" if ir.is_true(node.condition) else f", {printer.text(node.condition)}"
     more = condition + printer.annotations(node.annotations)
     call = f"T.allocate([{extents}], {quote(node.dtype)}, {quote(scope)}{more})"
     _binding(printer, call, lambda: printer.define(node.buffer_var), node.body, tail)
