@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rich.console import Console
 
@@ -15,13 +17,13 @@ from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.programs import Program, load_all
 from tilewright.cli.progress import Progress
-from tilewright.cli.zero_search import without_search
 from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
+from tilewright.measure.side_by_side import measure_alone
 from tilewright.records import ZERO_SEARCH
-from tilewright.report.packing import packed_by, packing_note
+from tilewright.report.packing import packed_before, packed_by, packing_note
 from tilewright.report.record_ids import record_id
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds
@@ -34,6 +36,7 @@ from tilewright.tune.budget import parse_seconds
 from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, TuningStarted
+from tilewright.tune.fallback import default_schedule
 from tilewright.tune.profiler import Profiler
 
 NOTHING_WORKED = 1
@@ -115,7 +118,7 @@ def run(options: TuneCommand) -> int:
     _tell(list(filter(None, refusals.values())), console, as_json=options.as_json)
     if not tunable or limits.trials == 0:
         options.interrupt.deliver()
-        return without_search(tunable, target, console, as_json=options.as_json)
+        return _without_search(tunable, target, console, as_json=options.as_json)
     with writing(options.db) as database:
         summary = _Search(options, tunable, target, limits, database, console).run()
     if options.as_json:
@@ -138,6 +141,41 @@ def _tell(refusals: Sequence[TuningRefusal], console: Console, *, as_json: bool)
             print_json({"event": "left_out", "reason": refusal.reason})
         else:
             console.print(refusal.reason, markup=False)
+
+
+def _without_search(
+    programs: Sequence[Program], target: Target, console: Console, *, as_json: bool
+) -> int:
+    """Choose, compile and time a schedule for each program; nothing is kept."""
+    for program in programs:
+        start = time.perf_counter()
+        sch = default_schedule(program.func, target)
+        chosen = time.perf_counter() - start
+        secs = measure_alone(sch.mod, target)
+        limit = roofline_of(program.mod, target, MeasuredPeaks(target))
+        facts: dict[str, Any] = {
+            "event": "result",
+            "task": program.name,
+            "shape": describe(program.mod),
+            "best_secs": secs,
+            "gflops": flop_of(program.mod) / secs / 1e9,
+            "share_of_roofline": None if limit is None else limit.share(secs),
+            "chosen_in_secs": chosen,
+            "packed": packed_before(sch.mod),
+            "script": sch.mod.script(),
+        }
+        if as_json:
+            print_json(facts)
+            continue
+        speed = f"{gflops(flop_of(program.mod), secs)} GFLOPS"
+        share = f"{percent(facts['share_of_roofline'])} of roofline"
+        note = packing_note(facts["packed"])
+        console.print(
+            f"{program.name} {facts['shape']}: {seconds(secs)}, {speed}, {share}, "
+            f"calculated in {seconds(chosen)} without a search{note and f'; {note}'}",
+            markup=False,
+        )
+    return 0
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,6 @@ _KINDS = {
 _UNKNOWN_EXTENT = 2**31 - 1
 
 
-def create() -> IRBuilder:
-    """A new builder."""
-    return IRBuilder()
-
-
 class BufferVar(ExprOperators, frozen=True):
     """Memory that can be indexed: reading makes a load, assigning emits a store.
 
@@ -211,6 +206,9 @@ class IRBuilder:
     def likely(self, condition: ExprLike) -> ir.PrimExpr:
         """`condition`, marked as a bound check."""
         return intrinsics.likely(condition)
+
+
+create = IRBuilder  # its name in TVM
 
 
 def _wider(start: ir.PrimExpr, stop: ir.PrimExpr) -> ir.DType:

@@ -22,14 +22,6 @@ from tilewright.arith.affine import Affine, Bound, Terms, affine_of, used_vars
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.arith.ranges import remainder_bounds
 from tilewright.errors import ArithError
-<<<<<<< HEAD
-from tilewright.ir import LT, FloorDiv, FloorMod, IntImm, PrimExpr
-from tilewright.ir.linear import structural_key
-=======
-from tilewright.nest.mixed_radix import Domain, ends_of_digit
-
-Terms = dict[Hashable, int]
->>>>>>> d9a99d62 (Regions of blocks stand on arith's affine forms: ir/linear and ir/interval go)
 
 # Combinations of iterations that are worth evaluating.
 _MOST_POINTS = 1 << 16
@@ -85,18 +77,10 @@ class IndexRanges:
                 key = term if isinstance(term, ir.Var) else _structural_key(term)
                 origin[key] = origin.get(key, 0) + scale
             else:
-<<<<<<< HEAD
                 raise Unbounded  # what the inner loops add depends on the other ones
         low = high = form.base
         for variables, terms in self._groups(moving):
             first, last = self._extremes(variables, terms)
-=======
-                key = _structural_key(atom)
-                origin[key] = origin.get(key, 0) + factor
-        low = high = parts.base
-        for variables, atoms in self._groups(moving, inner):
-            first, last = self._extremes(variables, moving, atoms)
->>>>>>> d9a99d62 (Regions of blocks stand on arith's affine forms: ir/linear and ir/interval go)
             low, high = low + first, high + last
         return AxisRange(origin, low, high - low + length)
 
@@ -164,7 +148,6 @@ def _where(total: Values, conditions: Sequence[Values]) -> Values:
     return chosen
 
 
-<<<<<<< HEAD
 Domain = tuple[int, int]  # first value, number of values
 Domains = Mapping[Any, Domain]  # of variables
 
@@ -231,7 +214,8 @@ def _bound_on(counter: Affine, domains: Domains, condition: PrimExpr) -> int | N
         return None
     trailing = sum(f * (domains[v][1] - 1) for v, f in counter.terms.items() if v not in left.terms)
     return scale * (condition.b.value - left.base) if trailing < scale else None
-=======
+
+
 def _structural_key(value: Any) -> Hashable:
     """Equal for expressions that are equal up to sharing; variables count by identity."""
     if isinstance(value, tuple):
@@ -241,4 +225,3 @@ def _structural_key(value: Any) -> Hashable:
     if not value.child_fields and not isinstance(value, ir.IntImm):
         return id(value)
     return (type(value), *(_structural_key(getattr(value, f)) for f in value.__struct_fields__))
->>>>>>> d9a99d62 (Regions of blocks stand on arith's affine forms: ir/linear and ir/interval go)

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright import ir
-from tilewright.ir.stmt import Enclose, enclosed
-
-
-def fold(items: Sequence[ir.Stmt | Enclose]) -> ir.Stmt:
-    """Statements and bindings in order; what the user wrote stays, even where it does nothing."""
-    return enclosed(items, keeps_no_ops=True)
 
 
 @dataclasses.dataclass

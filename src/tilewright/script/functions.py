@@ -9,6 +9,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.errors import ScriptError
 from tilewright.ir.script_forms import body_needs_root
+from tilewright.ir.stmt import enclosed
 from tilewright.script import (
     assignments as assignments,
     blocks as blocks,
@@ -22,7 +23,7 @@ from tilewright.script.dtypes import DTypeForm
 from tilewright.script.environment import Environment
 from tilewright.script.evaluator import Evaluator
 from tilewright.script.exprs import as_argument
-from tilewright.script.frames import FunctionFrame, fold, plain_value
+from tilewright.script.frames import FunctionFrame, plain_value
 from tilewright.script.parser import Parser
 from tilewright.support.nesting import nested_deeply
 
@@ -69,7 +70,7 @@ def parse_function(
     parser = Parser(evaluator, frame)
     _parameters(parser, node)
     parser.statements(node.body)
-    body = fold(parser.items)
+    body = enclosed(parser.items, keeps_no_ops=True)
     if frame.root_buffers or body_needs_root(body):
         root = ir.Block((), (), (), "root", body, alloc_buffers=tuple(frame.root_buffers))
         body = ir.root_realize(root)

@@ -15,10 +15,10 @@ from typing import Any
 
 from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const
 from tilewright.ir.buffer import Buffer
-from tilewright.ir.stmt import Enclose
+from tilewright.ir.stmt import Enclose, enclosed
 from tilewright.script import diagnostics
 from tilewright.script.evaluator import Evaluator
-from tilewright.script.frames import BlockFrame, FunctionFrame, fold
+from tilewright.script.frames import BlockFrame, FunctionFrame
 from tilewright.support.handlers import Handlers
 
 # Functions that give kinds of statements, or forms of `T`, their meaning; the modules named above
@@ -53,7 +53,7 @@ class Parser(Evaluator):
         with self.environment.scope(ended_because):
             self.statements(nodes)
         items, self.items = self.items, outer
-        return fold(items)
+        return enclosed(items, keeps_no_ops=True)  # what the user wrote stays
 
     def statements(self, nodes: Sequence[ast.stmt]) -> None:
         """Parse statements into the current list."""

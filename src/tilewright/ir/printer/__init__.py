@@ -1,10 +1,9 @@
 """IR as script: text that the parser reads back to a structurally equal program.
 
 exprs.py        expressions, regions, annotation values
-base.py         the statement printer and its table
+base.py         the statement printer and its table; the arguments that declare a buffer
 stmts.py        statements
 blocks.py       blocks and their bindings
-buffers.py      the arguments that declare a buffer
 functions.py    functions and modules
 definitions.py  where names that no node introduces are defined
 scope.py        lines, indentation, unique names

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from tilewright.ir import nodes as ir
 from tilewright.ir.node import Node
 from tilewright.ir.patterns import nodes_of
-from tilewright.ir.printer.base import StmtPrinter, prints
-from tilewright.ir.printer.buffers import buffer_args
+from tilewright.ir.printer.base import StmtPrinter, buffer_args, prints
 from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import body_needs_root, end_of

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from tilewright.ir import nodes as ir
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node
-from tilewright.ir.printer.base import StmtPrinter
+from tilewright.ir.printer.base import StmtPrinter, buffer_args, is_simple
 from tilewright.ir.printer.blocks import is_implicit_root, print_root
-from tilewright.ir.printer.buffers import buffer_args, is_simple
 from tilewright.ir.printer.definitions import (
     buffer_vars,
     find_definitions,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.ir import nodes as ir
-from tilewright.ir.printer.base import StmtPrinter, prints
-from tilewright.ir.printer.buffers import buffer_args
+from tilewright.ir.printer.base import StmtPrinter, buffer_args, prints
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import end_of
 from tilewright.ir.visit import uses_var

@@ -16,6 +16,8 @@ from tilewright.topi.nn.conv import (
     conv2d_nhwc as conv2d_nhwc,
     conv3d_ncdhw as conv3d_ncdhw,
     conv3d_ndhwc as conv3d_ndhwc,
+    depthwise_conv2d_nchw as depthwise_conv2d_nchw,
+    depthwise_conv2d_nhwc as depthwise_conv2d_nhwc,
     group_conv2d_nchw as group_conv2d_nchw,
     group_conv2d_nhwc as group_conv2d_nhwc,
 )
@@ -38,10 +40,6 @@ from tilewright.topi.nn.dense import (
     dense as dense,
     flatten as flatten,
     matmul as matmul,
-)
-from tilewright.topi.nn.depthwise import (
-    depthwise_conv2d_nchw as depthwise_conv2d_nchw,
-    depthwise_conv2d_nhwc as depthwise_conv2d_nhwc,
 )
 from tilewright.topi.nn.normalization import (
     batch_norm as batch_norm,

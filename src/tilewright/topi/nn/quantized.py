@@ -16,10 +16,9 @@ from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var, cast, const, convert, is_one
 from tilewright.te import Tensor
 from tilewright.topi.axes import COMM_REDUCE, ELEMENTWISE, Window, is_zero
-from tilewright.topi.nn.conv import Padding, conv2d_nhwc
+from tilewright.topi.nn.conv import Padding, conv2d_nhwc, depthwise_conv2d_nhwc
 from tilewright.topi.nn.conv_blocked import conv2d_NCHWc_int8
 from tilewright.topi.nn.dense import batch_matmul, matmul
-from tilewright.topi.nn.depthwise import depthwise_conv2d_nhwc
 from tilewright.topi.quantize import Requantization, channel_axes, check_channels, check_dtype
 
 _BYTES = ("uint8", "int8")
