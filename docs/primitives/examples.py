@@ -213,42 +213,42 @@ UNEVEN_MATMUL, DENSE_INT8 = _uneven_matmul(), _dense_int8()
 
 @on(MATMUL)
 def get_block(sch: Schedule) -> None:
-    """The block with a name. Methods that take a block also take its name and look it up so."""
+    """Find a block by its name. Methods that take a block also accept the name."""
     block = sch.get_block("C")
     sch.annotate(block, "found", 1)
 
 
 @on(MATMUL)
 def get_loops(sch: Schedule) -> None:
-    """The loops around a block up to the nearest other block, from the outside in."""
+    """List the loops around a block up to the nearest enclosing block, outermost first."""
     i, _, _ = sch.get_loops("C")
     sch.parallel(i)
 
 
 @on(CHAIN)
 def get_child_blocks(sch: Schedule) -> None:
-    """The blocks directly under a block or loop."""
+    """List the blocks directly under a block or loop."""
     first, _ = sch.get_child_blocks(sch.get_block("root"))
     sch.annotate(first, "found", 1)
 
 
 @on(CHAIN)
 def get_producers(sch: Schedule) -> None:
-    """The blocks of the same scope that write what a block reads or writes."""
+    """List the blocks of the same scope that write what a block reads or writes."""
     (producer,) = sch.get_producers("C")
     sch.annotate(producer, "found", 1)
 
 
 @on(CHAIN)
 def get_consumers(sch: Schedule) -> None:
-    """The blocks of the same scope that read or write what a block writes."""
+    """List the blocks of the same scope that read or write what a block writes."""
     (consumer,) = sch.get_consumers("B")
     sch.annotate(consumer, "found", 1)
 
 
 @on(CHAIN)
 def get_output_blocks(sch: Schedule) -> None:
-    """The blocks under a scope that write buffers which are seen outside of it."""
+    """List the blocks of a scope that write buffers which are visible outside of it."""
     (output,) = sch.get_output_blocks("root")
     sch.annotate(output, "found", 1)
 
@@ -258,21 +258,21 @@ def get_output_blocks(sch: Schedule) -> None:
 
 @on(MATMUL)
 def sample_categorical(sch: Schedule) -> None:
-    """One of several numbers, drawn with the given probabilities; the decision is its position."""
+    """Draw one of several numbers with the given probabilities; the decision is its position."""
     steps = sch.sample_categorical([0, 16, 64], [0.3, 0.3, 0.4], decision=1)
     sch.annotate(sch.get_block("C"), "unroll", steps)
 
 
 @on(MATMUL)
 def sample_perfect_tile(sch: Schedule) -> None:
-    """Factors whose product is the extent of a loop; the last is at most the limit."""
+    """Draw factors whose product is the extent of a loop; the last one has an upper limit."""
     i, _, _ = sch.get_loops("C")
     sch.split(i, sch.sample_perfect_tile(i, n=3, max_innermost_factor=8, decision=[2, 4, 4]))
 
 
 @on(MATMUL)
 def sample_partitioned_tile(sch: Schedule) -> None:
-    """Like `sample_perfect_tile`; the factors from a position on multiply to a multiple."""
+    """Like `sample_perfect_tile`; inner factors multiply to a multiple of `innerpart_factor`."""
     i, _, _ = sch.get_loops("C")
     parts = sch.sample_partitioned_tile(
         i, 3, partition_pos=1, innerpart_factor=8, decision=[4, 2, 4]
@@ -282,7 +282,7 @@ def sample_partitioned_tile(sch: Schedule) -> None:
 
 @on(CHAIN)
 def sample_compute_location(sch: Schedule) -> None:
-    """A loop under which a block could be computed, or one of the marks "root" and "inline"."""
+    """Draw a loop under which a block could be computed, or the mark "root" or "inline"."""
     loop = sch.sample_compute_location("B", decision=0)
     sch.compute_at("B", loop)
 
@@ -292,7 +292,7 @@ def sample_compute_location(sch: Schedule) -> None:
 
 @on(MATMUL)
 def split(sch: Schedule) -> None:
-    """One loop into several nested ones. One factor may be None: it is inferred.
+    """Split a loop into several nested ones. One factor may be None: it is inferred.
 
     Where the factors do not divide the extent, the blocks below get a predicate;
     `disable_predication` leaves it out, and the program is then your responsibility.
@@ -304,14 +304,14 @@ def split(sch: Schedule) -> None:
 
 @on(MATMUL)
 def fuse(sch: Schedule) -> None:
-    """Nested loops into one."""
+    """Fuse nested loops into one."""
     i, j, _ = sch.get_loops("C")
     sch.fuse(i, j)
 
 
 @on(TWO_COPIES)
 def merge(sch: Schedule) -> None:
-    """Loop nests beside each other into one that does the work of all."""
+    """Merge sibling loop nests into one that does the work of all of them."""
     (i,) = sch.get_loops("B")
     (j,) = sch.get_loops("C")
     sch.merge(i, j)
@@ -319,53 +319,53 @@ def merge(sch: Schedule) -> None:
 
 @on(CHAIN)
 def loop_partition(sch: Schedule) -> None:
-    """A loop into consecutive ranges of iterations, each a nest of its own."""
+    """Partition a loop into consecutive ranges of iterations, each with its own loop nest."""
     i, _ = sch.get_loops("C")
     sch.loop_partition(i, [4, None])
 
 
 @on(MATMUL)
 def reorder(sch: Schedule) -> None:
-    """Loops of one nest in another order; those that are not named stay where they are."""
+    """Reorder the loops of a nest; loops that are not named stay where they are."""
     i, _, k = sch.get_loops("C")
     sch.reorder(k, i)
 
 
 @on(MATMUL)
 def reorder_block_iter_var(sch: Schedule) -> None:
-    """The iterators of a block in another order."""
+    """Reorder the iterators of a block."""
     sch.reorder_block_iter_var("C", [2, 0, 1])
 
 
 @on(MATMUL)
 def add_unit_loop(sch: Schedule) -> None:
-    """A loop of one iteration around a block or loop."""
+    """Put a loop of one iteration around a block or loop."""
     sch.add_unit_loop(sch.get_block("C"))
 
 
 @on(MATMUL)
 def parallel(sch: Schedule) -> None:
-    """The iterations of a loop run on several threads."""
+    """Run the iterations of a loop on several threads."""
     sch.parallel(sch.get_loops("C")[0])
 
 
 @on(CHAIN)
 def vectorize(sch: Schedule) -> None:
-    """The iterations of a loop run as lanes of vector instructions."""
+    """Run the iterations of a loop as lanes of vector instructions."""
     _, j = sch.get_loops("C")
     sch.vectorize(sch.split(j, [None, 4])[1])
 
 
 @on(CHAIN)
 def unroll(sch: Schedule) -> None:
-    """The iterations of a loop are written out."""
+    """Unroll a loop: write out all of its iterations."""
     _, j = sch.get_loops("C")
     sch.unroll(j)
 
 
 @on(CHAIN)
 def bind(sch: Schedule) -> None:
-    """The iterations of a loop run on the threads of a GPU."""
+    """Run the iterations of a loop on the threads of a GPU."""
     i, j = sch.get_loops("C")
     sch.bind(i, "blockIdx.x")
     sch.bind(j, "threadIdx.x")
@@ -376,37 +376,37 @@ def bind(sch: Schedule) -> None:
 
 @on(MATMUL)
 def cache_read(sch: Schedule) -> None:
-    """Copy what a block reads into a buffer of its own, and read from there."""
+    """Copy what a block reads into a new buffer, and read from that buffer."""
     sch.cache_read("C", 0, "local")
 
 
 @on(MATMUL)
 def cache_write(sch: Schedule) -> None:
-    """Write into a buffer of its own, and copy the result from there."""
+    """Write into a new buffer, and copy the result from there."""
     sch.cache_write("C", 0, "local")
 
 
 @on(MATMUL)
 def reindex_cache_read(sch: Schedule) -> None:
-    """Like `cache_read`, with a cache that is indexed by a map of the block's iterators."""
+    """Like `cache_read`, but the cache is indexed by a map of the block's iterators."""
     sch.reindex_cache_read("C", 1, "local", lambda vi, vj, vk: (vj, vk))
 
 
 @on(MATMUL)
 def reindex_cache_write(sch: Schedule) -> None:
-    """Like `cache_write`, with a cache that is indexed by a map of the block's iterators."""
+    """Like `cache_write`, but the cache is indexed by a map of the block's iterators."""
     sch.reindex_cache_write("C", 0, "local", lambda vi, vj, vk: (vj, vi))
 
 
 @on(IN_PLACE)
 def cache_inplace(sch: Schedule) -> None:
-    """Caches before and after a block that reads and writes one buffer."""
+    """Add a cache before and after a block that reads and writes the same buffer."""
     sch.cache_inplace("A", 0, "local")
 
 
 @on(GATHER)
 def cache_index(sch: Schedule) -> None:
-    """Compute indices that occur often once, into buffers."""
+    """Compute index expressions that occur often once, and store them in buffers."""
     sch.cache_index("B", "global", 1)
 
 
@@ -418,48 +418,48 @@ def reindex(sch: Schedule) -> None:
 
 @on(MATMUL)
 def read_at(sch: Schedule) -> None:
-    """Copy, in each iteration of a loop, the part of a buffer that is read there."""
+    """In each iteration of a loop, copy the part of a buffer that is read there."""
     i, _, _ = sch.get_loops("C")
     sch.read_at(i, "C", 0, "local")
 
 
 @on(MATMUL)
 def write_at(sch: Schedule) -> None:
-    """Write into a buffer for one iteration of a loop, and copy the part written from there."""
+    """Write into a new buffer in each iteration of a loop, and copy the written part from there."""
     i, _, _ = sch.get_loops("C")
     sch.write_at(i, "C", 0, "local")
 
 
 @on(CHAIN)
 def compute_at(sch: Schedule) -> None:
-    """Compute a producer under a loop of its consumers: as much as one iteration needs."""
+    """Compute a producer under a loop of its consumers: only what one iteration needs."""
     i, _ = sch.get_loops("C")
     sch.compute_at("B", i)
 
 
 @on(CHAIN)
 def reverse_compute_at(sch: Schedule) -> None:
-    """Compute a consumer under a loop of its producers: what one iteration has produced."""
+    """Compute a consumer under a loop of its producers: only what one iteration has produced."""
     i, _ = sch.get_loops("B")
     sch.reverse_compute_at("C", i)
 
 
 @on(CHAIN)
 def compute_root(sch: Schedule) -> None:
-    """Undo `compute_at`: all of a stage before its consumers, in loops of its own."""
+    """Undo `compute_at`: compute a whole stage before its consumers, in loops of its own."""
     sch.compute_at("B", sch.get_loops("C")[0])
     compose.compute_root(sch, "B")
 
 
 @on(CHAIN)
 def compute_inline(sch: Schedule) -> None:
-    """Compute a producer where its elements are read, and do without its buffer."""
+    """Compute a producer where its elements are read, and remove its buffer."""
     sch.compute_inline("B")
 
 
 @on(CHAIN)
 def reverse_compute_inline(sch: Schedule) -> None:
-    """Compute a consumer where its producer writes, and do without the buffer between them."""
+    """Compute a consumer where its producer writes, and remove the buffer between them."""
     sch.reverse_compute_inline("C")
 
 
@@ -468,14 +468,14 @@ def reverse_compute_inline(sch: Schedule) -> None:
 
 @on(MATMUL)
 def decompose_reduction(sch: Schedule) -> None:
-    """The initialization of a reduction as a block of its own, before a loop."""
+    """Move the initialization of a reduction into a block of its own, before a loop."""
     _, _, k = sch.get_loops("C")
     sch.decompose_reduction("C", k)
 
 
 @on(ROW_SUM)
 def rfactor(sch: Schedule) -> None:
-    """Reduce parts of a reduction independently, then reduce what they gave."""
+    """Reduce parts of a reduction independently, then combine the partial results."""
     _, k = sch.get_loops("B")
     outer, _ = sch.split(k, [4, 32])
     sch.rfactor(outer, 0)
@@ -486,25 +486,25 @@ def rfactor(sch: Schedule) -> None:
 
 @on(CHAIN)
 def storage_align(sch: Schedule) -> None:
-    """Rows of a buffer start at multiples of a factor, plus an offset."""
+    """Align the rows of a buffer to multiples of a factor, plus an offset."""
     sch.storage_align("B", 0, axis=0, factor=16, offset=4)
 
 
 @on(CHAIN)
 def set_scope(sch: Schedule) -> None:
-    """Another memory for a buffer."""
+    """Move a buffer to another storage scope."""
     sch.set_scope("B", 0, "local")
 
 
 @on(CHAIN)
 def unsafe_set_dtype(sch: Schedule) -> None:
-    """Another type for a buffer, with conversions where it is accessed; results may change."""
+    """Change the type of a buffer, with conversions at its accesses; results may change."""
     sch.unsafe_set_dtype("B", 0, "float16")
 
 
 @on(POOLING)
 def rolling_buffer(sch: Schedule) -> None:
-    """Keep what the next iterations need again in a buffer that wraps around."""
+    """Keep the values that the next iterations need again in a circular buffer."""
     i, _, _, _ = sch.get_loops("C")
     sch.compute_at("B", i)
     sch.rolling_buffer("B", 0)
@@ -512,7 +512,7 @@ def rolling_buffer(sch: Schedule) -> None:
 
 @on(CHAIN)
 def annotate_buffer_access(sch: Schedule) -> None:
-    """Declare which region a block accesses; the declaration stays when regions are found anew."""
+    """Declare which region a block accesses; steps that infer regions keep the declaration."""
     sch.annotate_buffer_access(
         sch.get_block("C"), 0, "read", lambda vi, vj: ((vi, vi + 1), (0, 12))
     )
@@ -520,7 +520,7 @@ def annotate_buffer_access(sch: Schedule) -> None:
 
 @on(CHAIN)
 def unsafe_hide_buffer_access(sch: Schedule) -> None:
-    """Take accesses out of what a block declares; dependencies on them are then unknown."""
+    """Remove accesses from what a block declares; dependencies on them are then unknown."""
     sch.unsafe_hide_buffer_access("C", "read", [0])
 
 
@@ -529,7 +529,7 @@ def unsafe_hide_buffer_access(sch: Schedule) -> None:
 
 @on(MATMUL)
 def blockize(sch: Schedule) -> None:
-    """What is under a loop as one block."""
+    """Turn everything under a loop into one block."""
     i, j, k = sch.get_loops("C")
     i0, i1 = sch.split(i, [None, 8])
     j0, j1 = sch.split(j, [None, 8])
@@ -539,7 +539,7 @@ def blockize(sch: Schedule) -> None:
 
 @on(DENSE_INT8)
 def tensorize(sch: Schedule) -> None:
-    """What is under a loop, or a block, as one tensor instruction."""
+    """Replace a block, or what is under a loop, by one tensor instruction."""
     _, o, j, _ = sch.get_loops("C")
     sch.decompose_reduction("C", o)
     sch.tensorize(j, "dot_16x4_vnni")
@@ -550,13 +550,13 @@ def tensorize(sch: Schedule) -> None:
 
 @on(MATMUL)
 def annotate(sch: Schedule) -> None:
-    """A note on a block or loop for later steps; one that is there already stays."""
+    """Attach an annotation to a block or loop for later steps; an existing one is kept."""
     sch.annotate(sch.get_loops("C")[0], "pragma_auto_unroll_max_step", 64)
 
 
 @on(MATMUL)
 def unannotate(sch: Schedule) -> None:
-    """Remove a note."""
+    """Remove an annotation."""
     block = sch.get_block("C")
     sch.annotate(block, "note", 1)
     sch.unannotate(block, "note")
@@ -564,7 +564,7 @@ def unannotate(sch: Schedule) -> None:
 
 @on(MATMUL)
 def enter_postproc(sch: Schedule) -> None:
-    """The mark between a trace and its post-processing; it changes nothing."""
+    """Mark where post-processing begins in a trace; the program does not change."""
     sch.enter_postproc()
 
 
@@ -573,31 +573,31 @@ def enter_postproc(sch: Schedule) -> None:
 
 @on(CHAIN)
 def transform_layout(sch: Schedule) -> None:
-    """Another layout for a buffer, given as a map of its indices."""
+    """Change the layout of a buffer, given as a map of its indices."""
     sch.transform_layout("B", ("write", 0), lambda i, j: (i // 4, j, i % 4))
 
 
 @on(CHAIN)
 def transform_block_layout(sch: Schedule) -> None:
-    """Other iterators for a block, and loops over them."""
+    """Replace the iterators of a block by others, with loops over them."""
     sch.transform_block_layout("C", lambda i, j: (i * 12 + j,))
 
 
 @on(CHAIN)
 def set_axis_separator(sch: Schedule) -> None:
-    """Where the dimensions of a buffer are divided into physical ones."""
+    """Set where the dimensions of a buffer are grouped into physical ones."""
     sch.set_axis_separator("B", ("write", 0), [1])
 
 
 @on(PADDING)
 def decompose_padding(sch: Schedule) -> None:
-    """Fill with the padding value first, then copy what is inside."""
+    """Fill a buffer with the padding value first, then copy the data into it."""
     sch.decompose_padding("B", sch.get_loops("B")[0])
 
 
 @on(UNEVEN_MATMUL)
 def pad_einsum(sch: Schedule) -> None:
-    """A contraction over longer axes, by so much each, with zeros where there is no data."""
+    """Pad the axes of a contraction by the given amounts, with zeros where there is no data."""
     sch.cache_read("C", 0, "global")
     sch.cache_read("C", 1, "global")
     sch.pad_einsum("C", [1, 0, 8])
@@ -605,16 +605,16 @@ def pad_einsum(sch: Schedule) -> None:
 
 @on(DENSE_INT8)
 def shift_operand(sch: Schedule) -> None:
-    """Give an operand of a sum of products the other sign; results start from a compensation.
+    """Change an operand of a sum of products to the other sign; results start from a correction.
 
-    Returns the blocks that make the shifted operand and what results start from.
+    Returns the blocks that compute the shifted operand and the correction.
     """
     sch.shift_operand("C", 0)
 
 
 @on(HALF_SUM)
 def widen_accumulator(sch: Schedule) -> None:
-    """Add up in a wider floating type, and round each result once.
+    """Accumulate in a wider floating type, and round each result once.
 
     Returns the block that rounds.
     """

@@ -32,7 +32,7 @@ mod(a, s)
 np.testing.assert_allclose(s, a.sum(axis=1), rtol=1e-4)
 print("the sums agree with NumPy;", mod["row_sums"].time_evaluator(number=100)(a, s))
 
-# Python values can be used inside a function, so one text makes many functions.
+# Python values can be used inside a function, so one definition can make many functions.
 
 
 def make_scale(n: int, factor: float):
@@ -56,6 +56,6 @@ func = te.create_prim_func([A, S])
 tw.build(func)(a, s)
 np.testing.assert_allclose(s, a.sum(axis=1), rtol=1e-4)
 
-# What went in can be read back at every level.
+# Every stage of the compilation can be printed.
 print(mod.get_source("c").splitlines()[-1])
 print(len(mod.get_source("asm").splitlines()), "lines of assembly")

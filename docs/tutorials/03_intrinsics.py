@@ -1,4 +1,4 @@
-"""Tutorial 3: an operator of your own, spelled differently for each target.
+"""Tutorial 3: an operator of your own, implemented differently for each target.
 
 Run it: python docs/tutorials/03_intrinsics.py
 """
@@ -48,7 +48,7 @@ mod(x, y)
 np.testing.assert_allclose(y, x / (1 + abs(x)), rtol=1e-6)
 
 
-# 3. Another rule for one target; `override=True` replaces one that is there already.
+# 3. Another rule for one target; `override=True` replaces an existing one.
 def exp_by_libm(call):
     return tir.call_pure_extern("float32", "expf", call.args[0])
 

@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright.script import tir as T
 
 
-# Sizes may be symbolic. What the program writes is not passed: it is allocated and returned.
+# Sizes may be symbolic. Outputs are not passed: they are allocated and returned.
 @tw.compile
 @T.prim_func
 def softmax(x_: T.handle, y_: T.handle):
@@ -44,11 +44,11 @@ for rows in (4, 5):
     np.testing.assert_allclose(y.sum(axis=1), np.ones(rows), rtol=1e-5)
 print(softmax)  # each size got a kernel of its own; after 8 sizes the others share one
 
-# An array for the result can be given. It may be the input.
+# `out=` names an array for the result, which may be the input.
 assert softmax(x, out=x) is x
 np.testing.assert_array_equal(x, y)
 
-# What was compiled can be looked at, timed and exported, for each size.
+# The kernel of each size can be inspected, timed and exported.
 softmax.show(n=4, m=1000)
 mod = softmax.module(n=4, m=1000)
 
@@ -74,8 +74,8 @@ assert w.tolist() == [0.5] * 8
 descend = step.bind(g=g, rate=0.25)
 assert descend(w).tolist() == [0.0] * 8
 
-# With `tune=` a search looks for a faster schedule when a size is first seen: so many trials, or a
-# time such as "10s". With `database="tuned.db"` it is done once for all later runs.
+# With `tune=` a search looks for a faster schedule when a size is first seen: a number of trials,
+# or a time such as "10s". With `database="tuned.db"` later runs reuse what was found.
 tuned = tw.compile(softmax.program, tune=4)
 np.testing.assert_allclose(tuned(y), softmax(y), rtol=1e-5)
 

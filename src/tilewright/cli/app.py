@@ -72,8 +72,8 @@ def tune(
         typer.Option(
             "--effort",
             metavar="EFFORT",
-            help="Without --budget or --trials: none (calculate a schedule), fast (64 trials a "
-            "task), normal (256, fewer once there is no gain), max (2048).",
+            help="Without --budget or --trials: none (choose a schedule without a search), fast "
+            "(64 trials a task), normal (256, or fewer if nothing improves), max (2048).",
         ),
     ] = "normal",
     db: DatabaseOption = None,
@@ -82,8 +82,8 @@ def tune(
         typer.Option(
             "--seed",
             metavar="N",
-            help="Repeat the choices of a search: the first round exactly, later ones as far as "
-            "the measured times that they learn from agree. Random by default.",
+            help="Make a search repeatable: the first round exactly, later rounds as far as the "
+            "measured times agree. Random by default.",
         ),
     ] = None,
     target: TargetOption = "llvm",

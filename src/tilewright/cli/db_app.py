@@ -20,8 +20,8 @@ def ls(db: DatabaseOption = None, json: JsonOption = False) -> None:
 
 @app.command()
 def merge(
-    destination: Annotated[str, typer.Argument(metavar="INTO", help="Receives all the records.")],
-    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Are not changed.")],
+    destination: Annotated[str, typer.Argument(metavar="INTO", help="Where the records go.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Databases to copy.")],
 ) -> None:
     """Copy all records of some databases into another one; doing it twice changes nothing."""
     work_of("db").merge(destination, sources)
