@@ -6,8 +6,8 @@ This serves the regions of blocks; the analyzer answers the harder questions.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tilewright import ir
 from tilewright.arith.affine import Affine, affine_of
@@ -18,8 +18,7 @@ class UnboundedError(Exception):
     """The bounds of an expression cannot be expressed."""
 
 
-@dataclasses.dataclass(frozen=True)
-class SymbolicInterval:
+class SymbolicInterval(NamedTuple):
     """The integers from `low` to `high`, both included."""
 
     low: Affine
@@ -70,12 +69,14 @@ class SymbolicBounds:
 
     def of(self, expr: ir.PrimExpr) -> SymbolicInterval:
         """The bounds of `expr`; raises UnboundedError."""
-        if expr.dtype.lanes == 1 and not ir.uses_var(expr, self.domains.__contains__):
+        domains = self.domains
+        moves = bool(domains) and ir.uses_var(expr, domains.__contains__)
+        if not moves and expr.dtype.lanes == 1:
             form = self._form(expr)
             return SymbolicInterval(form, form, expr.dtype, expr)
         match expr:
             case ir.Var():
-                domain = self.domains[expr]
+                domain = domains.get(expr)
                 if domain is not None:
                     return domain
             case ir.Add(a=a, b=b):
@@ -122,6 +123,8 @@ class SymbolicBounds:
         return result
 
     def _form(self, expr: ir.PrimExpr) -> Affine:
+        if type(expr) is ir.Var:  # most indices
+            return Affine({expr: 1}, 0, True)
         form = affine_of(expr)
         if form.is_plain:
             return form

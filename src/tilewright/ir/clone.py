@@ -65,8 +65,8 @@ class Cloner(BufferRewriter):
         return replace(
             changed,
             loop_var=var,
-            min=ir.cast(var.dtype, changed.min),
-            extent=ir.cast(var.dtype, changed.extent),
+            min=_with_dtype(changed.min, var.dtype),
+            extent=_with_dtype(changed.extent, var.dtype),
         )
 
     def visit_iter_var(self, node: ir.IterVar) -> ir.IterVar:
@@ -77,8 +77,8 @@ class Cloner(BufferRewriter):
         if domain is not None:
             domain = replace(
                 domain,
-                min=ir.cast(var.dtype, self.visit(domain.min)),
-                extent=ir.cast(var.dtype, self.visit(domain.extent)),
+                min=_with_dtype(self.visit(domain.min), var.dtype),
+                extent=_with_dtype(self.visit(domain.extent), var.dtype),
             )
         return replace(node, var=var, dom=domain)
 
@@ -119,3 +119,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     owners = [cloner.visit(param) for param in func.buffer_map]
     buffer_map = dict(zip(owners, buffers, strict=True))
     return replace(func, params=params, buffer_map=buffer_map, body=cloner.rewrite(func.body))
+
+
+def _with_dtype(expr: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
+    return expr if expr.dtype is dtype else ir.cast(dtype, expr)

@@ -235,9 +235,11 @@ def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
     """Points and `begin:end`."""
     parts = []
     for dom in node.region:
-        end = end_of(dom.min, dom.extent)
-        last = printer.text(dom.min + dom.extent if end is None else end)
-        parts.append(printer.text(dom.min) + ("" if ir.is_one(dom.extent) else f":{last}"))
+        part = printer.text(dom.min)
+        if not ir.is_one(dom.extent):
+            end = end_of(dom.min, dom.extent)
+            part += f":{printer.text(dom.min + dom.extent if end is None else end)}"
+        parts.append(part)
     inner = ", ".join(parts) or "()"
     return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
 
