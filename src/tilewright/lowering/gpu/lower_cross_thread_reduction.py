@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.arith.block_access import block_access_regions
 from tilewright.errors import LowerError
-from tilewright.ir.access import block_access_regions
 from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import bound_tag, is_thread_tag
