@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
 from tilewright.report.roofline import MeasuredPeaks, Peaks, Roofline, bytes_of, roofline_of
 from tilewright.tune.events import (
@@ -74,21 +73,19 @@ class Progress:
             case PhaseChanged(task_id, phase, _):
                 self.tasks[task_id].phase = phase
             case RoundMeasured(task_id, _, _, quality, funnel):
-                self.tasks[task_id] = self._with_peaks(self.tasks[task_id])
-                self.last_round = _told(self.tasks[task_id].name, funnel, quality)
+                task = self.tasks[task_id].task
+                assert task.ctx.mod is not None
+                if isinstance(self._peaks, MeasuredPeaks):  # it may show now that it can do more
+                    self._peaks.measure_again(bytes_of(task.ctx.mod))
+                self.tasks[task_id] = TaskState.of(task, self._peaks)
+                known = [str(part) for part in (funnel, quality) if part is not None]
+                self.last_round = f"{task.ctx.task_name}: {'; '.join(known)}" if known else ""
             case TaskFinished(task_id, _):
                 self.tasks[task_id].phase = DONE
             case TuningFinished(reason, _):
                 self.reason = reason
                 for state in self.tasks:
                     state.phase = DONE
-
-    def _with_peaks(self, state: TaskState) -> TaskState:
-        """A task after a round: the machine may show by now that it can do more."""
-        assert state.task.ctx.mod is not None
-        if isinstance(self._peaks, MeasuredPeaks):
-            self._peaks.measure_again(bytes_of(state.task.ctx.mod))
-        return TaskState.of(state.task, self._peaks)
 
     @property
     def elapsed(self) -> float:
@@ -114,9 +111,3 @@ class Progress:
         if self.max_trials is not None and new:
             estimates.append(self.elapsed / new * max(0, self.max_trials - self.trials))
         return min(estimates, default=None)
-
-
-def _told(name: str, funnel: Funnel | None, quality: RankingQuality | None) -> str:
-    """A round in one line."""
-    known = [str(part) for part in (funnel, quality) if part is not None]
-    return f"{name}: {'; '.join(known)}" if known else ""

@@ -161,8 +161,12 @@ def emit_scan(op: ScanOp, emitter: OpEmitter) -> ir.Stmt:
     time = ir.Var(op.cell[0].axis[0].var.name, steps.dtype)
     remaining = ir.subtract(steps, first)
     domain = ir.Range(first, remaining)
-    body = ir.seq([_emit_step(cell_op, domain, time, emitter) for cell_op in op.cell])
-    return ir.seq([*starts, ir.For(time, first, remaining, ir.ForKind.SERIAL, body)])
+    body = []
+    for cell_op in op.cell:  # for one step: its first axis is the time of the enclosing loop
+        now = ir.replace(cell_op.axis[0], dom=domain, iter_type=ir.IterType.ORDERED)
+        nest = AxisNest((now, *cell_op.axis[1:], *cell_op.reduce_axis), (time,))
+        body.append(emit_in_nest(cell_op, nest, emitter))
+    return ir.seq([*starts, ir.For(time, first, remaining, ir.ForKind.SERIAL, ir.seq(body))])
 
 
 def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> ir.Stmt:
@@ -175,10 +179,3 @@ def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> ir.Stmt:
     store = ir.BufferStore(target, emitter.lower(load(source, indices), {}), indices)
     name = emitter.block_names.fresh(f"{op.output(index).name}_init")
     return nest.wrap(nest.realize(make_block(name, iters, store, None, block_annotations(op))))
-
-
-def _emit_step(op: ComputeOp, domain: ir.Range, time: ir.Var, emitter: OpEmitter) -> ir.Stmt:
-    """`op` for one step: its first axis is the time of the enclosing loop."""
-    now = ir.replace(op.axis[0], dom=domain, iter_type=ir.IterType.ORDERED)
-    nest = AxisNest((now, *op.axis[1:], *op.reduce_axis), (time,))
-    return emit_in_nest(op, nest, emitter)
