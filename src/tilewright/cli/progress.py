@@ -17,7 +17,7 @@ from tilewright.tune.events import (
     TuningStarted,
 )
 from tilewright.tune.options import UNLIMITED_TRIALS
-from tilewright.tune.task import Funnel, TaskRecord
+from tilewright.tune.task import TaskRecord
 
 WAITING, DONE = "waiting", "done"
 

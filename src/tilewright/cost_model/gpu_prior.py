@@ -11,7 +11,7 @@ import math
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
@@ -64,7 +64,7 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     assert isinstance(steps, ir.IntImm)
     if form.thread_tile is not None:
         return _thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
-    layout = Layout.of(form, SHARED_BYTES)
+    layout = GroupLayout.of(form, SHARED_BYTES)
     per_instruction = max(layout.columns / 2, (2048 + 32 * layout.columns) / 128, _NARROW_STEP)
     instructions = layout.form.consumers * layout.matrices * layout.depth_steps
     products = instructions * per_instruction / _HERTZ

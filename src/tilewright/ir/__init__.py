@@ -31,6 +31,7 @@ from tilewright.ir.structure import (
     expr_deep_equal as expr_deep_equal,
     structural_equal as structural_equal,
     structural_hash as structural_hash,
+    written_alike as written_alike,
 )
 from tilewright.ir.verify import verify_well_formed as verify_well_formed
 from tilewright.ir.visit import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -37,6 +37,11 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     if lhs is rhs:
         return True
     return _tokens(lhs, False, False) == _tokens(rhs, False, False)
+
+
+def written_alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """True when two rows of indices or ranges are the same as they stand."""
+    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def assert_structural_equal(actual: Any, expected: Any, map_free_vars: bool = False) -> None:

@@ -153,7 +153,7 @@ Domains = Mapping[Any, Domain]  # of variables
 
 
 def ends_of_digit(
-    expr: PrimExpr, domains: Domains, conditions: Sequence[PrimExpr]
+    expr: ir.PrimExpr, domains: Domains, conditions: Sequence[ir.PrimExpr]
 ) -> tuple[int, int] | None:
     """Smallest and largest value of a digit of a counter, all values between which it takes.
 
@@ -161,17 +161,17 @@ def ends_of_digit(
     condition none that bounds the counter.
     """
     match expr:
-        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
             inner = ends_of_digit(a, domains, conditions)
             return inner and (inner[0] // divisor, inner[1] // divisor)
-        case FloorMod(a=a, b=IntImm(value=modulus)) if modulus > 0:
+        case ir.FloorMod(a=a, b=ir.IntImm(value=modulus)) if modulus > 0:
             inner = ends_of_digit(a, domains, conditions)
             return inner and remainder_bounds(inner, modulus)
     return _ends_of_counter(affine_of(expr), domains, conditions)
 
 
 def _ends_of_counter(
-    counter: Affine, domains: Domains, conditions: Sequence[PrimExpr]
+    counter: Affine, domains: Domains, conditions: Sequence[ir.PrimExpr]
 ) -> tuple[int, int] | None:
     if not counter.is_plain or not _is_dense(counter, domains):
         return None
@@ -198,9 +198,9 @@ def _is_dense(counter: Affine, domains: Domains) -> bool:
     return True
 
 
-def _bound_on(counter: Affine, domains: Domains, condition: PrimExpr) -> int | None:
+def _bound_on(counter: Affine, domains: Domains, condition: ir.PrimExpr) -> int | None:
     """A number that the counter (without its constant) is below exactly where a condition holds."""
-    if not isinstance(condition, LT) or not isinstance(condition.b, IntImm):
+    if not isinstance(condition, ir.LT) or not isinstance(condition.b, ir.IntImm):
         return None
     left = affine_of(condition.a)
     if not left.is_plain or not left.terms:

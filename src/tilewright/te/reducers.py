@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import lower_limit, upper_limit
-from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.te.reduce import Combine, Compare, Values, keep_better
 
 Identity = Callable[[ir.DType], ir.PrimExpr]
@@ -115,7 +114,7 @@ def recognize_reduction(block: ir.Block) -> Reduction | None:
     if len(by_buffer) != len(starts) or any(s.buffer not in by_buffer for s in updates):
         return None
     rows = [store.indices for store in (*updates, *starts)]
-    if len({*map(len, rows)}) > 1 or not all(written_alike(rows[0], row) for row in rows):
+    if len({*map(len, rows)}) > 1 or not all(ir.written_alike(rows[0], row) for row in rows):
         return None
     orders = itertools.permutations(updates) if len(updates) == 2 else (updates,)
     found = (_recognized(order, by_buffer) for order in orders)

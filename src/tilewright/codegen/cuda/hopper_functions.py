@@ -115,11 +115,6 @@ _NUMBERED = {
 }
 
 
-def uses_maps(name: str) -> bool:
-    """Whether a function takes a tensor map."""
-    return name in ("tw_prefetch_map", "tw_load_windows") or _COPY.fullmatch(name) is not None
-
-
 def device_function(name: str) -> str | None:
     """The text of a function; None if it is not one of ours."""
     if name in _TEXTS:

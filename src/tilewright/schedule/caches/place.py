@@ -10,7 +10,6 @@ from tilewright.arith.affine import Bound
 from tilewright.arith.interval import EVERYTHING
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
-from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.schedule.regions.relaxed import points_at
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import (
@@ -241,7 +240,7 @@ def _analyzer_above(location: StmtSRef) -> arith.Analyzer:
 def hull(boxes: Sequence[Sequence[ir.Range]]) -> tuple[ir.Range, ...]:
     """The smallest box around several."""
     first = boxes[0]
-    if all(written_alike(box, first) for box in boxes[1:]):
+    if all(ir.written_alike(box, first) for box in boxes[1:]):
         return tuple(first)
     analyzer = arith.Analyzer()
     intervals = [[arith.eval_set(axis, {}, analyzer) for axis in box] for box in boxes]

@@ -29,7 +29,6 @@ from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
-from tilewright.schedule.regions.buffer_access import written_alike
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.scope import (
@@ -151,7 +150,7 @@ class WriteAt(Primitive[BlockRV]):
         ]
         ranges = hull([box.ranges for box in boxes])
         _check_written_first(state, loop, buffer, users, boxes[0])
-        exact = any(box.is_exact and written_alike(box.ranges, ranges) for box in boxes)
+        exact = any(box.is_exact and ir.written_alike(box.ranges, ranges) for box in boxes)
         # Loops around may decide how often it runs, which may be never.
         may_not_run = ir.uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
         if not exact or may_not_run:

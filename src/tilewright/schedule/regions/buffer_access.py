@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +68,7 @@ class _Accesses(ir.Visitor):
         if not self.found:
             return "in no load or store"
         first = self.found[0]
-        if any(not written_alike(first, other) for other in self.found[1:]):
+        if any(not ir.written_alike(first, other) for other in self.found[1:]):
             return "with different indices"
         if any(ir.uses_var(index, self._bound.__contains__) for index in first):
             return "with variables that only exist inside the block"
@@ -125,11 +124,6 @@ class _Accesses(ir.Visitor):
 
     def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         self._conditional(node)
-
-
-def written_alike(a: Sequence[ir.Node], b: Sequence[ir.Node]) -> bool:
-    """True when two rows of indices or ranges are the same as they stand."""
-    return all(x is y or ir.expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAccess) -> None:

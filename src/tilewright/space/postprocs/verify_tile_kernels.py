@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import LowerError
-from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
@@ -21,7 +21,7 @@ class VerifyTileKernels(Postproc):
             for func in sch.mod.functions.values():
                 for form in map(read_tile_form, tile_loops(func.body)):
                     if form.thread_tile is None:
-                        Layout.of(form, SHARED_BYTES)
+                        GroupLayout.of(form, SHARED_BYTES)
                     else:
                         ThreadTiles.of(form)
         except LowerError:

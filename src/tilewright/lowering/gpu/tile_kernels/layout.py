@@ -27,7 +27,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class GroupLayout:
     """A tile kernel with all sizes settled."""
 
     form: TileForm
@@ -36,9 +36,9 @@ class Layout:
     shared_limit: int
 
     @staticmethod
-    def of(form: TileForm, shared_limit: int) -> Layout:
+    def of(form: TileForm, shared_limit: int) -> GroupLayout:
         """The sizes for a form; refused where no such kernel exists."""
-        made = Layout(
+        made = GroupLayout(
             form,
             operand_map(form.left, "left_map"),
             operand_map(form.right, "right_map"),

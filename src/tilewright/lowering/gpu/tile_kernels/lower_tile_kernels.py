@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.roles import TileKernel
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
@@ -38,7 +38,7 @@ class LowerTileKernels(FunctionPass):
                 return loop
             if form.thread_tile is not None:
                 return ThreadTiles.of(form).statement()
-            layout = Layout.of(form, SHARED_BYTES)
+            layout = GroupLayout.of(form, SHARED_BYTES)
             assert isinstance(loop.extent, ir.IntImm)
             return TileKernel(layout, min(loop.extent.value, processors_of(target))).statement()
 

@@ -24,7 +24,7 @@ from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordina
 from tilewright.lowering.gpu.tile_kernels.tile_form import refused
 
 if TYPE_CHECKING:
-    from tilewright.lowering.gpu.tile_kernels.layout import Layout
+    from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
 
 _UINT32 = ir.DType("uint32")
@@ -39,7 +39,7 @@ def _word(value: int) -> ir.PrimExpr:
 class OutputWriter:
     """Writes the results of one tile."""
 
-    layout: Layout
+    layout: GroupLayout
 
     @property
     def _sums(self) -> ir.BufferLoad:

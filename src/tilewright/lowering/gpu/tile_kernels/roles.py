@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor, call_extern
 from tilewright.lowering.gpu.tile_kernels.building import bound, loop, on_threads, run, sync, when
-from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.output import OutputWriter
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
     MAX_BOX,
@@ -38,7 +38,7 @@ def word(value: int) -> ir.PrimExpr:
 class TileKernel:
     """Writes the statements of one kernel."""
 
-    layout: Layout
+    layout: GroupLayout
     blocks: int  # of threads; each does several tiles where there are more
 
     def __post_init__(self) -> None:
@@ -269,7 +269,7 @@ class _Place:
 class _Use:
     """A use of a stage, by its number among all uses."""
 
-    layout: Layout
+    layout: GroupLayout
     count: ir.PrimExpr
 
     @property
@@ -321,7 +321,7 @@ def _depth_shift(operand: OperandMap) -> int:
     return 32 if operand.is_depth_first else 16 * operand.panel * 2
 
 
-def _descriptor(operand: OperandMap, address: ir.PrimExpr, layout: Layout) -> ir.PrimExpr:
+def _descriptor(operand: OperandMap, address: ir.PrimExpr, layout: GroupLayout) -> ir.PrimExpr:
     """What the instruction has to know of a tile: its address and how its rows lie."""
     width = operand.panel * operand.operand.copy.store.buffer.dtype.itemsize
     depth = operand.operand.copy.axes[operand.operand.depth].extent

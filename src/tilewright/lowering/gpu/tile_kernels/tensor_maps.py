@@ -13,7 +13,7 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
 from tilewright.ir.intrinsics import call_extern
-from tilewright.lowering.gpu.tile_kernels.tile_form import Axis, Operand, TileBlock, refused
+from tilewright.lowering.gpu.tile_kernels.tile_form import Operand, TileAxis, TileBlock, refused
 from tilewright.lowering.gpu.tile_kernels.windows import Windows, read_windows
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
@@ -26,7 +26,7 @@ MAX_BOX = 256
 class Dimension:
     """One dimension of a tiled map, in elements."""
 
-    axis: Axis
+    axis: TileAxis
     stride: int
     box: int
 

@@ -24,7 +24,7 @@ from tilewright.lowering.gpu.tile_kernels.building import (
     sync,
     when,
 )
-from tilewright.lowering.gpu.tile_kernels.tile_form import Axis, Operand, TileForm, refused
+from tilewright.lowering.gpu.tile_kernels.tile_form import Operand, TileAxis, TileForm, refused
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 LANES = (8, 4)  # rows and columns of the threads of a warp
@@ -355,7 +355,7 @@ def _stride(operand: Operand, load: ir.BufferLoad, var: ir.Var) -> int | None:
 
 
 def _column_stride(
-    store: ir.BufferStore, column: ir.Var, axes: Mapping[ir.Var, Axis]
+    store: ir.BufferStore, column: ir.Var, axes: Mapping[ir.Var, TileAxis]
 ) -> int | None:
     analyzer = Analyzer()
     for axis in axes.values():
@@ -384,7 +384,7 @@ def _guarded_copy(
     load: ir.BufferLoad,
     guard: ir.PrimExpr | None,
     values: Mapping[ir.Var, ir.PrimExpr],
-    axes: Mapping[ir.Var, Axis],
+    axes: Mapping[ir.Var, TileAxis],
     width: int,
 ) -> ir.Stmt:
     """One asynchronous copy; outside of the tensor it writes zeros and reads the first element."""

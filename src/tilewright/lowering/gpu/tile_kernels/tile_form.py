@@ -25,11 +25,9 @@ from tilewright.ir.annotation_keys import (
     TILE_STAGES,
 )
 
-ACCUMULATOR = "wgmma.accumulator"
-
 
 @dataclass(frozen=True)
-class Axis:
+class TileAxis:
     """An iterator of a block over a tile: `origin + 0 .. extent - 1` of `0 .. size - 1`."""
 
     var: ir.Var
@@ -48,7 +46,7 @@ class TileBlock:
     """A block in perfect loops, with what each of its iterators runs over in one tile."""
 
     block: ir.Block
-    axes: Mapping[ir.Var, Axis]
+    axes: Mapping[ir.Var, TileAxis]
 
     @property
     def store(self) -> ir.BufferStore:
@@ -76,9 +74,9 @@ class TileForm:
     left: Operand
     right: Operand
     product: TileBlock
-    row: Axis  # of the result
-    column: Axis
-    depth: Axis
+    row: TileAxis  # of the result
+    column: TileAxis
+    depth: TileAxis
     output: TileBlock
     sums: ir.Buffer
     stages: int  # tiles in shared memory at a time; 0: as many as there is room for
@@ -219,7 +217,7 @@ def _tile_block(stmt: ir.Stmt) -> TileBlock:
         if not isinstance(size, ir.IntImm):
             raise refused(f"iterator {iter_var.var.name!r} has a symbolic extent")
         origin = ir.substitute(value, start)
-        axes[iter_var.var] = Axis(iter_var.var, origin, extent.value, size.value)
+        axes[iter_var.var] = TileAxis(iter_var.var, origin, extent.value, size.value)
     return TileBlock(stmt.block, axes)
 
 

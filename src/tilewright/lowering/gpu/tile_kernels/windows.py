@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.lowering.gpu.tile_kernels.tile_form import Axis, refused
+from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ class Windows:
         return n, h + r, w + s, c
 
 
-def read_windows(load: ir.BufferLoad, guard: ir.PrimExpr | None, row: Axis, depth: Axis) -> Windows:
+def read_windows(
+    load: ir.BufferLoad, guard: ir.PrimExpr | None, row: TileAxis, depth: TileAxis
+) -> Windows:
     """The windows that a copy gathers; refused if it gathers something else."""
     shape = [ir.constant_value(extent) for extent in load.buffer.shape]
     if len(shape) != 4 or load.buffer.strides or not all(isinstance(n, int) for n in shape):
@@ -83,7 +85,7 @@ def read_windows(load: ir.BufferLoad, guard: ir.PrimExpr | None, row: Axis, dept
 
 
 def _evaluator(
-    load: ir.BufferLoad, row: Axis, depth: Axis
+    load: ir.BufferLoad, row: TileAxis, depth: TileAxis
 ) -> Callable[[int, int], tuple[int, ...]]:
     def at(i: int, k: int) -> tuple[int, ...]:
         values = {row.var: ir.const(i), depth.var: ir.const(k)}
@@ -128,7 +130,10 @@ def _guessed(
 
 
 def _prove(
-    windows: Windows, load: ir.BufferLoad, guard: ir.PrimExpr | None, axes: tuple[Axis, Axis]
+    windows: Windows,
+    load: ir.BufferLoad,
+    guard: ir.PrimExpr | None,
+    axes: tuple[TileAxis, TileAxis],
 ) -> None:
     analyzer = Analyzer()
     for axis in axes:
