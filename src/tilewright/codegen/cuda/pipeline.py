@@ -9,9 +9,14 @@ from tilewright.lowering.compact_buffer_allocation import CompactBufferAllocatio
 from tilewright.lowering.context import PassContext
 from tilewright.lowering.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lowering.gpu.fit_vector_loops import FitVectorLoops
+from tilewright.lowering.gpu.inject_ptx_async_copy import InjectPTXAsyncCopy
+from tilewright.lowering.gpu.inject_software_pipeline import InjectSoftwarePipeline
 from tilewright.lowering.gpu.inject_virtual_thread import InjectVirtualThread
 from tilewright.lowering.gpu.lower_cross_thread_reduction import LowerCrossThreadReduction
 from tilewright.lowering.gpu.lower_thread_allreduce import LowerThreadAllreduce
+from tilewright.lowering.gpu.manifest_shared_memory_local_stage import (
+    ManifestSharedMemoryLocalStage,
+)
 from tilewright.lowering.gpu.merge_shared_memory_allocations import (
     MergeSharedMemoryAllocations,
 )
@@ -19,6 +24,7 @@ from tilewright.lowering.gpu.split_host_device import SplitHostDevice
 from tilewright.lowering.gpu.thread_sync import ThreadSync
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.lowering.gpu.unify_thread_binding import UnifyThreadBinding
+from tilewright.lowering.gpu.unroll_register_loops import UnrollRegisterLoops
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
 from tilewright.lowering.loop_partition import LoopPartition
@@ -55,8 +61,10 @@ def _blocks_to_buffers(context: PassContext) -> list[Pass]:
         LowerInitBlock(),
         ConvertBlocksToOpaque(),
         PlanBufferAllocation(),
+        ManifestSharedMemoryLocalStage(),
         CheckSafety(),
         CompactBufferAllocation(),
+        InjectSoftwarePipeline(),
     ]
 
 
@@ -68,11 +76,13 @@ def _loops(context: PassContext) -> list[Pass]:
         *([FitVectorLoops()] if vectorize else []),
         VectorizeLoop(vectorize),
         InjectVirtualThread(),
+        InjectPTXAsyncCopy(),
         LowerThreadAllreduce(),
         StorageRewrite(context.enables("storage_rewrite")),
         MergeSharedMemoryAllocations(),
         ThreadSync(),
         Simplify(),
+        UnrollRegisterLoops(),
         context.configured(UnrollLoop, expand=False),
         *context.user_passes(2),
     ]

@@ -38,6 +38,8 @@ class Access:
     index: ir.PrimExpr | None  # of the first element; None: it may be any
     size: int
     count: int = 1  # elements in a row
+    rows: int = 1
+    pitch: int = 0  # elements from one row to the next
     by_warp: bool = False  # a warp does it together, and any of its threads may touch any byte
     loops: tuple[ir.For, ...] = ()  # around it, from the outside in
     tests: tuple[ir.PrimExpr, ...] = ()
@@ -150,20 +152,18 @@ class Conflicts:
         tests = [test for test in tests if not ir.has_load(test)]
         values, thread = self._points([*parts, *tests], access, case)
         start = sum((evaluate_on_arrays(part, values) for part in parts), np.int64(0))
-        start, thread = np.broadcast_arrays(
-            start, thread // WARP_SIZE if access.by_warp else thread
-        )
+        owner = thread // WARP_SIZE if access.by_warp else thread
+        start, thread = np.broadcast_arrays(start, owner)
         taken = np.ones(start.shape, np.bool_)
         for test in tests:
             taken = taken & evaluate_on_arrays(test, values)
         scale = access.size // piece
         start, thread = start[taken] * scale, thread[taken]
-        if start.size * access.count * scale > MOST_POINTS:
+        within = np.arange(access.rows)[:, None] * access.pitch * scale
+        within = (within + np.arange(access.count * scale)).ravel()
+        if start.size * within.size > MOST_POINTS:
             raise _Uncountable
-        within = np.arange(access.count * scale)
-        return _owners_of(
-            (start[:, None] + within).ravel(), np.repeat(thread, access.count * scale)
-        )
+        return _owners_of((start[:, None] + within).ravel(), np.repeat(thread, within.size))
 
     def _points(
         self, exprs: Sequence[ir.PrimExpr], access: Access, case: Mapping[ir.Var, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.lowering.gpu.shared_accesses import Access
@@ -14,6 +14,8 @@ from tilewright.lowering.widen_expr import conjuncts
 _ACCESS_PTR = ir.Op.get("tir.tvm_access_ptr")
 _CP_ASYNC = ir.Op.get("tir.ptx_cp_async")
 _WAIT_GROUP = ir.Op.get("tir.ptx_wait_group")
+_LDMATRIX = ir.Op.get("tir.ptx_ldmatrix")
+_TILES = {ir.Op.get("tir.tvm_load_matrix_sync"), ir.Op.get("tir.tvm_store_matrix_sync")}
 _READ, _WRITE = 1, 2  # the bits of the access mask of tvm_access_ptr
 
 
@@ -68,6 +70,22 @@ class AccessFinder:
             if not isinstance(child, ir.Stmt):
                 collector.visit(child)
         return tuple(collector.found)
+
+
+def _tile_shape(
+    fragment: ir.PrimExpr, sizes: list[ir.PrimExpr], layout: ir.PrimExpr
+) -> tuple[int, int] | None:
+    """The rows of a tile in memory, and the elements in each."""
+    pointer = fragment.type_annotation if isinstance(fragment, ir.Var) else None
+    if pointer is None or not all(isinstance(size, ir.IntImm) for size in sizes):
+        return None
+    m, n, k = (size.value for size in sizes if isinstance(size, ir.IntImm))
+    shapes = {"wmma.matrix_a": (m, k), "wmma.matrix_b": (k, n), "wmma.accumulator": (m, n)}
+    if pointer.storage_scope not in shapes:
+        return None
+    rows, columns = shapes[pointer.storage_scope]
+    is_row_major = isinstance(layout, ir.StringImm) and layout.value == "row_major"
+    return (rows, columns) if is_row_major else (columns, rows)
 
 
 def _is_call(stmt: ir.Stmt, op: ir.Op) -> bool:
@@ -129,6 +147,10 @@ class _Collector(ir.Visitor):
             self._pointer(node)
         elif node.op is _CP_ASYNC:
             self._copy(node)
+        elif node.op in _TILES:
+            self._tile(node)
+        elif node.op is _LDMATRIX:
+            self._rows(node)
         elif node.op is ADDRESS_OF and isinstance(node.args[0], ir.BufferLoad):
             self.visit_var(node.args[0].buffer.data)
             for index in node.args[0].indices:
@@ -164,8 +186,31 @@ class _Collector(ir.Visitor):
         first, tests = ir.substitute(offset, self._values), tuple(self._tests)
         for bit in (_READ, _WRITE):
             if mask.value & bit:
-                self.found.append(
-                    Access(data, bit == _WRITE, first, size, extent.value, True, self._loops, tests)
+                access = Access(data, bit == _WRITE, first, size, extent.value, by_warp=True)
+                self.found.append(replace(access, loops=self._loops, tests=tests))
+
+    def _tile(self, node: ir.Call) -> None:
+        """`tvm_load_matrix_sync(fragment, m, n, k, index, pointer, stride, layout)`, or a store."""
+        fragment, *sizes = node.args[:4]
+        pitch, layout = node.args[6:8]
+        before = len(self.found)
+        self.visit(node.args[5])
+        shape = _tile_shape(fragment, sizes, layout)
+        if shape is None or not isinstance(pitch, ir.IntImm):
+            return
+        for place, found in enumerate(self.found[before:], before):
+            if found.index is not None:
+                self.found[place] = replace(found, rows=shape[0], count=shape[1], pitch=pitch.value)
+
+    def _rows(self, node: ir.Call) -> None:
+        """`ptx_ldmatrix(..., pointer, offset)`: each lane names a row of 16 bytes."""
+        before = len(self.found)
+        self.visit(node.args[5])
+        offset = ir.substitute(node.args[6], self._values)
+        for place, found in enumerate(self.found[before:], before):
+            if found.index is not None:
+                self.found[place] = replace(
+                    found, index=found.index + offset, count=max(1, 16 // found.size)
                 )
 
     def _copy(self, node: ir.Call) -> None:
