@@ -19,6 +19,7 @@ from tilewright.ir.json import register_json_type
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
 
+_CP_ASYNC = ir.Op.get("tir.ptx_cp_async")
 SIGNATURE_ATTR = "tilewright.signature"
 CALLING_CONV = "calling_conv"
 _DEVICE_KERNEL = 2
@@ -120,6 +121,9 @@ class Accesses(ir.Visitor):
         load = node.args[0] if node.op is ADDRESS_OF else None
         if isinstance(load, ir.BufferLoad):
             self.written.add(load.buffer.data)
+        if node.op is _CP_ASYNC and isinstance(node.args[2], ir.Var):
+            self.read.add(node.args[2])  # what it copies from
+            node = ir.replace(node, args=(*node.args[:2], *node.args[3:]))
         self.generic_visit(node)
 
     def visit_var(self, node: ir.Var) -> None:

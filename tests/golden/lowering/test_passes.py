@@ -483,4 +483,6 @@ def random_arguments(func: PrimFunc) -> list[Any]:
 
 
 def test_every_pass_has_a_case() -> None:
-    assert {case.pass_name for case in CASES} | NO_CHANGE == set(list_passes())
+    # Those for GPUs have cases of their own, in lowering_gpu.
+    names = [name for name in list_passes() if ".gpu." not in type(get_pass(name)).__module__]
+    assert {case.pass_name for case in CASES} | NO_CHANGE == set(names)

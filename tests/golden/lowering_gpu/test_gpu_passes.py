@@ -1,0 +1,178 @@
+"""Before and after of every pass for GPUs, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+import tilewright.codegen.cuda.pipeline  # noqa: F401 (registers the passes)
+from tilewright.ir import PrimFunc, as_module
+from tilewright.lowering import get_pass, list_passes
+from tilewright.script import from_source
+
+TO_FLAT = (
+    "UnifyThreadBinding", "LowerCrossThreadReduction", "LowerInitBlock", "ConvertBlocksToOpaque",
+    "PlanBufferAllocation", "CompactBufferAllocation", "LowerMatchBuffer", "LowerOpaqueBlock",
+    "FlattenBuffer", "Simplify",
+)  # fmt: skip
+
+REVERSED = """
+@T.prim_func
+def main(A: T.Buffer((8, 64), "float32"), B: T.Buffer((8, 64), "float32")):
+    X = T.alloc_buffer((8, 64), scope="shared")
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for k in range(4):
+            for t in T.thread_binding(16, thread="threadIdx.x"):
+                for v in T.vectorized(4):
+                    with T.block("X"):
+                        vi = T.axis.spatial(8, b * 4 + k)
+                        vj = T.axis.spatial(64, t * 4 + v)
+                        X[vi, vj] = A[vi, vj]
+            for i in range(4):
+                for t in T.thread_binding(16, thread="threadIdx.x"):
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, b * 4 + k)
+                        vj = T.axis.spatial(64, i * 16 + t)
+                        B[vi, vj] = X[vi, 63 - vj]
+"""
+ROW_SUMS = """
+@T.prim_func
+def main(A: T.Buffer((4, 256), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in range(256 // THREADS):
+            for t in T.thread_binding(THREADS, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(256, k * THREADS + t)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+"""
+VIRTUAL = """
+@T.prim_func
+def main(A: T.Buffer((4, 8, 16), "float32"), B: T.Buffer((4, 8, 16), "float32")):
+    X = T.alloc_buffer((4, 8, 16), scope="local")
+    for v in T.thread_binding(4, thread="vthread.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            for k in range(8):
+                with T.block("X"):
+                    vv, vk, vt = T.axis.remap("SSS", [v, k, t])
+                    X[vv, vk, vt] = A[vv, vk, vt]
+            for k in range(8):
+                with T.block("B"):
+                    vv, vk, vt = T.axis.remap("SSS", [v, k, t])
+                    B[vv, vk, vt] = X[vv, 7 - vk, vt]
+"""
+PIPELINE = """
+@T.prim_func
+def main(A: T.Buffer((8, 64), "float32"), B: T.Buffer((8, 64), "float32")):
+    X = T.alloc_buffer((8, 64), scope="shared")
+    for t in T.thread_binding(16, thread="threadIdx.x"):
+        for k in T.serial(
+            8,
+            annotations={
+                "software_pipeline_stage": STAGES,
+                "software_pipeline_order": ORDER,
+                "software_pipeline_async_stages": ASYNC,
+            },
+        ):
+            for v in T.vectorized(4):
+                with T.block("X"):
+                    vk = T.axis.spatial(8, k)
+                    vj = T.axis.spatial(64, t * 4 + v)
+                    NOTE
+                    X[vk, vj] = A[vk, vj]
+            for i in range(4):
+                with T.block("B"):
+                    vk = T.axis.spatial(8, k)
+                    vj = T.axis.spatial(64, i * 16 + t)
+                    B[vk, vj] = X[vk, 63 - vj]
+"""
+LATE = PIPELINE.replace("STAGES", "[0, 2]").replace("ORDER", "[0, 1]").replace("ASYNC", "[0]")
+TWO_BUFFERS = """
+@T.prim_func
+def main(
+    A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float16"), C: T.Buffer((64,), "float32")
+):
+    X = T.alloc_buffer((64,), "float32", scope="shared")
+    Y = T.alloc_buffer((64,), "float16", scope="shared")
+    Z = T.alloc_buffer((64,), "float32", scope="local")
+    for t in T.thread_binding(64, thread="threadIdx.x"):
+        with T.block("X"):
+            v = T.axis.spatial(64, t)
+            X[v] = A[v]
+        with T.block("Z"):
+            v = T.axis.spatial(64, t)
+            Z[v] = X[63 - v]
+        with T.block("Y"):
+            v = T.axis.spatial(64, t)
+            Y[v] = B[v]
+        with T.block("C"):
+            v = T.axis.spatial(64, t)
+            C[v] = Z[v] + T.Cast("float32", Y[63 - v])
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the passes that prepare it, and the pass that is shown."""
+
+    name: str
+    source: str
+    prepare: tuple[str, ...] = ()
+
+    @property
+    def pass_name(self) -> str:
+        return self.name.split("-")[0]
+
+
+PLANNED = TO_FLAT[:5]
+CASES = [
+    Case("UnifyThreadBinding", REVERSED),
+    Case("LowerCrossThreadReduction", ROW_SUMS.replace("THREADS", "64"), TO_FLAT[:1]),
+    Case(
+        "ManifestSharedMemoryLocalStage",
+        LATE.replace("NOTE", 'T.block_attr({"tir.manifest_shared_memory_local_stage": 1})'),
+        PLANNED,
+    ),
+    Case("InjectSoftwarePipeline", LATE.replace("NOTE", "pass"), (*PLANNED, TO_FLAT[5])),
+    Case("FitVectorLoops", REVERSED.replace("vectorized(4)", "vectorized(8)")
+         .replace("t * 4", "t * 8").replace("(16, thread", "(8, thread")
+         .replace("range(4):\n                for t", "range(8):\n                for t")
+         .replace("i * 16", "i * 8"), TO_FLAT),
+    Case("InjectVirtualThread", VIRTUAL, TO_FLAT),
+    Case(
+        "InjectPTXAsyncCopy",
+        LATE.replace("NOTE", "pass"),
+        (*TO_FLAT[:6], "InjectSoftwarePipeline", *TO_FLAT[6:], "VectorizeLoop"),
+    ),
+    *(
+        Case(f"LowerThreadAllreduce-{threads}", ROW_SUMS.replace("THREADS", str(threads)), TO_FLAT)
+        for threads in (8, 64, 128, 256)
+    ),
+    Case("MergeSharedMemoryAllocations", TWO_BUFFERS, TO_FLAT),
+    Case("ThreadSync", REVERSED, (*TO_FLAT, "VectorizeLoop")),
+    Case("ThreadSync-merged", TWO_BUFFERS, (*TO_FLAT, "MergeSharedMemoryAllocations")),
+    Case("UnrollRegisterLoops", VIRTUAL, TO_FLAT),
+    Case("SplitHostDevice", REVERSED, (*TO_FLAT, "VectorizeLoop", "ThreadSync", "HostABI")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_before_and_after(case: Case, golden: Callable[[str, str], None]) -> None:
+    func = from_source(case.source)
+    assert isinstance(func, PrimFunc)
+    before = as_module(func)
+    for name in case.prepare:
+        before = get_pass(name)(before)
+    after = get_pass(case.pass_name)(before)
+    assert after is not before
+    text = "\n\n".join(str(func) for func in after.functions.values())
+    golden(f"{case.name}.txt", f"{before['main']}\n\n# --- {case.pass_name} ---\n\n{text}\n")
+
+
+def test_every_pass_for_gpus_has_a_case() -> None:
+    names = [name for name in list_passes() if ".gpu." in type(get_pass(name)).__module__]
+    assert {case.pass_name for case in CASES} == set(names)
