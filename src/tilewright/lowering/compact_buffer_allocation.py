@@ -186,6 +186,8 @@ def _shares_buffer(loop: ir.For, buffer: ir.Buffer, *, inside: bool) -> bool:
     tag = "" if loop.thread_binding is None else loop.thread_binding.thread_tag
     if tag.startswith(("threadIdx", "vthread")) and buffer.scope.startswith("shared"):
         return True
+    if tag == "threadIdx.x" and buffer.scope == "warp":
+        return True
     is_private = tag.startswith(("blockIdx", "threadIdx")) and buffer.scope != "global"
     return inside and not is_private
 

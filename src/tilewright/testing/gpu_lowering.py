@@ -16,6 +16,7 @@ from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.base import get_pass
 from tilewright.lowering.pipeline import run_pipeline
 from tilewright.schedule import Schedule, Trace
+from tilewright.space.base import ScheduleRule
 from tilewright.space.defaults import create_postprocs
 from tilewright.target import Target
 from tilewright.testing.simt import run
@@ -69,10 +70,15 @@ def result_on_gpu(func: ir.PrimFunc, lowered: ir.IRModule, seed: int = 0) -> Arr
 
 
 def candidates(
-    module: ir.IRModule, target: Target, kind: str, seeds: Sequence[int], count: int
+    module: ir.IRModule,
+    target: Target,
+    kind: str,
+    seeds: Sequence[int],
+    count: int,
+    sch_rules: Sequence[ScheduleRule] | None = None,
 ) -> Iterator[Schedule]:
     """For each sketch `count` random candidates that pass all post-processors, if there are."""
-    for sketch in generate_design_space(kind, module, target, seed=1):
+    for sketch in generate_design_space(kind, module, target, sch_rules=sch_rules, seed=1):
         assert sketch.trace is not None
         drafts = (_draft(module, target, kind, sketch.trace, seed) for seed in seeds)
         yield from itertools.islice((each for each in drafts if each is not None), count)

@@ -382,7 +382,7 @@ class _Kernel:
             return self._if_then_else(node)
         if name == "likely":
             return self.value(node.args[0])
-        if name == "tvm_warp_shuffle_xor":
+        if name in ("tvm_warp_shuffle_xor", "tvm_warp_shuffle"):
             return self._shuffled(node)
         if name == "tvm_warp_activemask":
             return constant(0xFFFFFFFF, node.dtype)
@@ -406,8 +406,8 @@ class _Kernel:
 
     def _shuffled(self, node: ir.Call) -> Value:
         value = np.broadcast_to(self.value(node.args[1]), (self._count,))
-        lane = self._thread % 32
-        partner = lane ^ int(self.value(node.args[2]))
+        lane, which = self._thread % 32, self.value(node.args[2])
+        partner = lane ^ which if str(node.op).endswith("xor)") else which
         source = np.arange(self._count) - lane + partner
         inside = (self._thread - lane + partner) < self._per_block
         source = np.where(inside, source, np.arange(self._count))

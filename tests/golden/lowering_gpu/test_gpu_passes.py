@@ -91,6 +91,20 @@ def main(A: T.Buffer((8, 64), "float32"), B: T.Buffer((8, 64), "float32")):
                     B[vk, vj] = X[vk, 63 - vj]
 """
 LATE = PIPELINE.replace("STAGES", "[0, 2]").replace("ORDER", "[0, 1]").replace("ASYNC", "[0]")
+WARP = """
+@T.prim_func
+def main(A: T.Buffer((4, 32, 2), "float32"), B: T.Buffer((4, 32, 2), "float32")):
+    X = T.alloc_buffer((4, 32, 2), scope="warp")
+    for t in T.thread_binding(32, thread="threadIdx.x"):
+        for k, v in T.grid(4, 2):
+            with T.block("X"):
+                vk, vt, vv = T.axis.remap("SSS", [k, t, v])
+                X[vk, vt, vv] = A[vk, vt, vv]
+        for k, v in T.grid(4, 2):
+            with T.block("B"):
+                vk, vt, vv = T.axis.remap("SSS", [k, t, v])
+                B[vk, vt, vv] = X[vk, vt, vv] + X[vk, 31 - vt, 1 - vv]
+"""
 TWO_BUFFERS = """
 @T.prim_func
 def main(
@@ -152,6 +166,7 @@ CASES = [
         Case(f"LowerThreadAllreduce-{threads}", ROW_SUMS.replace("THREADS", str(threads)), TO_FLAT)
         for threads in (8, 64, 128, 256)
     ),
+    Case("LowerWarpMemory", WARP, TO_FLAT),
     Case("MergeSharedMemoryAllocations", TWO_BUFFERS, TO_FLAT),
     Case("ThreadSync", REVERSED, (*TO_FLAT, "VectorizeLoop")),
     Case("ThreadSync-merged", TWO_BUFFERS, (*TO_FLAT, "MergeSharedMemoryAllocations")),

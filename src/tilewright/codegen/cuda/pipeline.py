@@ -14,6 +14,7 @@ from tilewright.lowering.gpu.inject_software_pipeline import InjectSoftwarePipel
 from tilewright.lowering.gpu.inject_virtual_thread import InjectVirtualThread
 from tilewright.lowering.gpu.lower_cross_thread_reduction import LowerCrossThreadReduction
 from tilewright.lowering.gpu.lower_thread_allreduce import LowerThreadAllreduce
+from tilewright.lowering.gpu.lower_warp_memory import LowerWarpMemory
 from tilewright.lowering.gpu.manifest_shared_memory_local_stage import (
     ManifestSharedMemoryLocalStage,
 )
@@ -78,6 +79,7 @@ def _loops(context: PassContext) -> list[Pass]:
         InjectVirtualThread(),
         InjectPTXAsyncCopy(),
         LowerThreadAllreduce(),
+        LowerWarpMemory(),
         StorageRewrite(context.enables("storage_rewrite")),
         MergeSharedMemoryAllocations(),
         ThreadSync(),
