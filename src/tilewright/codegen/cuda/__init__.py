@@ -5,9 +5,11 @@ prelude.py      functions and types that a kernel needs
 small_floats.py structures for floats of 16 and 8 bits
 expressions.py  expressions, vectors one lane at a time
 calls.py        builtin operators: mathematics, addresses, warps, atomics
-ptx.py          instructions that C++ has no name for: mma, ldmatrix, cp.async
+ptx.py          instructions that C++ has no name for: ldmatrix, cp.async
+mma.py          products of matrices in registers
 wmma.py         matrix fragments
 vectors.py      loads and stores of whole vectors
+register_indices.py  loops that must be unrolled for the sake of registers
 statements.py   statements
 module.py       the file
 """

@@ -14,6 +14,7 @@ from tilewright.codegen.c.statements import Unit
 from tilewright.codegen.c.types import is_small_float
 from tilewright.codegen.cuda.calls import CALLS
 from tilewright.codegen.cuda.prelude import CudaPrelude
+from tilewright.codegen.cuda.register_indices import register_indices
 from tilewright.codegen.cuda.vectors import VectorPrinter
 from tilewright.codegen.cuda.wmma import Fragments
 from tilewright.codegen.program_facts import constant_bytes
@@ -22,6 +23,7 @@ from tilewright.ir.numpy_bridge import to_numpy
 
 _RET = ir.Op.get("tir.ret")
 _ALIGNED = "__align__(16)"
+_MOST_UNROLLED = 64  # a thread has 255 registers at most
 
 
 class KernelPrinter(VectorPrinter):
@@ -33,6 +35,7 @@ class KernelPrinter(VectorPrinter):
         self.analyzer = Analyzer()
         self.fragments = Fragments(func.body)
         self._accessed_as_words = _accessed_as_words(func.body)
+        self._register_indices = register_indices(func.body)
 
     @contextmanager
     def _braces(self, head: str) -> Iterator[None]:
@@ -105,13 +108,18 @@ class KernelPrinter(VectorPrinter):
                 f"loop {node.loop_var.name!r} of kernel {self._function_name!r} is "
                 f"{node.kind.name.lower()}; kernels have serial and unrolled loops"
             )
-        if node.kind == ir.ForKind.UNROLLED:
+        if node.kind == ir.ForKind.UNROLLED or self._walks_registers(node):
             self.line("#pragma unroll")
         domain = ir.Range(node.min, node.extent)
         self.analyzer.bind(node.loop_var, domain, allow_override=True)
         begin, end = self.text(node.min), self._end(node)
         with self.supply.block():
             self._loop(node, begin, end)
+
+    def _walks_registers(self, node: ir.For) -> bool:
+        """True for a short loop over an array that is to stay in registers."""
+        short = isinstance(node.extent, ir.IntImm) and node.extent.value <= _MOST_UNROLLED
+        return short and node.loop_var in self._register_indices
 
     # --- memory ---
 

@@ -13,6 +13,7 @@ from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX
 from tilewright.codegen.cuda.calls import address, number_of, scope_of, spells, text_of
 from tilewright.codegen.cuda.ptx import bound, numbered, require
+from tilewright.codegen.cuda.register_indices import SHAPED
 from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import CodegenError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tilewright.codegen.cuda.statements import KernelPrinter
 
 _ROLES: Final = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
-_SHAPED = ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync")
 # The type of operands in PTX, and the first GPUs that multiply them.
 _OPERANDS: Final = {
     "float16": ("f16", 70), "int8": ("s8", 72), "uint8": ("u8", 72),
@@ -83,7 +83,7 @@ class Fragments:
 
     def __post_init__(self) -> None:
         for call in ir.nodes_of(self.body, ir.Call):
-            if getattr(call.op, "name", "") in _SHAPED:
+            if getattr(call.op, "name", "") in SHAPED:
                 self._learn(call)
 
     def _learn(self, call: ir.Call) -> None:

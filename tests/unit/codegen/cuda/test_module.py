@@ -181,6 +181,35 @@ if (!(n > 0)) __trap();  // n must be positive
 """
 
 
+def test_loops_over_registers_are_unrolled(compiles: Compile) -> None:
+    kernel = KernelBuilder()
+    a, ib = kernel.pointer("float32", "A"), kernel.ib
+    sums = ib.allocate("float32", (64,), "sums", scope="local")
+    loops = (ib.for_range(0, count, name) for count, name in ((50, "k"), (8, "i"), (8, "j")))
+    with next(loops) as k, next(loops) as i, next(loops) as j:
+        place = ib.let("place", i * 8 + j)
+        sums[place] = sums[place] + a[k * 8 + j]
+    a[kernel.tx] = sums[3]
+    assert body_of(kernel.function) == LOOPS
+    assert "0 bytes stack frame" in compiles(kernel.function, "sm_90a")
+
+
+LOOPS = """\
+float sums[64];
+for (int k = 0; k < 50; ++k) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int place = i * 8 + j;
+      sums[place] = sums[place] + A[k * 8 + j];
+    }
+  }
+}
+A[threadIdx_x] = sums[3];
+"""
+
+
 @pytest.mark.parametrize("kind", ["parallel", "vectorize"])
 def test_loops_that_kernels_do_not_have(kind: str) -> None:
     kernel = KernelBuilder()
