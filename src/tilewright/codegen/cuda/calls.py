@@ -85,8 +85,8 @@ def address(
         raise CodegenError(f"`{data}` is no variable that points to memory")
     dtype = kind if dtype is None else dtype.element_of
     if offset is not None and dtype is not None and kind is not dtype and not ir.is_zero(begin):
-        inner = address(printer, pointer)
-        return f"({printer.pointer_type(dtype)}){inner} + {printer.operand(offset, 12)}"
+        start = f"({printer.pointer_type(dtype)}){address(printer, pointer)}"
+        return start if ir.is_zero(offset) else f"{start} + {printer.operand(offset, 12)}"
     if dtype is None:
         return printer.text(data)
     index = begin if offset is None else _sum(begin, offset)
@@ -143,7 +143,7 @@ def _reinterpret(printer: KernelPrinter, node: ir.Call) -> Printed:
         return f"{printer.prelude.bits(value.dtype, node.dtype)}({printer.text(value)})", POSTFIX
     if node.dtype.lanes == 1:
         return printer.packed(value, printer.type_name(node.dtype)), UNARY
-    raise CodegenError(f"the CUDA backend cannot spread a number over lanes: `{node}`")
+    raise CodegenError(f"the CUDA backend reads bits as as many lanes, or as one: `{node}`")
 
 
 _WORDS = {"int8": ("int", "s32"), "uint8": ("unsigned", "u32")}

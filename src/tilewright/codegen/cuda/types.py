@@ -53,10 +53,7 @@ def cuda_type(dtype: DType) -> str:
     kind = dtype.element_of
     if kind.is_integral and not kind.is_bool and kind.bits < 8:
         return _TYPES[f"{kind.code}8"]
-    spelled = _TYPES.get(kind)
-    if spelled is None:
-        raise CodegenError(f"CUDA C++ has no type for {kind!s}")
-    return spelled
+    return _TYPES[kind]
 
 
 def cuda_identifier(name: str) -> str:
