@@ -77,6 +77,10 @@ class Backend(ABC):
         """What `Module.get_source` can show, the default format first."""
         return {self.kind: lambda: source.text}
 
+    def resources(self, artifact: Artifact) -> Mapping[str, Mapping[str, int]]:
+        """What each kernel of an artifact takes, if the compiler tells: registers, spills, ..."""
+        return {}
+
     def warm_up(self) -> None:
         """Load what compiling takes, before the first candidate comes."""
         return

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from tilewright import te
 from tilewright.database import Database
 from tilewright.driver import resolve_target
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.jit.function import JitFunction
 from tilewright.jit.kernels import Kernels
@@ -78,8 +78,14 @@ def compile(
     `inplace=True` arguments that are read and written are changed where they are.
     """
     where = database if isinstance(database, Database | None) else str(database)
+    chosen = resolve_target(target)
+    if not chosen.is_cpu:
+        raise TargetError(
+            f"compile(): results are allocated on the CPU, but the target is {chosen.kind.name!r}; "
+            "build() makes functions that take arrays of a GPU"
+        )
     settings = CompileSettings(
-        resolve_target(target),
+        chosen,
         parse_tuning(tune),
         Database.current() if where is None else where,
         number_of_sizes(specialize),

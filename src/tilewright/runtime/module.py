@@ -318,10 +318,19 @@ class Module:
         """The module as text: what was compiled, or in a format such as "asm" or "script"."""
         return self.sources.get(fmt)
 
+    @property
+    def resources(self) -> Mapping[str, Mapping[str, int]]:
+        """Registers, spills and shared bytes of each kernel, as the compiler of a GPU reports."""
+        artifact = self.artifact
+        return {} if artifact is None else find_backend(artifact.kind).resources(artifact)
+
     def export_library(
         self, path: str | Path, *, symbols: Mapping[str, str] | None = None
     ) -> tuple[Path, ...]:
         """Write the module to a file; its suffix decides what: `.so`, `.o`, `.ll`, `.s`, `.c`.
+
+        Of a module for a GPU `.cubin` is the machine code, with all that `load_module` needs, and
+        `.cu`, `.ptx` and `.sass` are texts.
 
         A shared library needs nothing of Tilewright. It comes with a C header and an example
         program, and `load_module` gives the module back. `symbols` renames functions for C; without

@@ -82,12 +82,16 @@ _UNKNOWN = ("unknown", "", 46, 1500, 4096, 8, 448)
 
 def describe_gpu(model: str, tag: str, arch: str) -> GpuDescription:
     """The GPU that a target stands for: by its model, else by its tag, else by its architecture."""
-    here, named = detected_gpu(), tag.removeprefix("nvidia/")
+    here = detected_gpu()
     if here is not None and (here.model == model or (not tag and here.arch == full_arch(arch))):
         return here
+    return _known_gpu(model, tag, arch)
+
+
+def _known_gpu(model: str, tag: str, arch: str) -> GpuDescription:
     by_model = next((row for row in _MODELS.values() if row[0] == model), None)
     by_arch = next((row for row in _MODELS.values() if row[1] == full_arch(arch)), None)
-    row = by_model or _MODELS.get(named) or by_arch or _UNKNOWN
+    row = by_model or _MODELS.get(tag.removeprefix("nvidia/")) or by_arch or _UNKNOWN
     return _described(row, arch)
 
 
@@ -120,6 +124,7 @@ _ATTRIBUTES = {
     "shared_per_block": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "registers_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR",
 }
+_CLOCKS = ("GLOBAL_MEMORY_BUS_WIDTH", "CLOCK_RATE", "MEMORY_CLOCK_RATE")
 # Attributes of targets, under the names that TVM has for them.
 _TARGET_ATTRIBUTES = {
     "max_threads_per_block": "MAX_THREADS_PER_BLOCK",
@@ -137,16 +142,25 @@ def detected_gpu() -> GpuDescription | None:
     if driver is None:
         return None
     numbers = {name: driver.attribute(0, asked) for name, asked in _ATTRIBUTES.items()}
-    # Memory moves data on both edges of its clock.
-    width = driver.attribute(0, "GLOBAL_MEMORY_BUS_WIDTH") // 8
+    model, arch = driver.name(0), full_arch(driver.arch(0))
+    known = _known_gpu(model, "", arch)
+    # Memory moves data on both edges of its clock. Not every driver tells clocks.
+    width, clock, memory_clock = (_asked(driver, name) for name in _CLOCKS)
     return GpuDescription(
-        model=driver.name(0),
-        arch=full_arch(driver.arch(0)),
-        clock_mhz=driver.attribute(0, "CLOCK_RATE") // 1000,
+        model=model,
+        arch=arch,
+        clock_mhz=clock // 1000 or known.clock_mhz,
         memory_bytes=int(driver("cuDeviceTotalMem", driver.device(0))),
-        bytes_per_second=2000 * driver.attribute(0, "MEMORY_CLOCK_RATE") * width,
+        bytes_per_second=2000 * memory_clock * width // 8 or known.bytes_per_second,
         **numbers,
     )
+
+
+def _asked(driver: CudaDriver, name: str) -> int:
+    try:
+        return driver.attribute(0, name)
+    except DeviceError:
+        return 0
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -244,4 +245,5 @@ def _without_native(described: parse.Description) -> parse.Description:
 def _option_text(value: AttrValue) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return shlex.quote(text) if " " in text else text

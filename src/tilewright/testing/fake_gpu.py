@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from tilewright.native import cuda_driver, cuda_memory
@@ -87,6 +88,9 @@ class FakeDriver:
     CUfunction_attribute = _Names()
     CUstream_flags = _Names()
     CUstreamCaptureMode = _Names()
+    CUlaunchAttributeID = _Names()
+
+    CUlaunchConfig = CUlaunchAttribute = CUlaunchAttributeValue = SimpleNamespace
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("cu"):
@@ -171,6 +175,12 @@ class FakeDriver:
             self._captured.append((kernel, shape, arguments))
         else:
             self._run(kernel, shape, arguments)
+
+    def cuLaunchKernelEx(self, config: Any, kernel: str, pointers: int, extra: int) -> None:
+        shape = [
+            getattr(config, f"{part}Dim{axis}") for part in ("grid", "block") for axis in "XYZ"
+        ]
+        self.cuLaunchKernel(kernel, *shape, config.sharedMemBytes, config.hStream, pointers, extra)
 
     def _run(self, kernel: str, shape: tuple[int, ...], arguments: list[int]) -> None:
         self._clock_ms += 0.5

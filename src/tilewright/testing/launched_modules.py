@@ -45,6 +45,14 @@ def reverse(A: T.Buffer((4096,), "int32"), B: T.Buffer((4096,), "int32"), times:
         T.evaluate(T.call_packed("copy_kernel", W, B.data, 16, 256))
 
 
+@T.prim_func
+def scale_twice(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """`B = A * 6`, by two kernels the second of which waits for the first by itself."""
+    W = T.allocate([512], "float32", "global")
+    T.evaluate(T.call_packed("scale_kernel", A.data, W, T.float32(2), 512, 2, 256))
+    T.evaluate(T.call_packed("dependent_kernel", W, B.data, T.float32(3), 512, 2, 256))
+
+
 CUDA = """
 extern "C" __global__ void __launch_bounds__(256)
 scale_kernel(const float* __restrict__ A, float* __restrict__ B, float factor, int n) {
@@ -63,10 +71,22 @@ extern "C" __global__ void copy_kernel(const int* __restrict__ A, int* __restric
   B[blockIdx.x * 256 + threadIdx.x] = A[blockIdx.x * 256 + threadIdx.x];
 }
 
+extern "C" __global__ void __launch_bounds__(256)
+dependent_kernel(const float* __restrict__ A, float* __restrict__ B, float factor, int n) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  if (i < n) B[i] = A[i] * factor;
+}
+
 extern "C" __global__ void crash_kernel(const float* __restrict__ A, float* __restrict__ B) {
   ((float*)16)[threadIdx.x] = A[0];
 }
 """
+
+
+_PLAIN = ("blockIdx.x", "threadIdx.x")
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,8 @@ class KernelHead:
 
     name: str
     params: str
-    tags: tuple[str, ...] = ("blockIdx.x", "threadIdx.x")
+    tags: tuple[str, ...] = _PLAIN
+    waits: bool = False  # for the kernel ahead of it, by itself
 
     def function(self) -> PrimFunc:
         """The kernel as a function of a lowered module, without its body."""
@@ -83,13 +104,16 @@ class KernelHead:
             ir.Var(f"p{at}", ir.DType(dtype)) for at, dtype in enumerate(self.params.split())
         )
         attrs = {"calling_conv": 2, "global_symbol": self.name, LAUNCH_PARAMS: list(self.tags)}
-        return PrimFunc(params, ir.Evaluate(ir.IntImm(ir.DType("int32"), 0)), attrs=attrs)
+        nothing = ir.IntImm(ir.DType("int32"), 0)
+        wait = T.call_extern("void", "tw_wait_for_previous_grid")
+        return PrimFunc(params, ir.Evaluate(wait if self.waits else nothing), attrs=attrs)
 
 
 KERNELS = (
     KernelHead("scale_kernel", "handle handle float32 int32"),
-    KernelHead("reverse_kernel", "handle handle", ("blockIdx.x", "threadIdx.x", DYNAMIC_SHARED)),
+    KernelHead("reverse_kernel", "handle handle", (*_PLAIN, DYNAMIC_SHARED)),
     KernelHead("copy_kernel", "handle handle"),
+    KernelHead("dependent_kernel", "handle handle float32 int32", waits=True),
     KernelHead("crash_kernel", "handle handle"),
 )
 

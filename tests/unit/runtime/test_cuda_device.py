@@ -20,7 +20,7 @@ from tilewright.runtime.tensor_view import DeviceMemory
 from tilewright.testing import fake_gpu
 from tilewright.testing.fake_gpu import FakeDriver, FakeStatus
 from tilewright.testing.faults import double
-from tilewright.testing.launched_modules import reverse, scale, uncompiled
+from tilewright.testing.launched_modules import reverse, scale, scale_twice, uncompiled
 
 
 def floats(address: int, count: int) -> Any:
@@ -222,6 +222,18 @@ def test_loops_memory_and_choices(gpu: FakeDriver, module: Module) -> None:
     raised = [call for call in gpu.calls if call[0] == "cuKernelSetAttribute"]
     name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
     assert [call[1:] for call in raised] == [(name, 98304, "reverse_kernel", 0)]
+
+
+def test_kernels_that_wait_by_themselves(gpu: FakeDriver) -> None:
+    gpu.kernels["dependent_kernel"] = scale_kernel
+    values = np.arange(512, dtype="float32")
+    b = nd.zeros((512,), "float32", cuda())
+    uncompiled(scale_twice)["scale_twice"](on_gpu(values), b)
+    np.testing.assert_array_equal(b.numpy(), values * 6)
+    (config,) = (call[1] for call in gpu.calls if call[0] == "cuLaunchKernelEx")
+    (allowed,) = config.attrs
+    assert allowed.id == "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+    assert allowed.value.programmaticStreamSerializationAllowed == 1
 
 
 def test_an_assertion(module: Module) -> None:

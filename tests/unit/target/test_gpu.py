@@ -53,9 +53,15 @@ def test_everything_is_detected() -> None:
     assert (found.threads_per_multiprocessor, found.blocks_per_multiprocessor) == (2048, 32)
     assert (found.shared_per_multiprocessor, found.shared_per_block) == (233472, 232448)
     assert found.registers_per_multiprocessor == 65536
-    assert Target(target.export()) == target
+    assert Target(target.export()) == Target(str(target)) == target
     assert Target("cuda -arch=sm_90").gpu is found
     assert Target("cuda -max_threads_per_block=256").max_num_threads == 256
+
+
+def test_clocks_that_the_driver_does_not_tell(gpu: FakeDriver) -> None:
+    gpu.attributes |= {"CLOCK_RATE": 0, "MEMORY_CLOCK_RATE": 0}
+    assert Target("cuda").gpu.clock_mhz == 1980
+    assert Target("cuda").gpu.bytes_per_second == 4800 * 10**9
 
 
 @pytest.mark.usefixtures("gpu")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewright.codegen.artifact import Artifact, Library
 from tilewright.codegen.base import Backend, Exporter, GeneratedSource, Texts
-from tilewright.codegen.cuda import compiler, launch_plan
+from tilewright.codegen.cuda import compiler, launch_plan, pipeline
 from tilewright.codegen.cuda.loading import CudaLibrary
+from tilewright.codegen.cuda.module import generate_source
 from tilewright.codegen.host import library_file
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.codegen.registry import register_backend
@@ -31,11 +31,6 @@ class CudaSource(GeneratedSource):
     """CUDA C++ with all kernels, and the plan of their launches."""
 
     plan: launch_plan.Plan = field(default_factory=dict)
-
-
-def _part(name: str) -> Any:
-    """A part of the code generator; loaded late, because modules that run do not need it."""
-    return importlib.import_module(f"tilewright.codegen.cuda.{name}")
 
 
 def _export(
@@ -65,13 +60,12 @@ class CudaBackend(Backend):
 
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """The pipeline of `pipeline.py`."""
-        passes: list[Pass] = _part("pipeline").passes_of(context, target)
-        return passes
+        return pipeline.passes_of(context, target)
 
     def generate(self, lowered: IRModule, target: Target) -> CudaSource:
         """One file of kernels, and the plan of their launches."""
         plan, messages = launch_plan.plan_of(lowered)
-        return CudaSource(_part("module").generate_source(lowered, target), messages, plan)
+        return CudaSource(generate_source(lowered, target), messages, plan)
 
     def compile(
         self, source: GeneratedSource, target: Target, *, may_abort: bool = False
@@ -102,6 +96,11 @@ class CudaBackend(Backend):
             "ptx": lambda: compiled().ptx,
             "sass": lambda: compiler.disassembled(compiled().cubin),
         }
+
+    def resources(self, artifact: Artifact) -> Mapping[str, Mapping[str, int]]:
+        """The fields of `KernelResources`, by kernel."""
+        found: Mapping[str, Mapping[str, int]] = json.loads(artifact.meta["resources"])
+        return found
 
     def warm_up(self) -> None:
         """Load NVIDIA's compiler."""

@@ -3,7 +3,8 @@
 A plan is a dictionary that JSON can hold:
 
     functions  name -> {"params": [[name, dtype], ...], "steps": [step, ...]}
-    kernels    name -> {"params": [dtype, ...], "tags": [tag, ...], "early": flag}
+    kernels    name -> {"symbol": name in the code, "params": [dtype, ...], "tags": [tag, ...],
+                        "early": flag}
 
 A kernel that is `early` may start before the one ahead of it has ended: it waits for that itself.
 
@@ -32,6 +33,7 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.codegen.cuda.tensor_maps import MAP_CALLS
+from tilewright.codegen.cuda.types import cuda_identifier
 from tilewright.errors import CodegenError
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.host_abi import is_kernel
@@ -98,14 +100,17 @@ def plan_of(lowered: ir.IRModule) -> tuple[Plan, tuple[str, ...]]:
         for name, func in lowered.functions.items()
         if name not in kernels
     }
-    described = {name: _kernel(func) for name, func in kernels.items()}
+    described = {name: _kernel(name, func) for name, func in kernels.items()}
     return {"functions": functions, "kernels": described}, tuple(messages)
 
 
-def _kernel(func: ir.PrimFunc) -> Plan:
-    tags = [str(tag) for tag in func.attrs[LAUNCH_PARAMS]]
-    waits = any(_extern_name(call) == _WAIT for call in ir.nodes_of(func.body, ir.Call))
-    return {"params": list(map(_param_type, func.params)), "tags": tags, "early": waits}
+def _kernel(name: str, func: ir.PrimFunc) -> Plan:
+    return {
+        "symbol": cuda_identifier(str(func.attrs.get("global_symbol", name))),
+        "params": list(map(_param_type, func.params)),
+        "tags": [str(tag) for tag in func.attrs[LAUNCH_PARAMS]],
+        "early": any(_extern_name(call) == _WAIT for call in ir.nodes_of(func.body, ir.Call)),
+    }
 
 
 def _extern_name(expr: ir.PrimExpr) -> str:

@@ -46,15 +46,13 @@ class _ArgumentMemory:
 class Launcher:
     """Launches one kernel of a loaded library."""
 
-    def __init__(
-        self, name: str, described: Mapping[str, Any], driver: CudaDriver, library: Any
-    ) -> None:
-        self._name = name
+    def __init__(self, described: Mapping[str, Any], driver: CudaDriver, library: Any) -> None:
+        self._name = str(described["symbol"])
         self._driver = driver
-        self._kernel = driver("cuLibraryGetKernel", library, name.encode())
+        self._kernel = driver("cuLibraryGetKernel", library, self._name.encode())
         self._start = driver.module.cuLaunchKernel
         self._memory = _ArgumentMemory(described["params"])
-        self._is_early = bool(described.get("early"))
+        self._is_early = bool(described["early"])
         self._lock = threading.Lock()
         self._allowed_shared: dict[int, int] = {}  # bytes, by device
 

@@ -45,7 +45,7 @@ class CudaLibrary:
             message = f"{name}() cannot run: {error}"
             raise DeviceError(message, is_lost=error.is_lost) from error
         launchers = {
-            kernel: Launcher(kernel, described, driver, handle)
+            kernel: Launcher(described, driver, handle)
             for kernel, described in self._plan["kernels"].items()
         }
         return PlannedFunction(name, self._plan, driver, launchers)

@@ -35,10 +35,12 @@ def test_a_launch() -> None:
     }
     assert messages == ("at most a million elements",)
     assert made["kernels"]["scale_kernel"] == {
+        "symbol": "scale_kernel",
         "params": ["handle", "handle", "float32", "int32"],
         "tags": ["blockIdx.x", "threadIdx.x"],
         "early": False,
     }
+    assert made["kernels"]["dependent_kernel"]["early"]
 
 
 def test_steps_in_steps() -> None:
