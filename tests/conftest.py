@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tilewright.native.cuda_driver import why_missing
+
 # Property tests must give the same verdict on a slow, shared machine as on a fast one.
 settings.register_profile(
     "tilewright",
@@ -35,9 +37,11 @@ _TVM_PYTHON = Path(
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Where TVM is missing, skip the tests that are marked to need it."""
+    """Where TVM or a GPU is missing, skip the tests that are marked to need it."""
     if item.get_closest_marker("tvm") and not _TVM_PYTHON.exists():
         pytest.skip("TVM is missing: `make bench-env` installs it, or TVM_PYTHON names it")
+    if item.get_closest_marker("cuda") and why_missing(0):
+        pytest.skip(f"needs a GPU: {why_missing(0)}")
 
 
 @pytest.fixture(scope="session")

@@ -13,17 +13,14 @@ import pytest
 import tilewright as tw
 from tilewright.codegen.cuda import compiler
 from tilewright.errors import ArgumentError, DeviceError, KernelAssertError
-from tilewright.native.cuda_driver import cuda_driver, why_missing
+from tilewright.native.cuda_driver import cuda_driver
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import cuda, load_module, ndarray as nd
 from tilewright.runtime.module import Module
 from tilewright.target.gpu import full_arch
 from tilewright.testing.launched_modules import built, reverse, scale, scale_twice
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(bool(why_missing(0)), reason=f"needs a GPU: {why_missing(0)}"),
-]
+pytestmark = pytest.mark.cuda
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +80,14 @@ def test_copies(dtype: str) -> None:
     made.copyfrom(np.zeros((33, 17)))
     assert not made.numpy().any()
     assert made.__tilewright_array__.address % 256 == 0
+
+
+def test_copies_on_the_gpu() -> None:
+    values = random_floats(1000)
+    first, second = on_gpu(values), nd.zeros((1000,), "float32", cuda())
+    assert second.copyfrom(first) is second
+    np.testing.assert_array_equal(second.numpy(), values)
+    np.testing.assert_array_equal(nd.array(first, cuda()).numpy(), values)
 
 
 def test_large_copies() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -60,6 +61,11 @@ class CudaDriver:
                 f"{_version_text(OLDEST_DRIVER)} or later; update the driver"
             )
         self.version = _version_text(version)
+        self._is_forked = False
+        os.register_at_fork(after_in_child=self._forbid)
+
+    def _forbid(self) -> None:
+        self._is_forked = True
 
     def __call__(self, name: str, *args: Any) -> Any:
         """Call a function; its result, or a tuple of its results."""
@@ -102,6 +108,8 @@ class CudaDriver:
     def why_missing(self, device_id: int) -> str:
         """The reason why there is no GPU of that number; empty if there is one."""
         count = self.device_count
+        if self._is_forked:
+            return "this process is a fork of one that used a GPU; start it anew instead (spawn)"
         if 0 <= device_id < count:
             return ""
         if count == 0:
@@ -118,7 +126,9 @@ class CudaDriver:
 
     def activate(self, device_id: int) -> None:
         """Make a GPU the one that this thread works with."""
-        if getattr(self._local, "device_id", None) != device_id or self.device_count > 1:
+        known = getattr(self._local, "device_id", None)
+        if known != device_id or self.device_count > 1 or self._is_forked:
+            self.device(device_id)  # checks it
             if device_id not in self._contexts:
                 context = self("cuDevicePrimaryCtxRetain", self.device(device_id))
                 self._contexts[device_id] = context

@@ -49,6 +49,15 @@ class CudaApi(DeviceApi):
         source = np.ascontiguousarray(np.broadcast_to(values, memory.shape), memory.dtype)
         self._copy(memory, "cuMemcpyHtoDAsync", memory.address, source.ctypes.data)
 
+    def copy_within(self, memory: Any, source: Any) -> bool:
+        """Copy on the GPU, without waiting for it."""
+        driver, device_id = cuda_driver(), memory.place.device_id
+        driver.activate(device_id)
+        if memory.nbytes:
+            stream = driver.stream(device_id)
+            driver("cuMemcpyDtoDAsync", memory.address, source.address, memory.nbytes, stream)
+        return True
+
     def copy_out(self, memory: Any) -> Any:
         """Wait for all work on the current stream, and copy its result."""
         made = np.empty(memory.shape, memory.dtype)

@@ -72,6 +72,10 @@ class DeviceApi(ABC):
     def copy_in(self, memory: Any, values: Any) -> None:
         """Overwrite memory with a NumPy array of its shape."""
 
+    def copy_within(self, memory: Any, source: Any) -> bool:
+        """Overwrite memory with other memory of the same device and type, if that can be done."""
+        return False
+
     @abstractmethod
     def copy_out(self, memory: Any) -> Any:
         """A copy of memory as a NumPy array."""

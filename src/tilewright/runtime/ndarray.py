@@ -75,13 +75,24 @@ class NDArray:
 
     def copyfrom(self, source: object) -> NDArray:
         """Overwrite the elements with those of another array of the same shape."""
-        values = _values_of(source, "copyfrom")
+        values = source if isinstance(source, NDArray) else _values_of(source, "copyfrom")
         if values.shape != self.shape:
             raise ArgumentError(
                 f"copyfrom: the source has shape {list(values.shape)}, expected {list(self.shape)}"
             )
-        self._device.api.copy_in(self._writable("copyfrom"), values)
+        memory = self._writable("copyfrom")
+        if not self._copies_within(memory, values):
+            self._device.api.copy_in(memory, _values_of(values, "copyfrom"))
         return self
+
+    def _copies_within(self, memory: Any, source: object) -> bool:
+        """Copy without a way over the host, from an array on the same device and of this type."""
+        if not isinstance(source, NDArray) or (source.device, source.dtype) != (
+            self.device,
+            self.dtype,
+        ):
+            return False
+        return self._device.api.copy_within(memory, source.__tilewright_array__)
 
     def copyto(self, target: NDArray | Device) -> NDArray:
         """Copy into another array, or into a new one on a device."""
@@ -201,6 +212,8 @@ def zeros(
 def array(source: object, device: Device | None = None, dtype: str | None = None) -> NDArray:
     """A copy of an array, a list or a number; never shares memory with its source."""
     place = _checked_device("array", device)
+    if isinstance(source, NDArray) and source.device == place != _CPU and dtype is None:
+        return empty(source.shape, source.dtype, place).copyfrom(source)
     values = _values_of(source, "array")
     wanted = values.dtype if dtype is None else _numpy_dtype("array", dtype)
     try:

@@ -154,7 +154,7 @@ class FakeDriver:
     def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(target, source, size)
 
-    cuMemcpyDtoHAsync = cuMemcpyHtoDAsync
+    cuMemcpyDtoHAsync = cuMemcpyDtoDAsync = cuMemcpyHtoDAsync
 
     def cuMemsetD32Async(self, address: int, value: int, count: int, stream: int) -> None:
         ctypes.memset(address, value, 4 * count)

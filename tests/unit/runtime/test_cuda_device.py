@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +86,21 @@ def test_arrays() -> None:
     assert "cuda:0" in repr(made)
     for dtype in ("bfloat16", "float8_e4m3fn", "bool", "int64"):
         assert nd.empty((3,), dtype, cuda()).dtype == dtype
+
+
+def test_copies_on_the_gpu(gpu: FakeDriver) -> None:
+    values = np.arange(5, dtype="float32")
+    first, second = on_gpu(values), nd.zeros((5,), "float32", cuda())
+    gpu.calls.clear()
+    second.copyfrom(first)
+    third = nd.array(first, cuda())
+    assert names_called(gpu).count("cuMemcpyDtoDAsync") == 2
+    assert "cuMemcpyDtoHAsync" not in names_called(gpu)
+    first[0] = 9
+    for copy in (second, third, nd.zeros((5,), "float64", cuda()).copyfrom(second)):
+        assert copy.numpy().tolist() == values.tolist()
+    with pytest.raises(ArgumentError, match=r"the source has shape \[5\], expected \[4\]"):
+        nd.zeros((4,), "float32", cuda()).copyfrom(first)
 
 
 def test_memory_comes_from_a_pool(gpu: FakeDriver) -> None:
@@ -471,6 +488,29 @@ def test_the_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) 
     assert str(caught.value) == (
         "the package cuda-bindings is missing; `pip install 'tilewright[cuda]'` installs it"
     )
+
+
+@pytest.mark.usefixtures("gpu")
+def test_forks(module: Module) -> None:
+    arrays = [nd.zeros((8,), "float32", cuda()) for _ in range(2)]
+    module["scale"](*arrays, 1.0)
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # other threads run; ours is all we need
+        child = os.fork()
+    if child == 0:
+        try:
+            module["scale"](*arrays, 1.0)
+        except DeviceError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 1000).decode() == (
+        "this process is a fork of one that used a GPU; start it anew instead (spawn)"
+    )
+    module["scale"](*arrays, 1.0)
 
 
 def test_modules_that_nobody_holds_are_unloaded(gpu: FakeDriver) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
+
+import msgspec
 
 from tilewright.codegen.artifact import Artifact, Library
 from tilewright.codegen.base import Backend, Exporter, GeneratedSource, Texts
@@ -16,6 +18,7 @@ from tilewright.codegen.cuda import compiler, launch_plan, pipeline
 from tilewright.codegen.cuda.loading import CudaLibrary
 from tilewright.codegen.cuda.module import generate_source
 from tilewright.codegen.host import library_file
+from tilewright.codegen.host.code_store import CodeStore
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.codegen.registry import register_backend
 from tilewright.errors import RuntimeFailure
@@ -31,6 +34,13 @@ class CudaSource(GeneratedSource):
     """CUDA C++ with all kernels, and the plan of their launches."""
 
     plan: launch_plan.Plan = field(default_factory=dict)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A module in the store of code."""
+
+    info: ModuleInfo
+    artifact: Artifact
 
 
 def _export(
@@ -105,6 +115,23 @@ class CudaBackend(Backend):
     def warm_up(self) -> None:
         """Load NVIDIA's compiler."""
         compiler.compiler_version()
+
+    def recall(
+        self, store: CodeStore, key: str, symbols: Callable[[], Mapping[str, int]]
+    ) -> tuple[ModuleInfo, Library] | None:
+        """A stored module."""
+        stored = store.description(key)
+        if stored is None:
+            return None
+        try:
+            kept = msgspec.msgpack.decode(stored, type=_Kept)
+        except msgspec.MsgspecError:
+            return None
+        return kept.info, CudaLibrary(kept.artifact)
+
+    def keep(self, store: CodeStore, key: str, info: ModuleInfo, artifact: Artifact) -> None:
+        """Store machine code and plan."""
+        store.put(key, b"", msgspec.msgpack.encode(_Kept(info, artifact)))
 
     def version(self) -> str:
         """The version of NVIDIA's compiler."""
