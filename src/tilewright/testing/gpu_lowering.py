@@ -13,7 +13,6 @@ from tilewright import ir
 from tilewright.codegen.cuda.pipeline import passes_of
 from tilewright.errors import ScheduleError
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lowering.base import get_pass
 from tilewright.lowering.pipeline import run_pipeline
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.base import ScheduleRule
@@ -28,22 +27,6 @@ Arrays = list[npt.NDArray[Any]]
 def lower_for_gpu(program: ir.PrimFunc | ir.IRModule, target: str = "cuda") -> ir.IRModule:
     """The program as a code generator for CUDA takes it."""
     return run_pipeline(program, Target(target), lambda context, _: passes_of(context))
-
-
-def after_passes(program: ir.PrimFunc, *names: str) -> ir.PrimFunc:
-    """The function `main` after some passes; flat buffers where `names` begins with "flat"."""
-    module = ir.IRModule({"main": program})
-    for name in names:
-        for step in _FLAT if name == "flat" else (name,):
-            module = get_pass(step)(module)
-    return module["main"]
-
-
-_FLAT = (
-    "UnifyThreadBinding", "LowerCrossThreadReduction", "LowerInitBlock", "ConvertBlocksToOpaque",
-    "PlanBufferAllocation", "CompactBufferAllocation", "LowerMatchBuffer", "LowerOpaqueBlock",
-    "FlattenBuffer", "Simplify",
-)  # fmt: skip
 
 
 def count_barriers(program: ir.PrimFunc | ir.IRModule) -> int:

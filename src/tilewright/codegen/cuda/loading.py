@@ -144,12 +144,21 @@ class _Carrier:
         self, kernels: Mapping[str, Plan], launchers: Mapping[str, Launcher], driver: CudaDriver
     ) -> None:
         self._driver = driver
+        self._actions: dict[str, Callable[..., Action]] = {
+            "launch": self._launch,
+            "let": self._let,
+            "map": self._map,
+            "allocate": self._allocate,
+            "loop": self._loop,
+            "if": self._if,
+            "assert": self._assert,
+        }
         self._kernels = kernels
         self._launchers = launchers
 
     def steps(self, steps: Steps) -> Action:
         """An action that does all steps in order, up to one that fails."""
-        actions = [getattr(self, f"_{step[0]}")(*step[1:]) for step in steps]
+        actions = [self._actions[step[0]](*step[1:]) for step in steps]
         if len(actions) == 1:
             only: Action = actions[0]
             return only
