@@ -177,7 +177,11 @@ class _Checker(ir.Visitor):
             )
         shape = buffer.shape
         if crosses_rows(buffer, indices):
-            indices, shape = (_flat_index(buffer, indices),), (buffer.size(),)
+            # The elements are counted from the first of the buffer.
+            last = indices[-1]
+            assert isinstance(last, ir.Ramp)
+            start = ir.replace(buffer, elem_offset=None).offset_of((*indices[:-1], last.base))
+            indices, shape = (ir.Ramp(start, last.stride, last.lanes),), (buffer.size(),)
         for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
             if isinstance(extent, ir.IntImm):
                 reached = self._range_of(index)
@@ -235,14 +239,6 @@ class _Checker(ir.Visitor):
             f"{self._place()}: parallel loop {loop.loop_var.name!r} has a race: {proof}; make the "
             "loop serial, or give each iteration an element of its own"
         )
-
-
-def _flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
-    """The elements of an access that crosses rows, counted from the first of the buffer."""
-    last = indices[-1]
-    assert isinstance(last, ir.Ramp)
-    start = ir.replace(buffer, elem_offset=None).offset_of((*indices[:-1], last.base))
-    return ir.Ramp(start, last.stride, last.lanes)
 
 
 @register_pass

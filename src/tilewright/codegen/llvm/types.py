@@ -7,6 +7,7 @@ process inside the instruction selector.
 
 from __future__ import annotations
 
+import math
 import struct
 from functools import cache
 
@@ -63,12 +64,12 @@ def stride_type(dtype: DType) -> str:
 def float_constant(value: float, dtype: DType) -> str:
     """A float constant as LLVM reads it exactly: bits in hexadecimal."""
     match dtype:
-        case "float64":
+        case "float64" | "float32":
+            if dtype == "float32":
+                (value,) = struct.unpack("<f", _packed("<f", value))
             return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-        case "float32":
-            return f"0x{struct.unpack('<Q', struct.pack('<d', _single(value)))[0]:016X}"
         case "float16":
-            return f"0xH{_half_bits(value):04X}"
+            return f"0xH{int.from_bytes(_packed('<e', value), 'little'):04X}"
         case "bfloat16":
             return str(_bfloat_bits(value))
         case "float8_e4m3fn" | "float8_e5m2":
@@ -76,24 +77,18 @@ def float_constant(value: float, dtype: DType) -> str:
     raise CodegenError(f"no constant of dtype {dtype!s}")
 
 
-def _single(value: float) -> float:
+def _packed(layout: str, value: float) -> bytes:
+    """The bits of a number, which is infinite if it is too large."""
     try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+        return struct.pack(layout, value)
     except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-def _half_bits(value: float) -> int:
-    try:
-        return int(struct.unpack("<H", struct.pack("<e", value))[0])
-    except OverflowError:
-        return 0x7C00 if value > 0 else 0xFC00
+        return struct.pack(layout, math.copysign(math.inf, value))
 
 
 def _bfloat_bits(value: float) -> int:
     if value != value:
         return 0x7FC0
-    bits = struct.unpack("<I", struct.pack("<f", _single(value)))[0]
+    bits = int.from_bytes(_packed("<f", value), "little")
     if bits & 0x7F800000 == 0x7F800000:
-        return int(bits >> 16)
-    return int((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)  # to nearest, ties to even
+        return bits >> 16
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even
