@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from tilewright.codegen.artifact import Artifact
+from tilewright.errors import DeviceError
 from tilewright.measure.argument_cache import (
     ArgumentCache,
     Expectation,
@@ -35,7 +38,7 @@ from tilewright.measure.evaluator import (
 )
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
-from tilewright.runtime import cpu, threads
+from tilewright.runtime import cpu, ndarray, threads
 from tilewright.support.machine_faults import machine_fault
 
 PERFORM = "tilewright.measure.run_task:perform"
@@ -185,8 +188,14 @@ _runs = functools.cache(CandidateRuns)  # of this worker
 
 
 def perform(payload: bytes) -> bytes:
-    """The task of a runner's worker."""
-    return _runs().perform(_decoder.decode(payload))
+    """The task of a runner's worker; one that has lost its GPU ends, so that another begins."""
+    try:
+        return _runs().perform(_decoder.decode(payload))
+    except DeviceError as error:
+        if not error.is_lost:
+            raise
+        print(error, file=sys.stderr, flush=True)
+        os._exit(os.EX_SOFTWARE)
 
 
 def wrong_result(request: RunRequest, arguments: ArgumentCache) -> str:
@@ -244,8 +253,15 @@ class _Run:
             self.expectation = _expectation(request, self.arguments)
         with self._step("allocate"):
             self._given_sets = self._allocate()
-            self.sets = [packed(self.module, args) for args in self._given_sets]
+            self.sets = [self._on_device(args) for args in self._given_sets]
         self.is_loaded = True
+
+    def _on_device(self, args: list[Any]) -> list[Any]:
+        """Arguments where the function takes them; hooks of the user's put them there already."""
+        if self.device.name == "cpu":
+            return packed(self.module, args)
+        is_ours = self.request.hooks.f_alloc_argument is None
+        return [ndarray.array(arg, self.device) if is_ours else arg for arg in args]
 
     def _allocate(self) -> list[list[Any]]:
         """The sets of arguments to run with."""
@@ -284,7 +300,11 @@ class _Run:
             else:  # the user's own arguments: what the reference makes of them is not known yet
                 expected, arguments = expectation_for(reference, self._given_sets[0])
             arguments.restore()
-            self.function(*packed(self.module, arguments.arrays))
+            passed = self._on_device(arguments.arrays)
+            self.function(*passed)
+            if self.device.name != "cpu":
+                for position, guarded in arguments.outputs():
+                    guarded.array[...] = passed[position].numpy()
             complaint = expected.complaint(arguments)
         if complaint:
             raise CandidateFailed(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +54,10 @@ from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Replayer, SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.measuring import Measuring
 from tilewright.tune.task import TaskRecord
+
+if TYPE_CHECKING:
+    from tilewright.tune.measuring import Measuring
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
@@ -226,7 +229,8 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     if task.trials or space is None or not space.has_baselines:
         return {}
     infos, plain = args_info_of(mod), Schedule(mod)
-    found = {PLAIN: MeasureCandidate(plain, infos)}
+    # A GPU runs nothing whose loops are not bound to threads.
+    found = {PLAIN: MeasureCandidate(plain, infos)} if task.target.is_cpu else {}
     best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found

@@ -35,6 +35,7 @@ from tilewright.records import (
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.tune.abilities import Forewarned, Rematchable, Warmable
+from tilewright.tune.fallback import default_schedule
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 
@@ -268,7 +269,7 @@ class Measurer:
         """The untransformed program, compiled once a task."""
         key = id(task)
         if key not in self._references:
-            program = BuilderInput(task.mod, task.target, is_reference=True)
+            program = _program_to_compare_with(task)
             with Profiler.timeit("SendToBuilder"):
                 (result,) = self.builder.build([program])
             self._references[key] = result
@@ -295,6 +296,14 @@ def _check_count(member: object, expected: int, found: int) -> None:
             f"{type(member).__name__} gave {found} results for {expected} candidates; it must give "
             "one for each, in order"
         )
+
+
+def _program_to_compare_with(task: TaskRecord) -> BuilderInput:
+    """The untransformed program; for a GPU the CPU computes it, with a schedule of its own."""
+    if task.target.is_cpu:
+        return BuilderInput(task.mod, task.target, is_reference=True)
+    host = Target("llvm")
+    return BuilderInput(default_schedule(task.mod, host).mod, host, is_reference=True)
 
 
 def _least_secs(task: TaskRecord) -> float | None:
