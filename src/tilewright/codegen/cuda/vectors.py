@@ -217,7 +217,7 @@ def _is_pairwise(expr: ir.PrimExpr) -> bool:
 
 
 class _LoadsFirst(ir.Rewriter):
-    """Puts loads of whole vectors into variables, except those that a condition guards."""
+    """Puts loads of whole vectors into variables, except those under a condition or a let."""
 
     def __init__(self, printer: VectorPrinter) -> None:
         self._printer = printer
@@ -239,3 +239,6 @@ class _LoadsFirst(ir.Rewriter):
         return node  # the right operand is evaluated where the left one says so
 
     visit_or = visit_and
+
+    def visit_let(self, node: ir.Let) -> ir.PrimExpr:
+        return node  # its variable is known inside only

@@ -151,6 +151,15 @@ for (int lane = 0; lane < 4; ++lane) values[lane] = chosen[lane] + B_lanes[lane]
 """
 
 
+def test_loads_stay_where_their_indices_are_defined(compiles: Compile) -> None:
+    copies = Copies()
+    tx, begin = copies.tx, ir.Var("start")
+    copies.store(tx * 4, ir.Let(begin, tx * 2, vector(copies.a, begin * 4, 4)))
+    each = "[&] { const int start = threadIdx_x * 2; return A[start * 4 + lane]; }()"
+    assert f"values[lane] = {each};\n" in copies.text()
+    compiles(copies.kernel.function, "sm_90a")
+
+
 def test_gathers_and_scatters(compiles: Compile) -> None:
     copies = Copies()
     tx = copies.tx
