@@ -34,6 +34,7 @@ from tilewright.runtime.tensor_view import (
     data_offset,
     view_of,
 )
+from tilewright.runtime.torch_tensors import memory_of_tensor
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _pointer_at = ctypes.c_void_p.from_address
@@ -136,13 +137,13 @@ class ArgumentBinder:
                 values.append(number)
                 key.append(number if names_extent else None)
                 continue
-            memory = arg.__tilewright_array__ if type(arg) is NDArray else None
-            if type(memory) is not DeviceMemory or memory.dtype is not dtype:
+            found = arg.__tilewright_array__ if type(arg) is NDArray else memory_of_tensor(arg)
+            if type(found) is DeviceMemory and not found.is_readonly:
+                found = found.key, found.dtype, found.address
+            if type(found) is not tuple or found[1] is not dtype or found[2] % self.alignment:
                 return None
-            if memory.address % self.alignment:
-                return None
-            key.append(memory.key)
-            values.append(memory.address)
+            key.append(found[0])
+            values.append(found[2])
         return self._packed(tuple(key), values)
 
     def _packed(self, key: tuple[object, ...], values: list[int]) -> bytes | None:

@@ -74,7 +74,10 @@ class CudaApi(DeviceApi):
 
     def adopt(self, tensor: TensorView, dtype: Any) -> Any:
         """Memory of PyTorch, CuPy, JAX and others."""
-        return DeviceMemory(device(tensor.device), tensor.shape, dtype, tensor.address, tensor)
+        place = device(tensor.device)
+        memory = DeviceMemory(place, tensor.shape, dtype, tensor.address, tensor)
+        memory.is_readonly = tensor.readonly
+        return memory
 
     def lend(self, memory: Any, stream: Any) -> TensorView:
         """Let the consumer's stream wait for ours; -1 means that it does not want that."""

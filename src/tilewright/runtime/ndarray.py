@@ -119,7 +119,8 @@ class NDArray:
 
     def _writable(self, what: str) -> Any:
         values = self.__tilewright_array__
-        if isinstance(values, np.ndarray) and not values.flags.writeable:
+        is_numpy = isinstance(values, np.ndarray)
+        if not values.flags.writeable if is_numpy else getattr(values, "is_readonly", False):
             raise ArgumentError(f"{what}: the array is read-only")
         return values
 

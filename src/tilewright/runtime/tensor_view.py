@@ -25,7 +25,7 @@ WRITEABLE: Final = 0x0400
 class DeviceMemory:
     """An array in the memory of a device that is not the CPU, row-major and compact."""
 
-    __slots__ = ("address", "dtype", "key", "owner", "place", "shape")
+    __slots__ = ("address", "dtype", "is_readonly", "key", "owner", "place", "shape")
 
     def __init__(
         self, place: Device, shape: tuple[int, ...], dtype: ElementType, address: int, owner: Any
@@ -35,6 +35,7 @@ class DeviceMemory:
         self.dtype = dtype
         self.address = address
         self.owner = owner  # keeps the memory alive
+        self.is_readonly = False
         self.key = (shape, str(place))
 
     @property
@@ -45,8 +46,9 @@ class DeviceMemory:
     def view(self) -> TensorView:
         """The array as functions take it."""
         strides = dlpack.row_major_strides(self.shape)
+        place, readonly = str(self.place), self.is_readonly
         return TensorView(
-            self.address, self.shape, strides, self.dtype.name, str(self.place), owner=self
+            self.address, self.shape, strides, self.dtype.name, place, readonly, owner=self
         )
 
 

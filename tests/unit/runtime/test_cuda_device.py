@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -523,23 +524,78 @@ def test_modules_that_nobody_holds_are_unloaded(gpu: FakeDriver) -> None:
     assert names_called(gpu).count("cuLibraryUnload") == 1
 
 
+class Tensor(Theirs):
+    """A tensor of PyTorch, as far as the short way looks at it."""
+
+    layout, is_cuda, requires_grad, dtype = "strided", True, False, "torch.float32"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    def get_device(self) -> int:
+        return 0
+
+    def data_ptr(self) -> int:
+        return int(self.array.__tilewright_array__.address)
+
+
+class Stream:
+    cuda_stream = 4321
+
+
+class Torch:
+    """The module `torch`."""
+
+    Tensor, strided = Tensor, "strided"
+
+    class cuda:
+        @staticmethod
+        def is_initialized() -> bool:
+            return True
+
+        @staticmethod
+        def current_stream(device_id: int) -> Stream:
+            return Stream()
+
+
 def test_the_stream_of_pytorch(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stream:
-        cuda_stream = 4321
-
-    class Torch:
-        class cuda:
-            @staticmethod
-            def is_initialized() -> bool:
-                return True
-
-            @staticmethod
-            def current_stream(device_id: int) -> Stream:
-                return Stream()
-
     module = uncompiled(scale)
     a, b = (nd.zeros((8,), "float32", cuda()) for _ in range(2))
-    monkeypatch.setitem(__import__("sys").modules, "torch", Torch)
+    monkeypatch.setitem(sys.modules, "torch", Torch)
     module["scale"](a, b, 1.0)
     (launch,) = (call for call in gpu.calls if call[0] == "cuLaunchKernel")
     assert launch[9] == 4321
+
+
+@pytest.mark.usefixtures("gpu")
+def test_tensors_of_pytorch_take_a_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = uncompiled(scale)
+    monkeypatch.setitem(sys.modules, "torch", Torch)
+    a, b = Tensor(on_gpu(np.arange(8, dtype="float32"))), Tensor(nd.zeros((8,), "float32", cuda()))
+    for factor in (2.0, 3.0):
+        module["scale"](a, b, factor)
+        assert b.array.numpy().tolist() == (np.arange(8) * factor).tolist()
+    assert a.streams == [4321]  # one capsule, for the first call
+    b.dtype = "torch.float64"
+    module["scale"](a, b, 4.0)
+    assert a.streams == [4321, 4321]
+    shifted = Tensor(a.array)
+    monkeypatch.setattr(shifted, "data_ptr", lambda: a.data_ptr() + 4)
+    module["scale"](shifted, Tensor(b.array), 4.0)
+    assert shifted.streams == [4321]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_arrays_that_must_not_be_written() -> None:
+    module, a = uncompiled(scale), nd.zeros((8,), "float32", cuda())
+    b = nd.zeros((8,), "float32", cuda())
+    module["scale"](a, b, 1.0)
+    b.__tilewright_array__.is_readonly = True
+    with pytest.raises(ArgumentError, match="the array is read-only but the function writes it"):
+        module["scale"](a, b, 1.0)
+    with pytest.raises(ArgumentError, match="copyfrom: the array is read-only"):
+        b.copyfrom(a)
