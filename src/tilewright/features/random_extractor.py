@@ -33,8 +33,5 @@ class RandomFeatureExtractor(FeatureExtractor):
     def extract_from(
         self, context: TaskContext, candidates: Sequence[MeasureCandidate]
     ) -> list[Matrix]:
-        return [self._noise().view(FeatureMatrix) for _ in candidates]
-
-    def _noise(self) -> Matrix:
-        rows = self._random.randint(1, self.max_block_num + 1)
-        return self._random.rand(rows, self.feature_size)
+        counts = (self._random.randint(1, self.max_block_num + 1) for _ in candidates)
+        return [self._random.rand(rows, self.feature_size).view(FeatureMatrix) for rows in counts]

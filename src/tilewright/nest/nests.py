@@ -53,13 +53,6 @@ class _Accesses:
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
 
-    def of(
-        self, node: ir.BufferLoad | ir.BufferStore, scope: EnclosingBlock | None
-    ) -> MemoryAccess:
-        """A load or store."""
-        is_store = type(node) is ir.BufferStore
-        return self._access(node.buffer, node.indices, is_store, scope)
-
     def of_region(
         self, region: ir.BufferRegion, is_store: bool, scope: EnclosingBlock | None
     ) -> MemoryAccess:
@@ -68,9 +61,9 @@ class _Accesses:
         count = math.prod(size.value if isinstance(size, ir.IntImm) else 1 for size in sizes)
         size = count * max(1, region.buffer.dtype.bits // 8)
         firsts = [axis.min for axis in region.region]
-        return self._access(region.buffer, firsts, is_store, scope, size)
+        return self.of(region.buffer, firsts, is_store, scope, size)
 
-    def _access(
+    def of(
         self,
         buffer: ir.Buffer,
         indices: Sequence[ir.PrimExpr],
@@ -78,6 +71,7 @@ class _Accesses:
         scope: EnclosingBlock | None,
         unit_bytes: int = 0,
     ) -> MemoryAccess:
+        """A load or store."""
         read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
         return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, self._reaches)
 
@@ -122,8 +116,8 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     others = [load for load in loads if load.buffer is not store.buffer]
     return StoreNest(
         site.loops,
-        accesses.of(store, site.scope),
-        tuple([accesses.of(load, site.scope) for load in others]),
+        accesses.of(store.buffer, store.indices, True, site.scope),
+        tuple([accesses.of(each.buffer, each.indices, False, site.scope) for each in others]),
         max(operations, 0.5),
         len(others) < len(loads),
         _share(site.scope, accesses.ranges),

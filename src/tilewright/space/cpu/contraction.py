@@ -102,7 +102,7 @@ class _Analysis:
     def _is_strided(self, indices: list[ir.PrimExpr]) -> bool:
         """Do neighbours along the vector axis lie in different places, contiguous or not?"""
         return any(
-            _uses(index, self._vector)
+            uses(index, self._vector)
             and all(node.a is not self._vector for node in ir.nodes_of(index, ir.FloorDiv))
             for index in indices
         )
@@ -147,9 +147,10 @@ def is_plain_term(index: ir.PrimExpr, var: ir.Var) -> bool:
             return index is var
         case ir.Add(a=a, b=b):
             parts = [is_plain_term(a, var), is_plain_term(b, var)]
-            return any(parts) and not _uses(b if parts[0] else a, var)
+            return any(parts) and not uses(b if parts[0] else a, var)
     return False
 
 
-def _uses(expr: ir.PrimExpr, var: ir.Var) -> bool:
+def uses(expr: ir.PrimExpr, var: ir.Var) -> bool:
+    """True when a variable occurs in an expression."""
     return ir.uses_var(expr, lambda other: other is var)

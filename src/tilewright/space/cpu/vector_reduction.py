@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
+from tilewright.ir import Block, IterType, PrimExpr, Var
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
@@ -20,6 +20,7 @@ from tilewright.space.conditions import (
     all_iters_spatial,
     iter_extent,
 )
+from tilewright.space.cpu.contraction import uses
 from tilewright.space.cpu.cpu_rule import OneSketchRule, VectorShape
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose
 
@@ -41,18 +42,14 @@ def reduces_contiguously(block: Block) -> bool:
         for region in block.reads
         if region.buffer is not written and depth
     ]
-    moving = [indices for indices in inputs if any(_uses(index, depth[-1]) for index in indices)]
+    moving = [indices for indices in inputs if any(uses(index, depth[-1]) for index in indices)]
     return bool(moving) and all(lies_along(indices, depth[-1]) for indices in moving)
 
 
 def lies_along(indices: Sequence[PrimExpr], var: Var) -> bool:
     """True when neighbours along `var` are neighbours in memory."""
     *outer, last = indices
-    return last is var and not any(_uses(index, var) for index in outer)
-
-
-def _uses(index: PrimExpr, var: Var) -> bool:
-    return uses_var(index, lambda other: other is var)
+    return last is var and not any(uses(index, var) for index in outer)
 
 
 def _points(block: Block, kind: IterType) -> int:

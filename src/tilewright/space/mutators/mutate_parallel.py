@@ -50,7 +50,11 @@ class MutateParallel(Mutator):
         if not limits:
             return None
         others = sorted(limits)
-        return _with_limit(trace, note, limits[others[engine.integer(0, len(others))]])
+        limit = limits[others[engine.integer(0, len(others))]]
+        changed = Instruction.of(replace(note.step, ann_val=limit), note.outputs)
+        insts = [changed if inst is note else inst for inst in main_part(trace)]
+        decisions = {inst: trace.decisions[inst] for inst in insts if inst in trace.decisions}
+        return Trace(insts, decisions)
 
     def _blocks_under(self, trace: Trace, note: Instruction[Annotate], seed: int) -> list[Products]:
         """What could run in parallel in each block of the scope that bears the note."""
@@ -105,9 +109,3 @@ def _loops_to_reach(products: Products, limit: int) -> int:
     count = bisect.bisect_right(products, limit)
     reached = count > 0 and products[count - 1] == limit
     return count if reached else min(count + 1, len(products))
-
-
-def _with_limit(trace: Trace, note: Instruction[Annotate], limit: int) -> Trace:
-    changed = Instruction.of(replace(note.step, ann_val=limit), note.outputs)
-    insts = [changed if inst is note else inst for inst in main_part(trace)]
-    return Trace(insts, {inst: trace.decisions[inst] for inst in insts if inst in trace.decisions})

@@ -92,7 +92,10 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
     vectorize = _vector_loops(nest, len(nest), wishes.vectorize)
     if vectorize is not None:
         # Contiguity is dear: it is asked only of loops for which it can make a difference.
-        could_take_all = parallel > 0 and all(map(_is_rewritable, nest))
+        could_take_all = parallel > 0 and all(
+            loop.is_free and loop.is_spatial and loop.has_one_child and loop.extent is not None
+            for loop in nest
+        )
         most = len(nest) if could_take_all else vectorize
         contiguous = contiguous_loops(realize_of(block), nest, most)
         if could_take_all and contiguous == len(nest):
@@ -111,10 +114,6 @@ def _possible(state: ScheduleState, block: StmtSRef, plan: _Plan) -> _Plan:
     return replace(
         plan, parallel=first if parallel else 0, vectorize=plan.vectorize if vectorize else 0
     )
-
-
-def _is_rewritable(loop: NestLoop) -> bool:
-    return loop.is_free and loop.is_spatial and loop.has_one_child and loop.extent is not None
 
 
 def _parallel_loops(nest: Sequence[NestLoop], most_iterations: int) -> int:

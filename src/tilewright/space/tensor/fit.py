@@ -24,7 +24,7 @@ from tilewright.schedule.primitives.tensorize import tensorized_block
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.conditions import iter_extent
-from tilewright.space.cpu.contraction import Contraction, is_plain_term
+from tilewright.space.cpu.contraction import Contraction, is_plain_term, uses
 from tilewright.space.layout_free import is_layout_free
 from tilewright.space.tensor.instruction import TensorTile
 
@@ -280,7 +280,7 @@ def _stand_in(
 
 
 def _contains(indices: Sequence[ir.PrimExpr], var: ir.Var) -> bool:
-    return any(ir.uses_var(index, lambda other: other is var) for index in indices)
+    return any(uses(index, var) for index in indices)
 
 
 def _axis_of(indices: Sequence[ir.PrimExpr], var: ir.Var) -> int | None:

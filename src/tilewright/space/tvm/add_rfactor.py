@@ -30,7 +30,7 @@ class AddRFactor(ScheduleRule):
         sref, extent = sch.get_sref(block), self.max_parallel_extent
         if reason := why_not_split_reduction(sch.state, sref, extent):
             return NotApplied(sch, reason)
-        untouched = _reseeded_copy(sch)
+        untouched = reseeded_copy(sch)
         fused, num_spatial = reorder_and_fuse_reduction_loops(sch, block)
         factors = sch.sample_perfect_tile(fused, 2, self.max_innermost_factor)
         offered = (
@@ -40,7 +40,7 @@ class AddRFactor(ScheduleRule):
 
     @staticmethod
     def _partial(sch: Schedule, block: BlockRV, loop: LoopRV, factor_axis: int) -> Schedule | None:
-        made = _reseeded_copy(sch)
+        made = reseeded_copy(sch)
         try:
             partial = made.rfactor(loop, factor_axis)
         except ScheduleError:  # not every reduction can be split: a reason not to offer it
@@ -51,7 +51,7 @@ class AddRFactor(ScheduleRule):
         return made
 
 
-def _reseeded_copy(sch: Schedule) -> Schedule:
+def reseeded_copy(sch: Schedule) -> Schedule:
     """A copy whose random numbers follow neither from the original's nor from other copies'."""
     made = sch.copy()
     made.seed(sch.fork_seed())

@@ -24,7 +24,7 @@ from tilewright.space.conditions import (
     why_not_split_reduction,
 )
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
-from tilewright.space.tvm.add_rfactor import reorder_and_fuse_reduction_loops
+from tilewright.space.tvm.add_rfactor import reorder_and_fuse_reduction_loops, reseeded_copy
 
 THREAD_X = "threadIdx.x"
 
@@ -73,8 +73,7 @@ class CrossThreadReduction(ScheduleRule):
         sref, most = sch.get_sref(block), self.max_threads_per_block
         if reason := why_not_split_reduction(sch.state, sref, most):
             return NotApplied(sch, reason)
-        made = sch.copy()
-        made.seed(sch.fork_seed())
+        made = reseeded_copy(sch)
         self._share_reduction(made, block)
         return [made, sch]
 
