@@ -76,10 +76,11 @@ class TensorTile:
         if not isinstance(block.body, ir.BufferStore):
             return None
         out = InstructionOperand.of(block.body)
-        loads = _loads(block.body.value, block.body)
-        if len(loads) != 2:
+        result, loads = block.body.buffer, ir.nodes_of(block.body.value, ir.BufferLoad)
+        operands = [InstructionOperand.of(load) for load in loads if load.buffer is not result]
+        if len(operands) != 2:
             return None
-        left, right = map(InstructionOperand.of, loads)
+        left, right = operands
         spatial = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.DATA_PAR]
         depth = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE]
         lanes = [v for v in spatial if _uses(right, v) and not _uses(left, v)]
@@ -137,18 +138,6 @@ def _accumulator_intrin(tile: TensorTile, kind: str, scope: str) -> str:
         f"intrinsic computes {kind!r} of {tile.rows}x{tile.lanes} {tile.out.dtype}; give its name, "
         "too: {'compute': ..., 'fill': ..., 'store': ...}"
     )
-
-
-def _loads(value: ir.PrimExpr, store: ir.BufferStore) -> list[ir.BufferLoad]:
-    """The operands of a product that is added to what is there, from left to right."""
-    found: list[ir.BufferLoad] = []
-
-    def look(node: ir.Node) -> None:
-        if isinstance(node, ir.BufferLoad) and node.buffer is not store.buffer:
-            found.append(node)
-
-    ir.post_order_visit(value, look)
-    return found
 
 
 def _uses(operand: InstructionOperand, var: ir.Var) -> bool:
