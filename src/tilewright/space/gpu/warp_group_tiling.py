@@ -28,7 +28,7 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import why_not_free
-from tilewright.space.tvm.multi_level_tiling_tensor_core import (
+from tilewright.space.tvm.tensor_core_layout import (
     Reindexed,
     transform_for_tensorization,
 )
