@@ -204,7 +204,7 @@ def collect(expr: Any, factor: int, terms: Terms, other: Collect = _as_term) -> 
     """
     kind = type(expr)
     if kind is ir.IntImm:
-        return factor * int(expr.value)
+        return factor * expr.value  # type: ignore[no-any-return]
     if kind is ir.Add:
         return collect(expr.a, factor, terms, other) + collect(expr.b, factor, terms, other)
     if kind is ir.Sub:

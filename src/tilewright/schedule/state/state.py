@@ -40,6 +40,9 @@ class BlockInfo:
 class ScheduleState:
     """A module with references to its blocks and loops."""
 
+    __slots__ = ("debug_mask", "enable_check", "infos", "mod", "normal_bindings", "plans", "roots",
+                 "scopes", "settles_flow", "srefs")  # fmt: skip
+
     def __init__(self, mod: ir.IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
         self.mod = mod.clone()  # its owner may change functions in place
         self.debug_mask = debug_mask
