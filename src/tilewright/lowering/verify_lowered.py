@@ -33,6 +33,11 @@ class _Verifier(ir.Visitor):
             self._fail(f"loop {node.loop_var.name!r} has kind {node.kind.name}")
         self._bind(node, node.loop_var)
 
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.IterVar):  # a thread of a kernel
+            self._defined.add(node.node.var)
+        self.generic_visit(node)
+
     def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
         self._bind(node, node.var)
 
@@ -102,7 +107,8 @@ def verify_lowered(program: ir.PrimFunc | ir.IRModule) -> None:
     """Raise a `LowerError` unless every function is in the form that code generators consume."""
     functions = [program] if isinstance(program, ir.PrimFunc) else program.functions.values()
     for func in functions:
-        if func.buffer_map or SIGNATURE_ATTR not in func.attrs:
+        is_kernel = "calling_conv" in func.attrs  # called by a function that has a signature
+        if func.buffer_map or (SIGNATURE_ATTR not in func.attrs and not is_kernel):
             raise LowerError(f"function {func.name!r} is not in lowered form: no host ABI")
         _Verifier(func).visit(func.body)
 

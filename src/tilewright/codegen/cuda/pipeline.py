@@ -25,7 +25,6 @@ from tilewright.lowering.gpu.split_host_device import SplitHostDevice
 from tilewright.lowering.gpu.thread_sync import ThreadSync
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.lowering.gpu.unify_thread_binding import UnifyThreadBinding
-from tilewright.lowering.gpu.unroll_register_loops import UnrollRegisterLoops
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
 from tilewright.lowering.loop_partition import LoopPartition
@@ -84,7 +83,6 @@ def _loops(context: PassContext) -> list[Pass]:
         MergeSharedMemoryAllocations(),
         ThreadSync(),
         Simplify(),
-        UnrollRegisterLoops(),
         context.configured(UnrollLoop, expand=False),
         *context.user_passes(2),
     ]

@@ -22,6 +22,7 @@ from tilewright.testing.gpu_lowering import (
     random_arrays,
     result_on_gpu,
 )
+from tilewright.testing.gpu_programs import threads
 from tilewright.testing.simt import RaceError, run
 from tilewright.testing.te_workload import create_te_workload, matmul_relu
 
@@ -96,6 +97,28 @@ def test_without_barriers_threads_race() -> None:
         lowered = run_pipeline(func, TARGET, lambda context, _: passes_of(context))
     with pytest.raises(RaceError, match="without a barrier between them"):
         run(lowered, random_arrays(func))
+
+
+def test_passes_of_users_and_the_check_after_them() -> None:
+    seen = []
+
+    def look(module: ir.IRModule) -> ir.IRModule:
+        seen.append(list(module.functions))
+        return module
+
+    with PassContext(config={"tir.add_lower_pass": [(phase, look) for phase in range(4)]}):
+        lowered = lower_for_gpu(tiled_matmul(32, 32, 32, 16, 8))
+    assert seen == [["main"]] * 4
+    assert list(lowered.functions) == ["main", "main_kernel"]
+
+
+def test_threads_of_different_extents() -> None:
+    with pytest.raises(LowerError) as caught:
+        lower_for_gpu(threads(16, 1, 32))
+    assert str(caught.value) == (
+        "a kernel binds loops of extents 16 and 32 to threadIdx.x; split them so that both have the "
+        "same extent"
+    )
 
 
 def test_work_outside_of_threads_is_refused() -> None:
