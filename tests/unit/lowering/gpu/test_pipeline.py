@@ -116,8 +116,8 @@ def test_threads_of_different_extents() -> None:
     with pytest.raises(LowerError) as caught:
         lower_for_gpu(threads(16, 1, 32))
     assert str(caught.value) == (
-        "a kernel binds loops of extents 16 and 32 to threadIdx.x; split them so that both have the "
-        "same extent"
+        "a kernel binds loops of extents 16 and 32 to threadIdx.x; split them so that both have "
+        "the same extent"
     )
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,10 +20,10 @@ def row_sums(rows: int, columns: int, x: int, y: int, reduced: str) -> ir.PrimFu
     height = x * y // width
     steps, groups = -(-columns // width), -(-rows // height)
 
-    def inner(tx, ty):
+    def inner(tx: Any, ty: Any) -> Any:
         return {"x": tx, "y": ty, "xy": ty * x + tx}[reduced]
 
-    def outer(tx, ty):
+    def outer(tx: Any, ty: Any) -> Any:
         return {"x": ty, "y": tx, "xy": 0}[reduced]
 
     @T.prim_func
