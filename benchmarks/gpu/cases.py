@@ -198,12 +198,10 @@ def conv(
     def inputs() -> list[Tensor]:
         empty = torch.empty((n, out, out, k), device=DEVICE, dtype=_TORCH[dtype])
         bias = [_random((k,), dtype)] if is_fused else []
-        return [
-            _random((n, size, size, c), dtype),
-            _random((taps, taps, c, k), dtype) * 0.1,
-            *bias,
-            empty,
-        ]
+        filters = _random((taps, taps, c, k), dtype) * 0.1
+        turned = filters.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        weights[filters.data_ptr()] = turned
+        return [_random((n, size, size, c), dtype), filters, *bias, empty]
 
     def computed(x: Tensor, filters: Tensor, bias: Tensor | None) -> Tensor:
         y = torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), filters, bias, stride, pad)
