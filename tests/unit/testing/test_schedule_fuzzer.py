@@ -84,7 +84,7 @@ def test_internal_errors_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("what a bug looks like")
 
-    monkeypatch.setattr(reorder, "reorder", broken)
+    monkeypatch.setattr(reorder.Reorder, "run", broken)
     reports = [report for seed in range(12) if (report := run_case(seed)) is not None]
     assert reports
     for report in reports:

@@ -187,8 +187,8 @@ def test_iterators_fold_onto_a_matrix_product(
     assert str(found) == expected
     assert [buffer.name for buffer in info.lhs_buffer_map.values()] == ["C", "A", "B"]
     indices = {b.name: [str(i) for i in found] for b, found in info.rhs_buffer_indices.items()}
-    assert indices == {"C": ["vii", "vjj"], "A": ["vii", "vkk"], "B": ["vkk", "vjj"]}
-    assert [iv.var.name for iv in info.rhs_iters] == ["vii", "vjj", "vkk"]
+    assert indices == {"C": ["vi", "vj"], "A": ["vi", "vk"], "B": ["vk", "vj"]}
+    assert [iv.var.name for iv in info.rhs_iters] == ["vi", "vj", "vk"]
     assert len(info.lhs_iters) == len(found.initial_indices)
 
 
