@@ -67,7 +67,9 @@ DOUBLE_BUFFER_SCOPE: Final = "double_buffer_scope"
 # as many as there is room for), and the warp groups that multiply; see lowering/gpu/tile_kernels.
 TILE_STAGES: Final = "tilewright.tile_stages"
 TILE_CONSUMERS: Final = "tilewright.tile_consumers"
-# On the same loop, where single threads multiply: rows and columns of the result of each.
+# On statements of a kernel: how many blocks of threads share a processor.
+RESIDENT_BLOCKS: Final = "tilewright.resident_blocks"
+# On the loop over tiles, where single threads multiply: rows and columns of the result of each.
 THREAD_ROWS: Final = "tilewright.thread_rows"
 THREAD_COLUMNS: Final = "tilewright.thread_columns"
 

@@ -11,6 +11,7 @@ from tilewright.codegen.cuda.prelude import CudaPrelude
 from tilewright.codegen.cuda.statements import KernelPrinter
 from tilewright.codegen.cuda.types import arch_number, kernel_symbol
 from tilewright.errors import CodegenError
+from tilewright.ir.annotation_keys import RESIDENT_BLOCKS
 from tilewright.target import Target
 
 _DEVICE_KERNEL = 2  # the value of `calling_conv` of functions that run on the device
@@ -109,9 +110,17 @@ def _launch_bounds(extents: dict[ir.IterVar, ir.PrimExpr], body: ir.Stmt) -> str
     known = [size.value for size in threads if isinstance(size, ir.IntImm)]
     if len(known) != len(threads):
         return ""
+    blocks = _resident_blocks(body)
+    return f"__launch_bounds__({math.prod(known)}{f', {blocks}' if blocks else ''}) "
+
+
+def _resident_blocks(body: ir.Stmt) -> int:
+    """Blocks of threads that share a processor; 0 where the compiler may decide."""
+    for attr in ir.nodes_of(body, ir.AttrStmt):
+        if attr.attr_key == RESIDENT_BLOCKS and isinstance(attr.value, ir.IntImm):
+            return attr.value.value
     # Threads that pass registers on have a processor for themselves.
-    blocks = ", 1" if any(map(_passes_registers, ir.nodes_of(body, ir.Call))) else ""
-    return f"__launch_bounds__({math.prod(known)}{blocks}) "
+    return int(any(map(_passes_registers, ir.nodes_of(body, ir.Call))))
 
 
 def _passes_registers(call: ir.Call) -> bool:

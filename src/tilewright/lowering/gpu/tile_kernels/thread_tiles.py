@@ -14,6 +14,7 @@ from functools import cached_property
 
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.ir.annotation_keys import RESIDENT_BLOCKS
 from tilewright.ir.intrinsics import address_of, if_then_else
 from tilewright.lowering.gpu.thread_sync import SYNCHRONIZED
 from tilewright.lowering.gpu.tile_kernels.building import (
@@ -31,6 +32,8 @@ LANES = (8, 4)  # rows and columns of the threads of a warp
 _WIDTH = 4  # elements that are loaded at once
 _MOST_BYTES = 100 * 1024
 _MOST_STAGES = 4
+_REGISTERS = 65536  # of a processor
+_OTHER_REGISTERS = 100  # of a thread, beside its results
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,14 @@ class ThreadTiles:
     def pitches(self) -> tuple[int, int]:
         """Elements from a row to the next one in shared memory; copies across rows collide less."""
         return self.form.row.extent + _WIDTH, self.form.column.extent + _WIDTH
+
+    @property
+    def resident(self) -> int:
+        """Blocks that share a processor; fewer leave more registers to each thread."""
+        return max(
+            1,
+            min(4, _REGISTERS // (self.threads * (self.tile[0] * self.tile[1] + _OTHER_REGISTERS))),
+        )
 
     @cached_property
     def stages(self) -> int:
@@ -133,9 +144,9 @@ class _Writer:
         body = self._body(_Place(thread, row, column))
         buffers = (self._tiles, self._sums, *self._operands)
         block = ir.Block((), (), (), "tile_kernel", body, alloc_buffers=buffers)
-        inside = ir.AttrStmt(
-            ir.const(0), SYNCHRONIZED, ir.const(1), ir.BlockRealize((), ir.TRUE, block)
-        )
+        inside: ir.Stmt = ir.BlockRealize((), ir.TRUE, block)
+        inside = ir.AttrStmt(ir.const(0), SYNCHRONIZED, ir.const(1), inside)
+        inside = ir.AttrStmt(ir.const(0), RESIDENT_BLOCKS, ir.const(sizes.resident), inside)
         stmt = on_threads(thread, "threadIdx.x", sizes.threads, inside)
         assert isinstance(tiles.extent, ir.IntImm)
         return on_threads(tiles.loop_var, "blockIdx.x", tiles.extent.value, stmt)
