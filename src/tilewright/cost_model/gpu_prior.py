@@ -8,9 +8,11 @@ H200 under load, where the clock is below its maximum.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.cost_model.gpu_loops import kernel_seconds
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
@@ -24,8 +26,6 @@ _HERTZ = 1.45e9
 _COPY_RATE = 104e9  # bytes a second into the shared memory of one processor
 _MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
 _OUTPUT_BYTES = 64  # a cycle
-_THREADS = 132 * 128  # that compute at the same time
-_OPERATION = 1e-9  # seconds of a thread
 _REGISTERS = 65536  # of a processor
 _CORES = 128  # multiply-adds a cycle
 _CORE_HERTZ = 1.75e9
@@ -41,20 +41,23 @@ def estimate_on_gpu(func: ir.PrimFunc, target: Target, reading: Reading | None =
     for loop in loops:
         total += _tile_seconds(loop, processors_of(target))
     inside = {loop.loop_var for loop in loops}
-    for nest in nests_in(reading or read(func)):
-        if not any(each.var in inside for each in nest.loops):
-            total += _nest_seconds(nest)
+    others = (
+        nest
+        for nest in nests_in(reading or read(func))
+        if not any(each.var in inside for each in nest.loops)
+    )
+    for kernel in _by_kernel(others):
+        total += _LAUNCH + kernel_seconds(kernel, target.gpu)
     return total
 
 
-def _nest_seconds(nest: StoreNest) -> float:
-    """Of other loops: the bytes that move, or the operations of threads."""
-    accesses = (nest.store, *nest.loads)
-    moved = sum(access.footprints(nest.loops)[0] for access in accesses)
-    threads = [each.extent for each in nest.loops if each.kind == ir.ForKind.THREAD_BINDING]
-    runs = math.prod(each.extent for each in nest.loops)
-    parallel = min(math.prod(threads), _THREADS)
-    return _LAUNCH + max(float(moved) / _MEMORY_RATE, runs / parallel * _OPERATION)
+def _by_kernel(nests: Iterable[StoreNest]) -> list[list[StoreNest]]:
+    """Nests that one launch runs: those inside of the same loop over blocks of threads."""
+    kernels: dict[ir.Var | int, list[StoreNest]] = {}
+    for number, nest in enumerate(nests):
+        bound = (each.var for each in nest.loops if each.kind == ir.ForKind.THREAD_BINDING)
+        kernels.setdefault(next(bound, number), []).append(nest)
+    return list(kernels.values())
 
 
 def _tile_seconds(loop: ir.For, processors: int) -> float:

@@ -121,7 +121,8 @@ class _UsageFinder(ir.Visitor):
     def _interval(
         self, bounds: IndexBounds, start: ir.PrimExpr, extent: ir.PrimExpr | None
     ) -> IndexInterval | None:
-        interval = bounds.of(start)
+        # Digits of a sum of loops, such as `(i * 8 + t) % 8`, are known once they are simplified.
+        interval = bounds.of(self._analyzer.simplify(start))
         if interval is None:
             return None
         if self._unknown and any(ir.uses_var(end, self._unknown.__contains__) for end in interval):

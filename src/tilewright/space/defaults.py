@@ -238,6 +238,9 @@ _CUDA_KERNELS = (
     _CONSTANTS,
     _spec("WarpGroupTiling"),
     _spec("ThreadTiling"),
+    _spec("RowKernels"),
+    MemberSpec("AutoInline", {**_AUTO_INLINE_GPU.options, "into_producer": False}),
+    _spec("ElementKernels"),
 )
 
 SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(

@@ -42,7 +42,7 @@ class FuseRows(CpuRule):
             return NotApplied(sch, reason)
         before = all_before(sch, sref)
         # Tiles read an operand that rows share less often: leave the choice to the search.
-        behind = all_before(sch, sref, stop_at=_shares_an_operand)
+        behind = all_before(sch, sref, stop_at=shares_an_operand)
         groups = [before] if writes_output(sref) else []
         groups += [behind] if len(behind) < len(before) else []
         made = [copy for group in groups if (copy := self._fused(sch, block, group)) is not None]
@@ -97,7 +97,7 @@ def _why_not_fused(block: StmtSRef) -> str:
     return "there are no reductions over rows before it, or fewer rows than cores"
 
 
-def _shares_an_operand(reduction: StmtSRef) -> bool:
+def shares_an_operand(reduction: StmtSRef) -> bool:
     """Is this a product, of which several rows read the same columns?"""
     found = Contraction.of(reduction.block, any_layout=True)
     return found is not None and found.right is not None and bool(found.left)

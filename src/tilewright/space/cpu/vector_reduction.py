@@ -33,14 +33,19 @@ def reduces_contiguously(block: Block) -> bool:
 
     Inputs that stay the same along it do not matter.
     """
-    if block.init is None or len(block.writes) != 1:
+    return len(block.writes) == 1 and walks_over_neighbours(block)
+
+
+def walks_over_neighbours(block: Block) -> bool:
+    """The same of a reduction that has several results, such as the place of the largest."""
+    if block.init is None:
         return False
     depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
-    written = block.writes[0].buffer
+    written = {region.buffer for region in block.writes}
     inputs = [
         [axis.min for axis in region.region]
         for region in block.reads
-        if region.buffer is not written and depth
+        if region.buffer not in written and depth
     ]
     moving = [indices for indices in inputs if any(uses(index, depth[-1]) for index in indices)]
     return bool(moving) and all(lies_along(indices, depth[-1]) for indices in moving)

@@ -1,0 +1,155 @@
+"""`ElementKernels`: elementwise blocks, one vector for each thread of a GPU.
+
+Of an input that is read across, as in a transposition, tiles go through shared memory, so that
+neighbouring threads read and write neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import ir
+from tilewright.errors import ScheduleError
+from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding
+from tilewright.schedule.state.scope import loops_of
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import (
+    UNUSUAL_BINDING,
+    all_iters_spatial,
+    constant_extent,
+    why_not_free,
+)
+from tilewright.space.cpu.vector_reduction import lies_along
+from tilewright.space.gpu.thread_vectors import (
+    inputs_along,
+    sampled,
+    through_registers,
+    vector_width,
+)
+
+STRUCTURE = "element kernel"
+_THREADS = (128, 256, 512)
+_TILE_THREADS = 256
+_TILE_SIDES = (64, 32, 16)
+_SIDE_BYTES = 128
+
+
+@schedule_rules.register("ElementKernels")
+class ElementKernels(ScheduleRule):
+    """Shares the elements of a block among threads."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """One sketch: of tiles where an input is read across, else of vectors."""
+        sref = sch.get_sref(block)
+        if reason := why_not_free(sref) or _why_not_elements(sref):
+            return NotApplied(sch, reason)
+        across = _read_across(sref)
+        if across is not None:
+            tiled = sch.copy()
+            try:
+                _tile(tiled, block, *across)
+            except ScheduleError:
+                pass  # vectors serve any input
+            else:
+                return [tiled]
+        _share_vectors(sch, block)
+        return [sch]
+
+
+def _why_not_elements(block: StmtSRef) -> str:
+    if not all_iters_spatial(block.block):
+        return "it is a reduction"
+    if not has_trivial_binding(block) or len(block.block.writes) != 1:
+        return UNUSUAL_BINDING
+    extents = [constant_extent(loop) for loop in loops_of(block)]
+    return "" if extents and all(extents) else "it has no loops, or ones of unknown extents"
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+
+def _share_vectors(sch: Schedule, block: BlockRV) -> None:
+    loops = sch.get_loops(block)
+    extents = [constant_extent(sch.get_sref(loop)) or 1 for loop in loops]
+    width = _width(sch.get_sref(block).block, extents[-1])
+    vectors, _ = sch.split(loops[-1], [None, width])
+    fused = sch.fuse(*loops[:-1], vectors) if len(loops) > 1 else vectors
+    count = math.prod(extents) // width
+    fitting = [n for n in _THREADS if n <= count] or [_THREADS[0]]
+    outer, thread = sch.split(fused, [None, sampled(sch, fitting)])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    if width > 1:
+        through_registers(sch, block, thread, STRUCTURE)
+
+
+def _width(stmt: ir.Block, extent: int) -> int:
+    """Elements of a vector, by the result and all that is read along it."""
+    (write,) = stmt.writes
+    if not lies_along([r.min for r in write.region], stmt.iter_vars[-1].var):
+        return 1
+    read = inputs_along(stmt, stmt.iter_vars[-1].var).values()
+    return vector_width(extent, [write.buffer.dtype, *(region.buffer.dtype for region in read)])
+
+
+# --- tiles --------------------------------------------------------------------------------------
+
+
+def _read_across(block: StmtSRef) -> tuple[int, int, int] | None:
+    """The input that lies along another axis than the result: its position among the inputs, that
+    axis among the loops, and the axis of the result among those of the input."""
+    stmt = block.block
+    axes = {v.var: n for n, v in enumerate(stmt.iter_vars)}
+    extents = [constant_extent(loop) or 0 for loop in loops_of(block)]
+    (write,) = stmt.writes
+    if len(axes) < 2 or not lies_along([r.min for r in write.region], stmt.iter_vars[-1].var):
+        return None
+    along = len(axes) - 1
+    for position, region in inputs_of(stmt).items():
+        read = [axes.get(r.min) if isinstance(r.min, ir.Var) else None for r in region.region]
+        axis = read[-1] if read else None
+        if axis is None or axis == along or read.count(along) != 1 or read.count(axis) != 1:
+            continue
+        if min(extents[axis], extents[along]) >= _TILE_SIDES[-1]:
+            return position, axis, read.index(along)
+    return None
+
+
+def _side(sch: Schedule, dtype: ir.DType, loops: tuple[LoopRV, LoopRV]) -> int:
+    """Elements of a side of a tile: a row of it is read at once, and the block has them."""
+    extents = [constant_extent(sch.get_sref(loop)) or 0 for loop in loops]
+    most = min(_SIDE_BYTES // dtype.itemsize, *extents)
+    return next((side for side in _TILE_SIDES if side <= most), _TILE_SIDES[-1])
+
+
+def _tile(sch: Schedule, block: BlockRV, position: int, axis: int, turned: int) -> None:
+    """Read tiles along one axis and write them along another."""
+    loops = sch.get_loops(block)
+    dtype = sch.get_sref(block).block.reads[position].buffer.dtype
+    side = _side(sch, dtype, (loops[axis], loops[-1]))
+    across, inner_across = sch.split(loops[axis], [None, side])
+    along, inner_along = sch.split(loops[-1], [None, side])
+    others = [loop for n, loop in enumerate(loops[:-1]) if n != axis]
+    sch.reorder(*others, across, along, inner_across, inner_along)
+    tiles = sch.fuse(*others, across, along)
+    sch.bind(tiles, "blockIdx.x")
+    _share_tile(sch, inner_across, inner_along, side)
+    tile = sch.cache_read(block, position, "shared")
+    sch.compute_at(tile, tiles, preserve_unit_loops=True)
+    *outer, last = sch.get_loops(tile)[1:]
+    _share_tile(sch, sch.fuse(*outer) if len(outer) > 1 else outer[0], last, side)
+    sch.storage_align(tile, 0, turned, side, 1)
+    for each in (block, tile):
+        sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
+
+
+def _share_tile(sch: Schedule, rows: LoopRV, columns: LoopRV, side: int) -> None:
+    """Neighbouring threads take neighbouring columns."""
+    sch.bind(columns, "threadIdx.x")
+    steps, thread = sch.split(rows, [None, _TILE_THREADS // side])
+    sch.bind(thread, "threadIdx.y")
+    sch.unroll(steps)

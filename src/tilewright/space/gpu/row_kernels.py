@@ -1,0 +1,274 @@
+"""`RowKernels`: softmax, norms and sums of rows, which threads hold in their registers.
+
+A group of threads reads a row once, in vectors, and keeps it: all reductions over the row and all
+that is made of them happen in registers. Partial results are exchanged between threads. Rows that
+are too long for that are read again for each step.
+
+One sketch for each number of threads of a row; decisions are the rows of a block of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding, writes_output
+from tilewright.schedule.state.scope import loops_of
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import (
+    UNUSUAL_BINDING,
+    all_before,
+    all_iters_spatial,
+    constant_extent,
+    is_tiled,
+    why_not_free,
+)
+from tilewright.space.cpu.row_fusion import shares_an_operand
+from tilewright.space.cpu.vector_reduction import walks_over_neighbours
+from tilewright.space.gpu.thread_vectors import (
+    inputs_along,
+    mark_copy,
+    sampled,
+    through_registers,
+    vector_width,
+)
+
+STRUCTURE = "row kernel"
+# Rows up to these lengths, and the threads that share one at least.
+_THREADS = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128), (65536, 256))
+_LONG_ROW_THREADS = 1024
+_MORE_THREADS = (1, 2, 4)  # times as many are tried
+_BLOCK_THREADS = (64, 128, 256)  # of all rows of a block
+_REGISTERS = 64  # elements of a row that a thread holds at most
+_LONG_ROW = 65536
+_FEW_ROWS = 32  # of which each is the work of one multiprocessor
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The blocks that work on rows: the last one, and those before it, the last one first."""
+
+    last: StmtSRef
+    before: tuple[StmtSRef, ...]
+    axes: int
+    count: int
+    length: int
+
+    @property
+    def fits(self) -> bool:
+        """Can threads hold a row in registers?"""
+        return self.length <= _LONG_ROW
+
+
+@schedule_rules.register("RowKernels")
+class RowKernels(ScheduleRule):
+    """Makes one kernel of reductions over rows and of what comes before and after them."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """One sketch for each number of threads."""
+        sref = sch.get_sref(block)
+        if taken := why_not_free(sref):
+            return NotApplied(sch, taken)
+        if not writes_output(sref):
+            return NotApplied(sch, "it does not write an output of the function")
+        rows = _rows_of(sch, sref)
+        if isinstance(rows, str):
+            return NotApplied(sch, rows)
+        sketches, reason = [], "no number of threads fits the length of its rows"
+        for threads in _threads_of(rows):
+            made = sch.copy()
+            try:
+                _RowBuilder(made, rows, threads).build(block)
+            except ScheduleError as error:
+                reason = str(error)
+                continue
+            sketches.append(made)
+        return sketches or NotApplied(sch, reason)
+
+
+# --- what is a row ------------------------------------------------------------------------------
+
+
+def _rows_of(sch: Schedule, last: StmtSRef) -> _Rows | str:
+    """The blocks that work on the same rows, or why there are none."""
+    before = all_before(sch, last, stop_at=lambda b: is_tiled(b) or shares_an_operand(b))
+    blocks = [last, *before]
+    reductions = [each for each in blocks if each.block.init is not None]
+    if not reductions or shares_an_operand(last):
+        return "there are no reductions over rows before it"
+    if not all(map(has_trivial_binding, blocks)):
+        return UNUSUAL_BINDING
+    shapes = {_shape_of(each) for each in reductions}
+    shape = shapes.pop()
+    if shape is None or shapes:
+        return "it reduces several axes, or not all reductions are over the same rows"
+    axes, count, length = shape
+    if length > _LONG_ROW and count < _FEW_ROWS:
+        return "its rows are too few and too long: one block of threads would have one of them"
+    return _Rows(last, tuple(before), axes, count, length)
+
+
+def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
+    """Axes, count and length of the rows of a reduction; None if it is not one over rows."""
+    stmt = reduction.block
+    extents = [constant_extent(loop) for loop in loops_of(reduction)]
+    kinds = [v.iter_type for v in stmt.iter_vars]
+    is_row = kinds == [*[ir.IterType.DATA_PAR] * (len(kinds) - 1), ir.IterType.COMM_REDUCE]
+    sizes = [extent for extent in extents if extent]
+    if not is_row or len(kinds) < 2 or len(sizes) < len(kinds):
+        return None
+    if not walks_over_neighbours(stmt):
+        return None
+    return len(kinds) - 1, math.prod(sizes[:-1]), sizes[-1]
+
+
+def _threads_of(rows: _Rows) -> list[int]:
+    """Numbers of threads that may share a row: those that divide it evenly, if there are any."""
+    least = next((n for longest, n in _THREADS if rows.length <= longest), _LONG_ROW_THREADS)
+    if not rows.fits:
+        return [least]
+    vectors = rows.length // _width(rows)
+    tried = [n for n in (least * more for more in _MORE_THREADS) if n <= min(vectors, 1024)]
+    tried = [n for n in tried or [least] if rows.length / n <= _REGISTERS] or [1024]
+    return [n for n in tried if vectors % n == 0] or tried[:1]
+
+
+def _width(rows: _Rows) -> int:
+    """Elements of a vector; long rows are read element by element."""
+    blocks = [each.block for each in (rows.last, *rows.before)]
+    along = [
+        region.buffer.dtype
+        for block in blocks
+        for region in inputs_along(block, block.iter_vars[-1].var).values()
+    ]
+    return vector_width(rows.length, along) if rows.fits else 1
+
+
+# --- how they are computed ----------------------------------------------------------------------
+
+
+class _RowBuilder:
+    def __init__(self, sch: Schedule, rows: _Rows, threads: int) -> None:
+        self._sch, self._rows, self._threads = sch, rows, threads
+        self._width = _width(rows)
+
+    def build(self, block: BlockRV) -> None:
+        """Put all blocks into one kernel."""
+        sch = self._sch
+        before = [sch.get_block(each.name) for each in self._rows.before]
+        before = [each for each in before if not self._inlined(each)]
+        copies = self._cached_rows([block, *before]) if self._rows.fits else []
+        *_, row = self._bound_rows(block)
+        for each in [*before, *copies]:
+            sch.compute_at(each, row, preserve_unit_loops=True)
+            self._check_loops(each)
+        for each in before:
+            for position in range(len(sch.get_sref(each).block.writes)):
+                sch.set_scope(each, position, "local")
+        for each in before:
+            self._finish(each)
+        for copy in copies:
+            self._shared_among_threads(copy)
+            self._lay_out(copy)
+            mark_copy(sch, copy, STRUCTURE)
+        self._finish(block)
+
+    def _inlined(self, block: BlockRV) -> bool:
+        """Compute elements where they are used, if that is one place or there is no room."""
+        sch, stmt = self._sch, self._sch.get_sref(block).block
+        is_scalar = len(stmt.iter_vars) == self._rows.axes
+        if not all_iters_spatial(stmt) or is_scalar:
+            return False
+        if self._rows.fits and len(sch.get_consumers(block)) > 1 and self._is_row(stmt):
+            return False
+        try:
+            sch.compute_inline(block)
+        except ScheduleError:
+            return False
+        return True
+
+    def _is_row(self, stmt: ir.Block) -> bool:
+        """Has the block an element for each element of all rows?"""
+        extents = [v.dom.extent for v in stmt.iter_vars if v.dom is not None]
+        sizes = [extent.value for extent in extents if isinstance(extent, ir.IntImm)]
+        return math.prod(sizes) == self._rows.count * self._rows.length
+
+    def _cached_rows(self, blocks: Sequence[BlockRV]) -> list[BlockRV]:
+        """Copies in registers of all that reductions read along their rows."""
+        sch = self._sch
+        readers: dict[ir.Buffer, list[tuple[BlockRV, int]]] = {}
+        for each in blocks:
+            stmt = sch.get_sref(each).block
+            for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
+                if region.buffer not in self._made(blocks):
+                    readers.setdefault(region.buffer, []).append((each, position))
+        copies = []
+        for found in readers.values():
+            if any(sch.get_sref(each).block.init is not None for each, _ in found):
+                first, position = found[0]
+                users = [each for each, _ in found]
+                copies.append(sch.cache_read(first, position, "local", users))
+        return copies
+
+    def _made(self, blocks: Sequence[BlockRV]) -> set[ir.Buffer]:
+        stmts = (self._sch.get_sref(each).block for each in blocks)
+        return {region.buffer for stmt in stmts for region in stmt.writes}
+
+    def _bound_rows(self, block: BlockRV) -> tuple[LoopRV, LoopRV]:
+        """The rows, shared among blocks of threads and among the groups of threads of one."""
+        sch, rows = self._sch, self._rows
+        loops = sch.get_loops(block)[: rows.axes]
+        fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+        counts = [n // self._threads for n in _BLOCK_THREADS]
+        together = [n for n in counts if n > 1 and rows.count % n == 0] or [1]
+        outer, inner = sch.split(fused, [None, sampled(sch, together)])
+        sch.bind(outer, "blockIdx.x")
+        sch.bind(inner, "threadIdx.y")
+        return outer, inner
+
+    def _check_loops(self, block: BlockRV) -> None:
+        """One row needs just one row of each block."""
+        sch = self._sch
+        extents = [constant_extent(sch.get_sref(loop)) for loop in sch.get_loops(block)[2:]]
+        if any(extent != 1 for extent in extents[: self._rows.axes]):
+            raise ScheduleError("it needs several rows of a block before it")
+
+    def _finish(self, block: BlockRV) -> None:
+        """Share the elements of a row among threads."""
+        sch = self._sch
+        stmt = sch.get_sref(block).block
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        if len(stmt.iter_vars) == self._rows.axes:
+            return
+        thread = self._shared_among_threads(block)
+        if stmt.init is None:
+            self._lay_out(block)
+            if self._width > 1:
+                through_registers(sch, block, thread, STRUCTURE)
+
+    def _shared_among_threads(self, block: BlockRV) -> LoopRV:
+        sch = self._sch
+        vectors, _ = sch.split(sch.get_loops(block)[-1], [None, self._width])
+        steps, thread = sch.split(vectors, [None, self._threads])
+        sch.bind(thread, "threadIdx.x")
+        if self._rows.fits:
+            sch.unroll(steps)
+        return thread
+
+    def _lay_out(self, block: BlockRV) -> None:
+        """Put what one thread has of a row next to each other, so that it needs no more room."""
+        sch = self._sch
+        if sch.get_sref(block).block.writes[0].buffer.scope != "local":
+            return
+        width, threads = self._width, self._threads
+
+        def digits(*indices: ir.Var) -> list[ir.PrimExpr]:
+            *outer, j = indices
+            return [*outer, j // width % threads, j // (width * threads), j % width]
+
+        sch.transform_layout(block, ("write", 0), digits, assume_injective_transform=True)

@@ -1,0 +1,136 @@
+"""`RowKernels` and `ElementKernels`: what they make of programs, and that it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import ir, te, topi
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.schedule import Schedule
+from tilewright.target import Target
+from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
+from tilewright.testing.simt import run
+
+TARGET = Target("nvidia/nvidia-h200")
+Exact = Callable[..., Any]
+
+
+def softmax(m: int, n: int, dtype: str = "float32") -> ir.PrimFunc:
+    a = te.placeholder((m, n), dtype, name="A")
+    return te.create_prim_func([a, topi.nn.softmax(a, axis=-1)])
+
+
+def exact_softmax(a: Any) -> Any:
+    raised = np.exp(a - a.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def layer_norm(m: int, n: int) -> ir.PrimFunc:
+    a = te.placeholder((m, n), "float16", name="A")
+    gamma, beta = (te.placeholder((n,), "float16", name=name) for name in ("gamma", "beta"))
+    return te.create_prim_func([a, gamma, beta, topi.nn.layer_norm(a, gamma, beta, [1])])
+
+
+def exact_layer_norm(a: Any, gamma: Any, beta: Any) -> Any:
+    centred = a - a.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gamma + beta
+
+
+def rms_norm(m: int, n: int) -> ir.PrimFunc:
+    a = te.placeholder((m, n), "float16", name="A")
+    gamma = te.placeholder((n,), "float16", name="gamma")
+    return te.create_prim_func([a, gamma, topi.nn.rms_norm(a, gamma, [1])])
+
+
+def exact_rms_norm(a: Any, gamma: Any) -> Any:
+    return a / np.sqrt((a**2).mean(-1, keepdims=True) + 1e-5) * gamma
+
+
+def of_one(shape: tuple[int, ...], make: Callable[[Any], Any], dtype: str = "float32") -> Any:
+    a = te.placeholder(shape, dtype, name="A")
+    return te.create_prim_func([a, make(a)])
+
+
+def after_sum(m: int, n: int) -> ir.PrimFunc:
+    """Softmax of a sum, which both reductions read."""
+    a, b = (te.placeholder((m, n), name=name) for name in ("A", "B"))
+    return te.create_prim_func([a, b, topi.nn.softmax(topi.add(a, b), axis=-1)])
+
+
+def chain(shape: tuple[int, ...], dtype: str) -> ir.PrimFunc:
+    """Bias and ReLU."""
+    a, bias = te.placeholder(shape, dtype, name="A"), te.placeholder(shape[-1:], dtype, name="b")
+    return te.create_prim_func([a, bias, topi.nn.relu(topi.add(a, bias))])
+
+
+ROWS: dict[str, tuple[ir.PrimFunc, Exact]] = {
+    "softmax": (softmax(8, 256), exact_softmax),
+    "softmax of halves": (softmax(4, 64, "float16"), exact_softmax),
+    "softmax of a sum": (after_sum(4, 128), lambda a, b: exact_softmax(a + b)),
+    "threads do not divide rows": (softmax(3, 100), exact_softmax),
+    "vectors do not divide rows": (softmax(3, 67), exact_softmax),
+    "several warps": (softmax(2, 4096), exact_softmax),
+    "long rows": (softmax(32, 65600), exact_softmax),
+    "softmax of three axes": (
+        of_one((2, 4, 64), lambda a: topi.nn.softmax(a, axis=-1)),
+        exact_softmax,
+    ),
+    "layer norm": (layer_norm(8, 768), exact_layer_norm),
+    "rms norm": (rms_norm(8, 768), exact_rms_norm),
+    "sums": (of_one((8, 256), lambda a: topi.sum(a, axis=1)), lambda a: a.sum(1)),
+    "norms": (
+        of_one((8, 256), lambda a: topi.sqrt(topi.sum(topi.multiply(a, a), axis=1))),
+        lambda a: np.sqrt((a * a).sum(1)),
+    ),
+    "argmax": (of_one((8, 256), lambda a: topi.argmax(a, axis=1)), lambda a: a.argmax(1)),
+}
+ELEMENTS: dict[str, tuple[ir.PrimFunc, Exact]] = {
+    "bias and relu": (chain((64, 128), "float32"), lambda a, b: np.maximum(a + b, 0)),
+    "halves": (chain((64, 128), "float16"), lambda a, b: np.maximum(a + b, 0)),
+    "threads do not divide": (
+        chain((7, 52), "float32"),
+        lambda a, b: np.maximum(a + b, 0),
+    ),
+    "vectors do not divide": (
+        chain((7, 53), "float32"),
+        lambda a, b: np.maximum(a + b, 0),
+    ),
+    "one axis": (of_one((1024,), topi.nn.relu), lambda a: np.maximum(a, 0)),
+    "transposed": (of_one((64, 96), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
+    "tiles do not divide": (of_one((50, 77), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
+    "transposed halves": (
+        of_one((2, 32, 5, 16), lambda a: topi.transpose(a, [0, 2, 3, 1]), "float16"),
+        lambda a: a.transpose(0, 2, 3, 1),
+    ),
+}
+PROGRAMS = {**ROWS, **ELEMENTS}
+
+
+def sketches_of(func: ir.PrimFunc) -> list[Schedule]:
+    module = ir.IRModule({"main": func})
+    found = list(candidates(module, TARGET, "cuda-kernels", seeds=range(2), count=2))
+    assert found
+    return found
+
+
+def check(func: ir.PrimFunc, sch: Schedule, exact: Exact) -> None:
+    arrays: Arrays = random_arrays(func)
+    *inputs, _ = [np.copy(array) for array in arrays]
+    run(lower_for_gpu(sch.mod), arrays)
+    tolerance = 5e-3 if any(array.dtype == np.float16 for array in arrays) else 1e-5
+    wanted = exact(*(array.astype("float64") for array in inputs))
+    np.testing.assert_allclose(arrays[-1], wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_candidates_compute_the_program_in_one_kernel(name: str) -> None:
+    func, exact = PROGRAMS[name]
+    for sch in sketches_of(func):
+        blocks = [sref.block for sref in sch.state.infos if sref.parent is not None]
+        assert all(TILING_STRUCTURE in block.annotations for block in blocks)
+        assert len(lower_for_gpu(sch.mod).functions) == 2  # the host's and the kernel
+        check(func, sch, exact)
