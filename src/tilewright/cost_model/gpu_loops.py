@@ -18,6 +18,8 @@ from tilewright.target.gpu import GpuDescription
 
 _MEMORY_SHARE = 0.88  # of the bytes a second that are promised
 _LATENCY = 1.0e-6  # seconds of loads that are under way together, on a busy GPU
+_CACHE_LATENCY = 0.2e-6  # the same of what all blocks of threads read
+_SMALL = 1 << 18  # bytes that stay in caches
 _TOGETHER = 4  # turns of a loop whose loads are under way together
 _OPERATION = 1e-9  # seconds, of one thread
 _BLOCK = 0.7e-9  # seconds until the next block of threads is started
@@ -25,6 +27,7 @@ _CORES = 128  # of a multiprocessor
 _USED_CORES = 0.5  # of them, on average
 _REDUCTION = 0.2e-6  # seconds of an exchange in a warp
 _BARRIER = 0.8e-9  # seconds more for each thread of a row
+_NOT_HIDDEN = 0.1  # of the time that threads wait, even if others work meanwhile
 _REGISTERS = 24  # of a thread, beside its arrays
 _EXPANDED = (ir.ForKind.THREAD_BINDING, ir.ForKind.UNROLLED, ir.ForKind.VECTORIZED)
 
@@ -39,12 +42,9 @@ def kernel_seconds(nests: Sequence[StoreNest], gpu: GpuDescription) -> float:
     rate = gpu.multiprocessors * _CORES * _USED_CORES * gpu.clock_mhz * 1e6
     at_once = gpu.multiprocessors * _resident_blocks(nests, threads, gpu)
     waiting = sum(map(_waiting, nests)) + operations / (blocks * threads) * _OPERATION
-    return max(
-        moved / (gpu.bytes_per_second * _MEMORY_SHARE),
-        operations / rate,
-        max(1.0, blocks / at_once) * waiting,
-        blocks * _BLOCK,
-    )
+    waiting *= max(1.0, blocks / at_once)
+    copies = moved / (gpu.bytes_per_second * _MEMORY_SHARE)
+    return max(copies, operations / rate, waiting, blocks * _BLOCK) + _NOT_HIDDEN * waiting
 
 
 def _in_memory(nests: Iterable[StoreNest]) -> Iterable[tuple[StoreNest, MemoryAccess]]:
@@ -60,12 +60,8 @@ def _turns(loops: Iterable[Loop]) -> int:
 
 def _resident_blocks(nests: Sequence[StoreNest], threads: int, gpu: GpuDescription) -> int:
     """Blocks of threads that a multiprocessor holds at once."""
-    arrays = {
-        nest.store.buffer: float(nest.store.footprints(_own_loops(nest.loops), 1)[0])
-        for nest in nests
-        if nest.store.buffer.scope == "local"
-    }
-    registers = _REGISTERS + max(arrays.values(), default=0.0) / 4
+    arrays = (_bytes_of_thread(nest) for nest in nests if nest.store.buffer.scope == "local")
+    registers = _REGISTERS + max(arrays, default=0.0) / 4
     return max(
         1,
         min(
@@ -76,17 +72,21 @@ def _resident_blocks(nests: Sequence[StoreNest], threads: int, gpu: GpuDescripti
     )
 
 
-def _own_loops(loops: Sequence[Loop]) -> list[Loop]:
-    """The loops that one thread runs."""
-    return [loop for loop in loops if not loop.tag]
+def _bytes_of_thread(nest: StoreNest) -> float:
+    """What one thread stores of an array."""
+    own = [loop for loop in nest.loops if not loop.tag]
+    box = float(nest.store.footprints(own, 1)[0])
+    return min(box, _turns(own) * nest.store.element_bytes)
 
 
 def _waiting(nest: StoreNest) -> float:
     """Seconds that a thread waits for memory and for other threads."""
     seconds = 0.0
-    if any(load.buffer.scope == "global" for load in nest.loads):
+    loads = [load for load in nest.loads if load.buffer.scope == "global"]
+    if loads:
         turns = _turns(loop for loop in nest.loops if loop.kind not in _EXPANDED)
-        seconds += _LATENCY * math.ceil(turns / _TOGETHER)
+        is_small = all(load.footprints(nest.loops)[0] <= _SMALL for load in loads)
+        seconds += (_CACHE_LATENCY if is_small else _LATENCY) * math.ceil(turns / _TOGETHER)
     together = _threads_of_reduction(nest)
     return seconds + (_REDUCTION + _BARRIER * together if together > 1 else 0.0)
 

@@ -239,7 +239,6 @@ _CUDA_KERNELS = (
     _spec("WarpGroupTiling"),
     _spec("ThreadTiling"),
     _spec("RowKernels"),
-    MemberSpec("AutoInline", {**_AUTO_INLINE_GPU.options, "into_producer": False}),
     _spec("ElementKernels"),
 )
 

@@ -44,9 +44,10 @@ class ElementKernels(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch: of tiles where an input is read across, else of vectors."""
         sref = sch.get_sref(block)
-        if reason := why_not_free(sref) or _why_not_elements(sref):
+        if reason := _why_not_free_elements(sref):
             return NotApplied(sch, reason)
-        across = _read_across(sref)
+        _inline_producers(sch, block)
+        across = _read_across(sch.get_sref(block))
         if across is not None:
             tiled = sch.copy()
             try:
@@ -66,6 +67,23 @@ def _why_not_elements(block: StmtSRef) -> str:
         return UNUSUAL_BINDING
     extents = [constant_extent(loop) for loop in loops_of(block)]
     return "" if extents and all(extents) else "it has no loops, or ones of unknown extents"
+
+
+def _inline_producers(sch: Schedule, block: BlockRV) -> None:
+    """Compute elements where they are read, if all that read them are elementwise."""
+    for producer in sch.get_producers(block):
+        readers = [producer, *sch.get_consumers(producer)]
+        if any(_why_not_free_elements(sch.get_sref(each)) for each in readers):
+            continue
+        _inline_producers(sch, producer)
+        try:
+            sch.compute_inline(producer)
+        except ScheduleError:
+            continue  # it is a kernel of its own
+
+
+def _why_not_free_elements(block: StmtSRef) -> str:
+    return why_not_free(block) or _why_not_elements(block)
 
 
 # --- vectors ------------------------------------------------------------------------------------

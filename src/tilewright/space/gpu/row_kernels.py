@@ -40,12 +40,12 @@ from tilewright.space.gpu.thread_vectors import (
 
 STRUCTURE = "row kernel"
 # Rows up to these lengths, and the threads that share one at least.
-_THREADS = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128), (65536, 256))
+_THREADS = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128), (32768, 512))
 _LONG_ROW_THREADS = 1024
 _MORE_THREADS = (1, 2, 4)  # times as many are tried
 _BLOCK_THREADS = (64, 128, 256)  # of all rows of a block
 _REGISTERS = 64  # elements of a row that a thread holds at most
-_LONG_ROW = 65536
+_LONG_ROW = 32768
 _FEW_ROWS = 32  # of which each is the work of one multiprocessor
 
 
@@ -134,13 +134,15 @@ def _threads_of(rows: _Rows) -> list[int]:
         return [least]
     vectors = rows.length // _width(rows)
     tried = [n for n in (least * more for more in _MORE_THREADS) if n <= min(vectors, 1024)]
-    tried = [n for n in tried or [least] if rows.length / n <= _REGISTERS] or [1024]
+    tried = [n for n in tried if rows.length / n <= _REGISTERS] or [least]
     return [n for n in tried if vectors % n == 0] or tried[:1]
 
 
 def _width(rows: _Rows) -> int:
     """Elements of a vector; long rows are read element by element."""
-    blocks = [each.block for each in (rows.last, *rows.before)]
+    blocks = [
+        each.block for each in (rows.last, *rows.before) if len(each.block.iter_vars) > rows.axes
+    ]
     along = [
         region.buffer.dtype
         for block in blocks
@@ -225,7 +227,7 @@ class _RowBuilder:
         loops = sch.get_loops(block)[: rows.axes]
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         counts = [n // self._threads for n in _BLOCK_THREADS]
-        together = [n for n in counts if n > 1 and rows.count % n == 0] or [1]
+        together = [n for n in counts if n and rows.count % n == 0] or [1]
         outer, inner = sch.split(fused, [None, sampled(sch, together)])
         sch.bind(outer, "blockIdx.x")
         sch.bind(inner, "threadIdx.y")
