@@ -156,7 +156,7 @@ def _tile(sch: Schedule, block: BlockRV, position: int, axis: int, turned: int) 
     tiles = sch.fuse(*others, across, along)
     sch.bind(tiles, "blockIdx.x")
     _share_tile(sch, inner_across, inner_along, side)
-    tile = sch.cache_read(block, position, "shared")
+    tile = sch.cache_read(block, position, "shared", [block])
     sch.compute_at(tile, tiles, preserve_unit_loops=True)
     *outer, last = sch.get_loops(tile)[1:]
     _share_tile(sch, sch.fuse(*outer) if len(outer) > 1 else outer[0], last, side)

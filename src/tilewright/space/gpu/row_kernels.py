@@ -55,9 +55,9 @@ class _Rows:
 
     last: StmtSRef
     before: tuple[StmtSRef, ...]
-    axes: int
     count: int
     length: int
+    width: int  # of the last axis of rows
 
     @property
     def fits(self) -> bool:
@@ -107,24 +107,36 @@ def _rows_of(sch: Schedule, last: StmtSRef) -> _Rows | str:
     shape = shapes.pop()
     if shape is None or shapes:
         return "it reduces several axes, or not all reductions are over the same rows"
-    axes, count, length = shape
+    count, length, width = shape
     if length > _LONG_ROW and count < _FEW_ROWS:
         return "its rows are too few and too long: one block of threads would have one of them"
-    return _Rows(last, tuple(before), axes, count, length)
+    return _Rows(last, tuple(before), count, length, width)
 
 
 def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
-    """Axes, count and length of the rows of a reduction; None if it is not one over rows."""
+    """Count and length of the rows of a reduction, and their last axis; None if it has no rows."""
     stmt = reduction.block
-    extents = [constant_extent(loop) for loop in loops_of(reduction)]
+    sizes = _extents(reduction)
     kinds = [v.iter_type for v in stmt.iter_vars]
-    is_row = kinds == [*[ir.IterType.DATA_PAR] * (len(kinds) - 1), ir.IterType.COMM_REDUCE]
-    sizes = [extent for extent in extents if extent]
-    if not is_row or len(kinds) < 2 or len(sizes) < len(kinds):
+    axes = kinds.count(ir.IterType.DATA_PAR)
+    is_row = axes > 0 and set(kinds[axes:]) == {ir.IterType.COMM_REDUCE}
+    if not is_row or 0 in sizes or not walks_over_neighbours(stmt):
         return None
-    if not walks_over_neighbours(stmt):
-        return None
-    return len(kinds) - 1, math.prod(sizes[:-1]), sizes[-1]
+    count, length = math.prod(sizes[:axes]), math.prod(sizes[axes:])
+    return (count, length, sizes[-1]) if length > 1 else None
+
+
+def _extents(block: StmtSRef) -> list[int]:
+    """Extents of all loops, 0 for those that are not known."""
+    return [constant_extent(loop) or 0 for loop in loops_of(block)]
+
+
+def _leading(extents: Sequence[int], count: int) -> int:
+    """How many of the first axes are those of the rows."""
+    for axes in range(1, len(extents) + 1):
+        if math.prod(extents[:axes]) == count:
+            return axes
+    raise ScheduleError("a block has other rows than the reductions")
 
 
 def _threads_of(rows: _Rows) -> list[int]:
@@ -141,14 +153,14 @@ def _threads_of(rows: _Rows) -> list[int]:
 def _width(rows: _Rows) -> int:
     """Elements of a vector; long rows are read element by element."""
     blocks = [
-        each.block for each in (rows.last, *rows.before) if len(each.block.iter_vars) > rows.axes
+        each.block for each in (rows.last, *rows.before) if math.prod(_extents(each)) > rows.count
     ]
     along = [
         region.buffer.dtype
         for block in blocks
         for region in inputs_along(block, block.iter_vars[-1].var).values()
     ]
-    return vector_width(rows.length, along) if rows.fits else 1
+    return vector_width(rows.width, along) if rows.fits else 1
 
 
 # --- how they are computed ----------------------------------------------------------------------
@@ -168,7 +180,6 @@ class _RowBuilder:
         *_, row = self._bound_rows(block)
         for each in [*before, *copies]:
             sch.compute_at(each, row, preserve_unit_loops=True)
-            self._check_loops(each)
         for each in before:
             for position in range(len(sch.get_sref(each).block.writes)):
                 sch.set_scope(each, position, "local")
@@ -183,22 +194,17 @@ class _RowBuilder:
     def _inlined(self, block: BlockRV) -> bool:
         """Compute elements where they are used, if that is one place or there is no room."""
         sch, stmt = self._sch, self._sch.get_sref(block).block
-        is_scalar = len(stmt.iter_vars) == self._rows.axes
-        if not all_iters_spatial(stmt) or is_scalar:
+        elements = math.prod(_extents(sch.get_sref(block)))
+        if not all_iters_spatial(stmt) or elements == self._rows.count:
             return False
-        if self._rows.fits and len(sch.get_consumers(block)) > 1 and self._is_row(stmt):
+        is_row = elements == self._rows.count * self._rows.length
+        if self._rows.fits and is_row and len(sch.get_consumers(block)) > 1:
             return False
         try:
             sch.compute_inline(block)
         except ScheduleError:
             return False
         return True
-
-    def _is_row(self, stmt: ir.Block) -> bool:
-        """Has the block an element for each element of all rows?"""
-        extents = [v.dom.extent for v in stmt.iter_vars if v.dom is not None]
-        sizes = [extent.value for extent in extents if isinstance(extent, ir.IntImm)]
-        return math.prod(sizes) == self._rows.count * self._rows.length
 
     def _cached_rows(self, blocks: Sequence[BlockRV]) -> list[BlockRV]:
         """Copies in registers of all that reductions read along their rows."""
@@ -224,7 +230,8 @@ class _RowBuilder:
     def _bound_rows(self, block: BlockRV) -> tuple[LoopRV, LoopRV]:
         """The rows, shared among blocks of threads and among the groups of threads of one."""
         sch, rows = self._sch, self._rows
-        loops = sch.get_loops(block)[: rows.axes]
+        loops = sch.get_loops(block)
+        loops = loops[: _leading(_extents(sch.get_sref(block)), rows.count)]
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         counts = [n // self._threads for n in _BLOCK_THREADS]
         together = [n for n in counts if n and rows.count % n == 0] or [1]
@@ -233,19 +240,22 @@ class _RowBuilder:
         sch.bind(inner, "threadIdx.y")
         return outer, inner
 
-    def _check_loops(self, block: BlockRV) -> None:
-        """One row needs just one row of each block."""
+    def _loops_of_row(self, block: BlockRV) -> list[LoopRV]:
+        """The loops over the elements of a row; none around a block with one result for a row."""
         sch = self._sch
-        extents = [constant_extent(sch.get_sref(loop)) for loop in sch.get_loops(block)[2:]]
-        if any(extent != 1 for extent in extents[: self._rows.axes]):
+        extents = {
+            loop: constant_extent(sch.get_sref(loop)) or 0 for loop in sch.get_loops(block)[2:]
+        }
+        if math.prod(extents.values()) not in (1, self._rows.length):
             raise ScheduleError("it needs several rows of a block before it")
+        return [loop for loop, extent in extents.items() if extent > 1]
 
     def _finish(self, block: BlockRV) -> None:
         """Share the elements of a row among threads."""
         sch = self._sch
         stmt = sch.get_sref(block).block
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
-        if len(stmt.iter_vars) == self._rows.axes:
+        if not self._loops_of_row(block):
             return
         thread = self._shared_among_threads(block)
         if stmt.init is None:
@@ -255,8 +265,10 @@ class _RowBuilder:
 
     def _shared_among_threads(self, block: BlockRV) -> LoopRV:
         sch = self._sch
-        vectors, _ = sch.split(sch.get_loops(block)[-1], [None, self._width])
-        steps, thread = sch.split(vectors, [None, self._threads])
+        *outer, last = self._loops_of_row(block)
+        vectors, _ = sch.split(last, [None, self._width])
+        fused = sch.fuse(*outer, vectors) if outer else vectors
+        steps, thread = sch.split(fused, [None, self._threads])
         sch.bind(thread, "threadIdx.x")
         if self._rows.fits:
             sch.unroll(steps)
@@ -264,13 +276,16 @@ class _RowBuilder:
 
     def _lay_out(self, block: BlockRV) -> None:
         """Put what one thread has of a row next to each other, so that it needs no more room."""
-        sch = self._sch
-        if sch.get_sref(block).block.writes[0].buffer.scope != "local":
+        buffer = self._sch.get_sref(block).block.writes[0].buffer
+        if buffer.scope != "local":
             return
-        width, threads = self._width, self._threads
+        shape = [extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm)]
+        rows, width, threads = _leading(shape, self._rows.count), self._width, self._threads
 
         def digits(*indices: ir.Var) -> list[ir.PrimExpr]:
-            *outer, j = indices
-            return [*outer, j // width % threads, j // (width * threads), j % width]
+            j: ir.PrimExpr = ir.const(0)
+            for index, extent in zip(indices[rows:], shape[rows:], strict=True):
+                j = j * extent + index
+            return [*indices[:rows], j // width % threads, j // (width * threads), j % width]
 
-        sch.transform_layout(block, ("write", 0), digits, assume_injective_transform=True)
+        self._sch.transform_layout(block, ("write", 0), digits, assume_injective_transform=True)

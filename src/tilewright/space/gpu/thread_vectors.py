@@ -48,7 +48,7 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
     """
     stmt = sch.get_sref(block).block
     for position in inputs_along(stmt, stmt.iter_vars[-1].var):
-        copy = sch.cache_read(block, position, "local")
+        copy = sch.cache_read(block, position, "local", [block])
         sch.compute_at(copy, thread, preserve_unit_loops=True)
         mark_copy(sch, copy, structure)
     if stmt.writes[0].buffer.scope == "global":

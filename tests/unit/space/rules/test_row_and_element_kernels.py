@@ -79,6 +79,16 @@ ROWS: dict[str, tuple[ir.PrimFunc, Exact]] = {
         of_one((2, 4, 64), lambda a: topi.nn.softmax(a, axis=-1)),
         exact_softmax,
     ),
+    "softmax with axes of length one": (
+        of_one(
+            (8, 64), lambda a: topi.divide(topi.exp(a), topi.sum(topi.exp(a), 1, keepdims=True))
+        ),
+        exact_softmax,
+    ),
+    "rows of two axes": (
+        of_one((4, 8, 16), lambda a: topi.subtract(a, topi.sum(a, axis=[1, 2], keepdims=True))),
+        lambda a: a - a.sum((1, 2), keepdims=True),
+    ),
     "layer norm": (layer_norm(8, 768), exact_layer_norm),
     "rms norm": (rms_norm(8, 768), exact_rms_norm),
     "sums": (of_one((8, 256), lambda a: topi.sum(a, axis=1)), lambda a: a.sum(1)),
