@@ -27,7 +27,7 @@ from harness import HEADER, RESULTS, Report, Row
 import tilewright as tw
 from tilewright import meta_schedule as ms
 
-KINDS = ("f16", "bf16", "f32", "fp8", "int8", "conv", "fused", "rows")
+KINDS = ("f16", "bf16", "f32", "fp8", "int8", "conv", "fused", "rows", "elements")
 ROUNDS = 9
 TIMED_US = 1200.0  # of one replay
 

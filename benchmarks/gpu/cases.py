@@ -253,6 +253,117 @@ def softmax(m: int, n: int) -> Case:
     )
 
 
+def layer_norm(m: int, n: int) -> Case:
+    """Layer norm of rows."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, n), "float16", name="A")
+        gamma, beta = (te.placeholder((n,), "float16", name=name) for name in ("gamma", "beta"))
+        return te.create_prim_func([a, gamma, beta, topi.nn.layer_norm(a, gamma, beta, [1])])
+
+    def normed(a: Tensor, gamma: Tensor, beta: Tensor, o: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(a, (n,), gamma, beta)
+
+    return _rows(f"gpu_layer_norm_f16_{m}x{n}", program, (m, n), 2, normed)
+
+
+def rms_norm(m: int, n: int) -> Case:
+    """RMS norm of rows."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, n), "float16", name="A")
+        gamma = te.placeholder((n,), "float16", name="gamma")
+        return te.create_prim_func([a, gamma, topi.nn.rms_norm(a, gamma, [1])])
+
+    def normed(a: Tensor, gamma: Tensor, o: Tensor) -> Tensor:
+        return torch.nn.functional.rms_norm(a, (n,), gamma, 1e-5)
+
+    return _rows(f"gpu_rms_norm_f16_{m}x{n}", program, (m, n), 1, normed)
+
+
+def bias_gelu(m: int, n: int) -> Case:
+    """Bias and GELU of what is in memory."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, n), "float16", name="A")
+        bias = te.placeholder((n,), "float16", name="bias")
+        half, root = tir.const(0.5, "float32"), tir.const(0.5**0.5, "float32")
+
+        def gelu(i: Any, j: Any) -> Any:
+            x = a[i, j].astype("float32") + bias[j].astype("float32")
+            return (x * half * (tir.erf(x * root) + tir.const(1.0, "float32"))).astype("float16")
+
+        return te.create_prim_func([a, bias, te.compute((m, n), gelu, name="B")])
+
+    def activated(a: Tensor, bias: Tensor, o: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(a + bias)
+
+    return _rows(f"gpu_bias_gelu_f16_{m}x{n}", program, (m, n), 1, activated)
+
+
+def _rows(
+    name: str,
+    program: Callable[[], PrimFunc],
+    shape: tuple[int, int],
+    vectors: int,
+    computed: Callable[..., Tensor],
+) -> Case:
+    """A case with a matrix of halves, some vectors as long as its rows, and a matrix as result."""
+    m, n = shape
+
+    def inputs() -> list[Tensor]:
+        lines = [_random((n,), "float16") for _ in range(vectors)]
+        return [_random(shape, "float16"), *lines, torch.empty_like(_random(shape, "float16"))]
+
+    def exact(*arrays: Tensor) -> Tensor:
+        return computed(*(array.double() for array in arrays))
+
+    return Case(
+        name, program, inputs, computed, exact, 8.0 * m * n, 2.0 * (2 * m * n + vectors * n),
+        {"compiled": torch.compile(computed)},
+    )  # fmt: skip
+
+
+def add_relu(m: int, n: int) -> Case:
+    """The sum of two matrices, and ReLU."""
+
+    def program() -> PrimFunc:
+        a, b = (te.placeholder((m, n), "float16", name=name) for name in ("A", "B"))
+        return te.create_prim_func([a, b, topi.nn.relu(topi.add(a, b))])
+
+    def computed(a: Tensor, b: Tensor, o: Tensor) -> Tensor:
+        return torch.relu(a + b)
+
+    return Case(
+        f"gpu_add_relu_f16_{m}x{n}",
+        program,
+        lambda: [_random((m, n), "float16") for _ in range(3)],
+        computed,
+        lambda a, b, o: torch.relu(a.double() + b.double()),
+        2.0 * m * n,
+        6.0 * m * n,
+        {"compiled": torch.compile(computed)},
+    )
+
+
+def transpose(m: int, n: int) -> Case:
+    """A matrix with rows and columns exchanged."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, n), "float32", name="A")
+        return te.create_prim_func([a, topi.transpose(a, [1, 0])])
+
+    return Case(
+        f"gpu_transpose_f32_{m}x{n}",
+        program,
+        lambda: [_random((m, n), "float32"), torch.empty((n, m), device=DEVICE)],
+        lambda a, o: o.copy_(a.T),
+        lambda a, o: a.double().T,
+        1.0 * m * n,
+        8.0 * m * n,
+    )
+
+
 def all_cases(kind: str) -> list[Case]:
     """The rows of one part of the table."""
     half = [gemm(s, s, s, "float16") for s in (512, 1024, 2048, 4096, 8192)]
@@ -270,5 +381,9 @@ def all_cases(kind: str) -> list[Case]:
             dense(512, 3072, 768), dense(4096, 4096, 4096),
             conv(16, 56, 64, 64, 3, is_fused=True),
         ],
-        "rows": [softmax(1024, 1024), softmax(8192, 4096)],
+        "rows": [
+            softmax(1024, 1024), softmax(8192, 4096), layer_norm(512, 768), layer_norm(8192, 4096),
+            rms_norm(512, 768), rms_norm(8192, 4096),
+        ],
+        "elements": [add_relu(4096, 4096), bias_gelu(4096, 4096), transpose(4096, 4096)],
     }[kind]  # fmt: skip

@@ -381,6 +381,32 @@ def test_a_vector_at_a_constant_place_counts_with_all_its_lanes(parse: Parse) ->
     assert 'alloc_buffer((3, 16), "int32"' in str(stages.after("CompactBufferAllocation"))
 
 
+DIGITS_OF_A_SUM_OF_LOOPS = """
+@T.prim_func
+def main(A: T.Buffer((256,), "int32"), B: T.Buffer((256,), "int32")):
+    for t in range(32):
+        with T.block("part"):
+            X = T.alloc_buffer((32, 2, 4), "int32", scope="local")
+            for i in range(2):
+                for j in range(4):
+                    X[(i * 128 + t * 4 + j) % 128 // 4, (i * 128 + t * 4 + j) // 128, j] = A[
+                        i * 128 + t * 4 + j]
+            for i in range(2):
+                for j in range(4):
+                    B[i * 128 + t * 4 + j] = X[
+                        (i * 128 + t * 4 + j) % 128 // 4, (i * 128 + t * 4 + j) // 128, j]
+"""
+
+
+def test_an_index_that_stays_within_an_allocation_needs_one_place(parse: Parse) -> None:
+    a = np.arange(256, dtype="int32")
+    b = np.zeros_like(a)
+    stages = lower(parse(DIGITS_OF_A_SUM_OF_LOOPS), stages=True)
+    run(stages.module, a, b)
+    np.testing.assert_array_equal(b, a)
+    assert 'alloc_buffer((1, 2, 4), "int32"' in str(stages.after("CompactBufferAllocation"))
+
+
 READS_MORE_THAN_IT_TOUCHES = """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")):

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from tilewright import ir, te, topi
+from tilewright.driver import build
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import Schedule
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
 from tilewright.testing.simt import run
+from tilewright.testing.space_generation import generate_design_space
+from tilewright.tune import default_schedule
 
 TARGET = Target("nvidia/nvidia-h200")
 Exact = Callable[..., Any]
@@ -144,3 +147,72 @@ def test_all_candidates_compute_the_program_in_one_kernel(name: str) -> None:
         assert all(TILING_STRUCTURE in block.annotations for block in blocks)
         assert len(lower_for_gpu(sch.mod).functions) == 2  # the host's and the kernel
         check(func, sch, exact)
+
+
+# --- how they compute it ------------------------------------------------------------------------
+
+LARGE = {
+    "softmax": softmax(1024, 1024),
+    "long softmax": softmax(8192, 4096),
+    "longest rows in registers": softmax(256, 32768),
+    "layer norm": layer_norm(512, 768),
+    "long layer norm": layer_norm(8192, 4096),
+    "rms norm": rms_norm(8192, 4096),
+    "bias and relu": chain((4096, 4096), "float16"),
+    "transposed": of_one((4096, 4096), lambda a: topi.transpose(a, [1, 0])),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_default_kernel_uses_registers_only(name: str) -> None:
+    pytest.importorskip("cuda.core", reason="NVRTC is missing: pip install tilewright[cuda]")
+    module = build(default_schedule(LARGE[name], TARGET).mod, TARGET)
+    (found,) = module.resources.values()
+    assert found["spill_stores"] == found["spill_loads"] == found["local_bytes"] == 0
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer norm", "rms norm", "bias and relu"])
+def test_memory_is_read_and_written_once_in_vectors(name: str) -> None:
+    (kernel,) = _kernels(default_schedule(LARGE[name], TARGET))
+    loads = [load for load in ir.nodes_of(kernel.body, ir.BufferLoad) if load.buffer.name == "A"]
+    assert [load.dtype.bits * load.dtype.lanes for load in loads] == [128]
+    output = list(LARGE[name].buffer_map.values())[-1].name
+    stores = list(ir.nodes_of(kernel.body, ir.BufferStore))
+    written = [store for store in stores if store.buffer.name == output]
+    assert [store.value.dtype.bits * store.value.dtype.lanes for store in written] == [128]
+
+
+def _kernels(sch: Schedule) -> list[ir.PrimFunc]:
+    functions = lower_for_gpu(sch.mod).functions.values()
+    return [func for func in functions if "calling_conv" in func.attrs]
+
+
+def test_a_short_row_is_the_work_of_a_part_of_a_warp_and_a_long_one_of_several() -> None:
+    for length, most in ((64, 32), (1024, 128), (8192, 512)):
+        threads = {_extents(sch)["threadIdx.x"] for sch in sketches_of(softmax(64, length))}
+        assert max(threads) <= most
+    assert all(length // 64 <= n for n in threads)
+
+
+def _extents(sch: Schedule) -> dict[str, int]:
+    loops = ir.nodes_of(sch.mod["main"].body, ir.For)
+    return {
+        loop.thread_binding.thread_tag: loop.extent.value
+        for loop in loops
+        if loop.thread_binding is not None and isinstance(loop.extent, ir.IntImm)
+    }
+
+
+def test_what_comes_before_a_row_is_a_kernel_of_its_own() -> None:
+    """A product shares its operands among rows, so it is left to the rules for tiles."""
+    a, b = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    func = te.create_prim_func([a, b, topi.nn.softmax(topi.nn.dense(a, b), axis=-1)])
+    sch = default_schedule(func, TARGET)
+    assert len(_kernels(sch)) == 2
+    assert TILING_STRUCTURE in sch.get_sref(sch.get_block("T_softmax_norm")).block.annotations
+
+
+def test_few_long_rows_are_left_to_others() -> None:
+    func = of_one((2, 1 << 20), lambda a: topi.sum(a, axis=1))
+    (sch,) = generate_design_space("cuda-kernels", ir.IRModule({"main": func}), TARGET)
+    assert not _extents(sch)
