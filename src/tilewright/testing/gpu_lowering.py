@@ -34,13 +34,14 @@ def count_barriers(program: ir.PrimFunc | ir.IRModule) -> int:
     return str(program).count("tvm_storage_sync")
 
 
-def random_arrays(func: ir.PrimFunc, seed: int = 0) -> Arrays:
-    """Arrays for all buffers of a function."""
+def random_arrays(func: ir.PrimFunc, seed: int = 0, *, are_whole: bool = False) -> Arrays:
+    """Arrays for all buffers of a function; sums of products of whole numbers are exact."""
     rng = np.random.default_rng(seed)
     made = []
     for buffer in func.buffer_map.values():
         shape = [int(extent.value) for extent in buffer.shape if isinstance(extent, ir.IntImm)]
-        values = rng.integers(-4, 5, shape) if buffer.dtype.is_integral else rng.normal(size=shape)
+        whole = are_whole or buffer.dtype.is_integral
+        values = rng.integers(-4, 5, shape) if whole else rng.normal(size=shape)
         made.append(values.astype(to_numpy(buffer.dtype)))
     return made
 

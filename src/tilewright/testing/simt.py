@@ -231,6 +231,8 @@ class _Kernel:
                 self._groups.append(len(self._landing))
             case "tir.ptx_wait_group":
                 self._land(int(self.value(node.value.args[0])))
+            case "tir.call_extern":
+                self._device_function(node.value)
             case _:
                 self.value(node.value)
 
@@ -247,15 +249,42 @@ class _Kernel:
         target, at, source, start, length = call.args[:5]
         assert isinstance(target, ir.Var)
         assert isinstance(source, ir.Var)
-        dtype = call.dtype
-        count = int(self.value(length)) // to_numpy(dtype).itemsize
         taken = self._mask
         if len(call.args) > 5:
             taken = taken & self.value(call.args[5])
+        size = int(self.value(length))
+        self._start_copy(call.dtype, size, (target, at), (source, start), taken)
+
+    def _device_function(self, call: ir.Call) -> None:
+        """The copies of tile kernels: of 4, 8 or 16 bytes, zeros where no byte is valid."""
+        assert isinstance(call.args[0], ir.StringImm)
+        name, _, number = call.args[0].value.rpartition("_")
+        match name:
+            case "tw_copy_async":
+                target, source = (_pointed_at(arg) for arg in call.args[1:3])
+                places = [(load.buffer.data, load.indices[0]) for load in (target, source)]
+                taken = self._mask & (self.value(call.args[3]) > 0)
+                self._start_copy(target.dtype, int(number), places[0], places[1], taken)
+            case "tw_copy_wait":
+                self._land(int(number))
+            case "tw_copy":
+                self._groups.append(len(self._landing))
+            case _:
+                raise RaceError(f"cannot compute {name}")
+
+    def _start_copy(
+        self,
+        dtype: ir.DType,
+        size: int,
+        target: tuple[ir.Var, ir.PrimExpr],
+        source: tuple[ir.Var, ir.PrimExpr],
+        taken: Array,
+    ) -> None:
+        count = size // to_numpy(dtype).itemsize
         lanes = np.arange(count)
-        to = self._spread(self.value(at), 1) + lanes
-        origin = self._spread(self.value(start), 1) + lanes
-        from_memory, into = self._memory[source], self._memory[target]
+        to = self._spread(self.value(target[1]), 1) + lanes
+        origin = self._spread(self.value(source[1]), 1) + lanes
+        from_memory, into = self._memory[source[0]], self._memory[target[0]]
         values = np.zeros((self._count, count), to_numpy(dtype))
         rows = from_memory.row_of[taken][:, None]
         values[taken] = from_memory.view(dtype)[rows, origin[taken]]
@@ -415,3 +444,10 @@ class _Kernel:
         if not np.all(active[self._mask]):
             raise RaceError("a thread takes a value from another that does not run")
         return value[source]
+
+
+def _pointed_at(pointer: ir.PrimExpr) -> ir.BufferLoad:
+    """The element whose address an argument is."""
+    assert isinstance(pointer, ir.Call)
+    assert isinstance(pointer.args[0], ir.BufferLoad)
+    return pointer.args[0]

@@ -11,6 +11,7 @@ import tilewright.codegen.cuda.pipeline  # noqa: F401 (registers the passes)
 from tilewright.ir import PrimFunc, as_module
 from tilewright.lowering import get_pass, list_passes
 from tilewright.script import from_source
+from tilewright.testing.tile_programs import THREAD_FORM, TILE_FORM
 
 TO_FLAT = (
     "UnifyThreadBinding", "LowerCrossThreadReduction", "LowerInitBlock", "ConvertBlocksToOpaque",
@@ -144,6 +145,8 @@ class Case:
 
 PLANNED = TO_FLAT[:5]
 CASES = [
+    Case("LowerTileKernels", TILE_FORM),
+    Case("LowerTileKernels-threads", THREAD_FORM),
     Case("UnifyThreadBinding", REVERSED),
     Case("LowerCrossThreadReduction", ROW_SUMS.replace("THREADS", "64"), TO_FLAT[:1]),
     Case(
@@ -188,6 +191,5 @@ def test_before_and_after(case: Case, golden: Callable[[str, str], None]) -> Non
 
 
 def test_every_pass_for_gpus_has_a_case() -> None:
-    homes = {name: type(get_pass(name)).__module__ for name in list_passes()}
-    own = {name: home for name, home in homes.items() if ".tile_kernels." not in home}
-    assert {case.pass_name for case in CASES} == {n for n, home in own.items() if ".gpu." in home}
+    own = {name for name in list_passes() if ".gpu." in type(get_pass(name)).__module__}
+    assert {case.pass_name for case in CASES} == own

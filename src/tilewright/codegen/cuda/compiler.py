@@ -21,6 +21,7 @@ from tilewright.native.cuda_driver import INSTALL, load_bindings
 FILE_NAME = "kernels.cu"
 # Lines of the assembler that say why code is slow: spills, serialised matrix instructions.
 _WARNING = re.compile(r"ptxas.*(?:warning|\(C\d+\)).*")
+_SERIALISED = re.compile(r"\((C75\d\d)\) (.*)")
 _OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
 
 
@@ -62,6 +63,11 @@ def compile_kernels(source: str, arch: str) -> CompiledKernels:
         cubin, ptx = (_output(nvrtc, program, what) for what in ("CUBIN", "PTX"))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+    if serialised := _SERIALISED.search(log):
+        raise CodegenError(
+            f"matrix instructions of the generated CUDA for {arch} would run one after another: "
+            f"{serialised[2].strip()} ({serialised[1]}); wait for their sums before using them"
+        )
     warnings = tuple(_WARNING.findall(log))
     return CompiledKernels(cubin, ptx.decode().rstrip("\0"), read_resources(log), warnings)
 

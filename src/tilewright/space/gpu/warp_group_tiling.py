@@ -23,15 +23,13 @@ from tilewright.ir.annotation_keys import (
     TILE_STAGES,
     TILING_STRUCTURE,
 )
+from tilewright.lowering.gpu.tile_kernels.layout import can_be_written
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import why_not_free
-from tilewright.space.tvm.tensor_core_layout import (
-    Reindexed,
-    transform_for_tensorization,
-)
+from tilewright.space.tvm.tensor_core_layout import transform_for_tensorization
 from tilewright.target import Target
 
 STRUCTURE = "tile kernel"
@@ -157,16 +155,16 @@ def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: TileSha
     sch.annotate(tiles, TILE_STAGES, 0)
     for key, value in shape.annotations.items():
         sch.annotate(tiles, key, value)
-    output = sch.cache_write(
-        block, 0, "local" if THREAD_ROWS in shape.annotations else "wgmma.accumulator"
-    )
+    on_threads = THREAD_ROWS in shape.annotations
+    output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
     sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
     for position, copy in enumerate(copies.reads):
         tile = sch.cache_read(block, position, "shared.dyn")
         sch.compute_at(tile, step, preserve_unit_loops=True)
         _inline_producers(sch, copy)
         sch.annotate(tile, TILING_STRUCTURE, STRUCTURE)
-    _inline_consumers(sch, output, copies)
+    sch.reverse_compute_inline(copies.write)
+    _inline_consumers(sch, output, on_threads=on_threads)
     for each in (block, output):
         sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
     return True
@@ -201,11 +199,18 @@ def _inline_producers(sch: Schedule, copy: BlockRV) -> None:
             continue  # it is computed before
 
 
-def _inline_consumers(sch: Schedule, output: BlockRV, copies: Reindexed) -> None:
-    """Do on the way out what is done to each result."""
-    sch.reverse_compute_inline(copies.write)
+def _inline_consumers(sch: Schedule, output: BlockRV, *, on_threads: bool) -> None:
+    """Do on the way out what is done to each result; warp groups cannot write all types."""
     while len(consumers := sch.get_consumers(output)) == 1:
+        if not on_threads and not can_be_written(_result_type(sch, consumers[0])):
+            return  # it is done afterwards
         try:
             sch.reverse_compute_inline(consumers[0])
         except ScheduleError:
-            return  # it is done afterwards
+            return  # so is what cannot be done on the way
+
+
+def _result_type(sch: Schedule, block: BlockRV) -> ir.DType:
+    stmt = sch.get(block)
+    assert isinstance(stmt, ir.Block)
+    return stmt.writes[0].buffer.dtype

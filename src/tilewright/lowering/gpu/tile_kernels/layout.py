@@ -24,6 +24,13 @@ _TYPES = {
     "int8": "s8",
     "uint8": "u8",
 }
+# Results of 16 bits, and the functions that make them of two sums.
+PACKS = {"float16": "tw_pack_f16", "bfloat16": "tw_pack_bf16"}
+
+
+def can_be_written(dtype: ir.DType) -> bool:
+    """Whether bulk copies can write results of a type."""
+    return dtype.itemsize == 4 or str(dtype) in PACKS
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,20 @@ class GroupLayout:
             raise refused(f"{form.row.extent} rows are not 64 for each of {form.consumers} groups")
         if form.column.extent % 16 or not 16 <= form.column.extent <= 256:
             raise refused(f"it has {form.column.extent} columns, expected 16 to 256 in steps of 16")
+        self._check_output()
         if self.sums > 160:
             raise refused(f"each thread would have {self.sums} sums in registers, at most 160 fit")
         if self.bytes > self.shared_limit:
             raise refused(
                 f"it needs {self.bytes} bytes of shared memory, {self.shared_limit} exist"
             )
+
+    def _check_output(self) -> None:
+        dtype = self.output_dtype
+        if not can_be_written(dtype):
+            raise refused(f"results of {dtype!s} cannot be written by bulk copies")
+        if not self._parts:
+            raise refused(f"{self.columns} columns of {dtype!s} are not whole rows of 64 bytes")
 
     # --- threads and registers ------------------------------------------------------------------
 
@@ -127,7 +142,7 @@ class GroupLayout:
         """Steps of the sum in shared memory at a time; more hide more of the time a copy takes."""
         if self.form.stages:
             return self.form.stages
-        least = _ATOM + self.form.row.extent * self.least_part * self.output_dtype.itemsize
+        least = _ATOM + self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
         room = (self.shared_limit - least) // (self.stage_bytes + 16)
         return max(2, min(room, _MOST_STAGES))
 
@@ -167,23 +182,19 @@ class GroupLayout:
         return self.form.output.store.buffer.dtype
 
     @cached_property
-    def least_part(self) -> int:
-        """The fewest columns that can be put in order at a time."""
-        return next(n for n in range(16, self.columns + 1, 16) if self._fits(n))
-
-    def _fits(self, columns: int) -> bool:
-        """Whether a tile has a whole number of such parts, and these of panels."""
+    def _parts(self) -> list[int]:
+        """The numbers of columns that can be put in order at a time: of these a tile has a whole
+        number, and they of panels."""
         width = ROW_BYTES // self.output_dtype.itemsize // 2
-        return self.columns % columns == 0 and columns % width == 0
+        return [n for n in range(width, self.columns + 1, width) if self.columns % n == 0]
 
     @cached_property
     def part(self) -> int:
         """The columns that are put in order at a time: as many as there is room for."""
         width = self.output_dtype.itemsize * self.form.row.extent
         used = _ATOM + self.output_offset + 16 * self.stages
-        parts = [n for n in range(16, self.columns + 1, 16) if self._fits(n)]
-        fitting = [n for n in parts if used + n * width <= self.shared_limit]
-        return max(fitting, default=self.least_part)
+        fitting = [n for n in self._parts if used + n * width <= self.shared_limit]
+        return max(fitting, default=self._parts[0])
 
     @property
     def output_panel(self) -> int:

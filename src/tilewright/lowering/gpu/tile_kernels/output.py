@@ -20,15 +20,13 @@ from tilewright.ir.intrinsics import (
     shift_right,
 )
 from tilewright.lowering.gpu.tile_kernels.building import run
+from tilewright.lowering.gpu.tile_kernels.layout import PACKS, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
-from tilewright.lowering.gpu.tile_kernels.tile_form import refused
 
 if TYPE_CHECKING:
-    from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
 
 _UINT32 = ir.DType("uint32")
-_PACKS = {"float16": "tw_pack_f16", "bfloat16": "tw_pack_bf16"}
 
 
 def _word(value: int) -> ir.PrimExpr:
@@ -42,28 +40,14 @@ class OutputWriter:
     layout: GroupLayout
 
     @property
-    def _sums(self) -> ir.BufferLoad:
-        loads = ir.nodes_of(self.layout.form.output.store.value, ir.BufferLoad)
-        for load in loads:
-            if load.buffer is self.layout.form.sums:
-                return load
-        raise refused("its output does not use the sums")
-
-    @property
     def row(self) -> ir.Var:
         """The iterator of the output along rows of the tile."""
-        return self._iterator(-2)
+        return self.layout.form.output_axes[0]
 
     @property
     def column(self) -> ir.Var:
         """The iterator of the output along columns of the tile."""
-        return self._iterator(-1)
-
-    def _iterator(self, position: int) -> ir.Var:
-        index = self._sums.indices[position]
-        if not isinstance(index, ir.Var):
-            raise refused(f"its output reads the sums at `{index}`, expected a plain iterator")
-        return index
+        return self.layout.form.output_axes[1]
 
     def write(
         self, sums: ir.Buffer, output: TensorMap, place: Mapping[ir.Var, ir.PrimExpr], at: _Place
@@ -145,9 +129,7 @@ class OutputWriter:
     ) -> ir.Stmt:
         """Results of 16 bits: a warp stores 16 columns at a time."""
         layout = self.layout
-        pack = _PACKS.get(str(layout.output_dtype))
-        if pack is None:
-            raise refused(f"results of {layout.output_dtype!s} cannot be written by bulk copies")
+        pack = PACKS[str(layout.output_dtype)]
         step = ir.Var("columns", ir.INT32)
         lane, top = at.lane, self._first_row(at, matrix)
         row = top + ir.floormod(lane, 8) + ir.floormod(ir.floordiv(lane, 8), 2) * 8
@@ -213,7 +195,7 @@ class OutputWriter:
             self.row: origin[self.row] + row,
             self.column: origin[self.column] + here,
         }
-        own = self._sums.buffer
+        own = layout.form.sums
 
         def load(node: ir.BufferLoad) -> ir.PrimExpr:
             if node.buffer is own:

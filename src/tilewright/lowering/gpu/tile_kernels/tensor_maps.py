@@ -13,13 +13,19 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
 from tilewright.ir.intrinsics import call_extern
-from tilewright.lowering.gpu.tile_kernels.tile_form import Operand, TileAxis, TileBlock, refused
+from tilewright.lowering.gpu.tile_kernels.tile_form import (
+    Operand,
+    TileAxis,
+    TileBlock,
+    refused,
+    source_of,
+)
 from tilewright.lowering.gpu.tile_kernels.windows import Windows, read_windows
-from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 ROW_BYTES = 128  # of a tile in shared memory: the widest pattern in which banks do not collide
 _ALIGNMENT = 16  # bytes; of addresses and strides
 MAX_BOX = 256
+_MOST_DIMENSIONS = 5
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class OperandMap:
 def operand_map(operand: Operand, name: str) -> OperandMap:
     """How an operand is fetched."""
     copy = operand.copy
-    load, guard = _source(copy)
+    load, guard = source_of(copy)
     row, depth = (copy.axes[var] for var in (operand.row, operand.depth))
     size = load.dtype.itemsize
     if depth.extent * size != ROW_BYTES:
@@ -129,17 +135,6 @@ def output_map(output: TileBlock, column: ir.Var, box: Mapping[ir.Var, int]) -> 
     if terms is None or terms.get(column) != 1:
         raise refused(f"the rows of {output.store.buffer.name} are not contiguous")
     return _tiled(map_variable("output_map"), output, output.store, terms, base, box)
-
-
-def _source(copy: TileBlock) -> tuple[ir.BufferLoad, ir.PrimExpr | None]:
-    """What a copy reads, and where it does not write zero instead."""
-    match copy.store.value:
-        case ir.BufferLoad() as load:
-            return load, None
-        case ir.Call(args=(guard, ir.BufferLoad() as load, other)) as call:
-            if call.op is IF_THEN_ELSE and ir.constant_value(other) == 0:
-                return load, guard
-    raise refused(f"`{copy.store.value}` is not a copy, with zeros where there is nothing to read")
 
 
 def _linear(
@@ -172,6 +167,10 @@ def _tiled(
     )
     if any(each.stride * size % _ALIGNMENT for each in dimensions[1:]) or base * size % _ALIGNMENT:
         raise refused(f"rows of {access.buffer.name} do not begin at multiples of 16 bytes")
+    if len(dimensions) > _MOST_DIMENSIONS:
+        raise refused(
+            f"tiles of {access.buffer.name} have {len(dimensions)} dimensions, at most 5 exist"
+        )
     width = dimensions[0].box * size
     return TensorMap(var, access.buffer, base, dimensions, width if width in (32, 64, 128) else 0)
 

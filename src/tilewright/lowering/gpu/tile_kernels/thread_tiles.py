@@ -25,8 +25,13 @@ from tilewright.lowering.gpu.tile_kernels.building import (
     sync,
     when,
 )
-from tilewright.lowering.gpu.tile_kernels.tile_form import Operand, TileAxis, TileForm, refused
-from tilewright.lowering.rewriters import IF_THEN_ELSE
+from tilewright.lowering.gpu.tile_kernels.tile_form import (
+    Operand,
+    TileAxis,
+    TileForm,
+    refused,
+    source_of,
+)
 
 LANES = (8, 4)  # rows and columns of the threads of a warp
 _WIDTH = 4  # elements that are loaded at once
@@ -224,7 +229,7 @@ class _Writer:
         pitch, first = self._sizes.pitches[which], self._first[which]
         axes = operand.copy.axes
         row, depth = axes[operand.row], axes[operand.depth]
-        load, guard = _source(operand)
+        load, guard = source_of(operand.copy)
         width = _vector_width(operand, load, guard)
         fast, slow = (row, depth) if width > 1 else (depth, row)
         count, threads = row.extent * depth.extent // width, self._sizes.threads
@@ -281,14 +286,7 @@ class _Writer:
         """The results of a thread, after the output's formula."""
         rows, columns = self._sizes.tile
         output = self._form.output
-        sums = next(
-            load
-            for load in ir.nodes_of(output.store.value, ir.BufferLoad)
-            if load.buffer is self._form.sums
-        )
-        row, column = sums.indices[-2:]
-        assert isinstance(row, ir.Var)
-        assert isinstance(column, ir.Var)
+        row, column = self._form.output_axes
         axes = output.axes
 
         def result(i: ir.PrimExpr, j: ir.PrimExpr) -> ir.Stmt:
@@ -341,17 +339,6 @@ def _vector_copy(
     to: ir.Buffer, target: ir.PrimExpr, source: ir.Buffer, begin: ir.PrimExpr
 ) -> ir.Stmt:
     return _vector(lambda v: put(to, source[begin + v], target + v))
-
-
-def _source(operand: Operand) -> tuple[ir.BufferLoad, ir.PrimExpr | None]:
-    """What a copy reads, and where it does not write zero instead."""
-    match operand.copy.store.value:
-        case ir.BufferLoad() as load:
-            return load, None
-        case ir.Call(args=(guard, ir.BufferLoad() as load, other)) as call:
-            if call.op is IF_THEN_ELSE and ir.constant_value(other) == 0:
-                return load, guard
-    raise refused(f"`{operand.copy.store.value}` is not a copy")
 
 
 def _stride(operand: Operand, load: ir.BufferLoad, var: ir.Var) -> int | None:

@@ -14,9 +14,10 @@ and write that out:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import ir
+from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import (
     THREAD_COLUMNS,
@@ -24,6 +25,7 @@ from tilewright.ir.annotation_keys import (
     TILE_CONSUMERS,
     TILE_STAGES,
 )
+from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,21 @@ class TileForm:
     consumers: int  # warp groups that multiply
     thread_tile: tuple[int, int] | None  # rows and columns of a thread, where threads multiply
 
+    @property
+    def output_axes(self) -> tuple[ir.Var, ir.Var]:
+        """The iterators of the output along the rows and the columns of the tile."""
+        loads = ir.nodes_of(self.output.store.value, ir.BufferLoad)
+        load = next((load for load in loads if load.buffer is self.sums), None)
+        if load is None:
+            raise refused("its output does not use the sums")
+        row, column = load.indices[-2:]
+        for index in (row, column):
+            if not isinstance(index, ir.Var):
+                raise refused(f"its output reads the sums at `{index}`, expected a plain iterator")
+        assert isinstance(row, ir.Var)
+        assert isinstance(column, ir.Var)
+        return row, column
+
 
 def refused(reason: str) -> LowerError:
     """The error for a program that is marked as a tile kernel but has another form."""
@@ -117,11 +134,15 @@ def _with_product(
     store = product.store
     left, right = _factors(store)
     depth = _depth_of(product, left)
-    row = _other_var(left, depth)
-    column = _other_var(right, depth)
+    row, column = (_other_var(factor, depth) for factor in (left, right))
+    if store.indices[-1] is row:  # factors may come in any order
+        left, right, row, column = right, left, column, row
+    if store.indices[-1] is not column or store.indices[-2:][0] is not row:
+        place = store.buffer[store.indices]
+        raise refused(f"`{place}` is not indexed by an iterator of each operand")
     stages = _annotation(tiles, TILE_STAGES, 0)
     consumers = _annotation(tiles, TILE_CONSUMERS, 1)
-    return TileForm(
+    form = TileForm(
         tiles,
         steps,
         _operand(left, copies, row, depth),
@@ -136,6 +157,41 @@ def _with_product(
         consumers,
         _thread_tile(tiles),
     )
+    return _on_tile_of_product(form)
+
+
+def _on_tile_of_product(form: TileForm) -> TileForm:
+    """The form with all blocks on the tile of the product, which may be larger than the arrays."""
+    row, column = form.output_axes
+    return replace(
+        form,
+        left=_fitted_operand(form, form.left, form.row),
+        right=_fitted_operand(form, form.right, form.column),
+        output=_fitted(form, form.output, {row: form.row, column: form.column}),
+    )
+
+
+def _fitted_operand(form: TileForm, operand: Operand, row: TileAxis) -> Operand:
+    wanted = {operand.row: row, operand.depth: form.depth}
+    return replace(operand, copy=_fitted(form, operand.copy, wanted))
+
+
+def _fitted(form: TileForm, block: TileBlock, wanted: Mapping[ir.Var, TileAxis]) -> TileBlock:
+    """A block with these axes; it may leave out what is beyond the end of the array."""
+    analyzer = Analyzer()
+    for loop in (form.tiles, form.steps):
+        analyzer.bind(loop.loop_var, ir.Range.from_min_extent(loop.min, loop.extent))
+    axes = dict(block.axes)
+    for var, axis in wanted.items():
+        own = axes[var]
+        is_covered = own.extent in (axis.extent, min(axis.extent, own.size))
+        if not is_covered or not analyzer.can_prove_equal(own.origin, axis.origin):
+            raise refused(
+                f"iterator {var.name!r} of block {block.block.name_hint!r} runs over other "
+                f"elements than {axis.var.name!r} of the product"
+            )
+        axes[var] = replace(own, extent=axis.extent)
+    return replace(block, axes=axes)
 
 
 def _depth_of(product: TileBlock, factor: ir.BufferLoad) -> ir.Var:
@@ -219,6 +275,17 @@ def _tile_block(stmt: ir.Stmt) -> TileBlock:
         origin = ir.substitute(value, start)
         axes[iter_var.var] = TileAxis(iter_var.var, origin, extent.value, size.value)
     return TileBlock(stmt.block, axes)
+
+
+def source_of(copy: TileBlock) -> tuple[ir.BufferLoad, ir.PrimExpr | None]:
+    """What a copy reads, and where it does not write zero instead."""
+    match copy.store.value:
+        case ir.BufferLoad() as load:
+            return load, None
+        case ir.Call(args=(guard, ir.BufferLoad() as load, other)) as call:
+            if call.op is IF_THEN_ELSE and ir.constant_value(other) == 0:
+                return load, guard
+    raise refused(f"`{copy.store.value}` is not a copy, with zeros where there is nothing to read")
 
 
 def tile_loops(stmt: ir.Stmt) -> Iterator[ir.For]:

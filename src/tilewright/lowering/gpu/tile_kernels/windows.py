@@ -14,6 +14,9 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
+_MOST_STRIDE = 8
+_FARTHEST = 128  # pixels from a corner of the image
+
 
 @dataclass(frozen=True)
 class WindowAxis:
@@ -80,8 +83,25 @@ def read_windows(
         raise refused(f"`{load}` is not the windows of a convolution")
     at = _evaluator(load, row, depth)
     windows = _guessed(at, (n, height, width, c), row.size // n, depth.size // c)
+    _check_limits(windows, load)
     _prove(windows, load, guard, (row, depth))
     return windows
+
+
+def _check_limits(windows: Windows, load: ir.BufferLoad) -> None:
+    """Refuse windows that the hardware's numbers are too small for."""
+    for axis, extent in ((windows.height, windows.shape[1]), (windows.width, windows.shape[2])):
+        if not 1 <= axis.stride <= _MOST_STRIDE:
+            raise refused(
+                f"windows of {load.buffer.name} move by {axis.stride}, expected 1 to {_MOST_STRIDE}"
+            )
+        reach = (axis.taps - 1) * axis.dilation
+        if max(axis.pad, -axis.upper(extent)) > _FARTHEST or reach >= 2 * _FARTHEST:
+            raise refused(
+                f"windows of {load.buffer.name} reach too far: their corners are "
+                f"{axis.pad} outside, they are {reach + 1} wide; {_FARTHEST} and "
+                f"{2 * _FARTHEST} at most"
+            )
 
 
 def _evaluator(
