@@ -79,6 +79,7 @@ class FakeDriver:
     parameter_count: int = 0  # of all kernels
     failures: dict[str, FakeStatus] = field(default_factory=dict)  # by function
     calls: list[tuple[Any, ...]] = field(default_factory=list)
+    maps: list[Any] = field(default_factory=list)  # tensor maps, each of other bytes
     _memory: dict[int, Any] = field(default_factory=dict)
     _captured: list[tuple[Any, ...]] | None = None
     _clock_ms: float = 0.0
@@ -89,10 +90,14 @@ class FakeDriver:
     CUstream_flags = _Names()
     CUstreamCaptureMode = _Names()
     CUlaunchAttributeID = _Names()
+    CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = _Names()
+    CUtensorMapL2promotion = CUtensorMapFloatOOBfill = _Names()
 
     CUlaunchConfig = CUlaunchAttribute = CUlaunchAttributeValue = SimpleNamespace
 
     def __getattribute__(self, name: str) -> Any:
+        if name.startswith("cuuint"):
+            return int
         if not name.startswith("cu"):
             return super().__getattribute__(name)
 
@@ -167,6 +172,12 @@ class FakeDriver:
 
     def cuKernelGetAttribute(self, name: str, kernel: str, device: int) -> tuple[int]:
         return (self.kernel_attributes[name.removeprefix("CU_FUNC_ATTRIBUTE_")],)
+
+    def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[Any]:
+        self.maps.append((ctypes.c_uint8 * 128)(len(self.maps) + 1))
+        return (SimpleNamespace(getPtr=lambda: ctypes.addressof(self.maps[-1])),)
+
+    cuTensorMapEncodeIm2col = cuTensorMapEncodeTiled
 
     def cuLaunchKernel(self, kernel: str, *args: Any) -> None:
         shape, pointers = args[:6], args[8]

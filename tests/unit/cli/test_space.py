@@ -66,6 +66,19 @@ def test_why(command: Any) -> None:
     }
 
 
+def test_why_on_gpus(command: Any) -> None:
+    flags = ("--target", "nvidia/nvidia-h200", "--json")
+    found = json.loads(command("space", "why", "GMM:0", "Z", *flags).out)
+    verdicts = {entry["rule"]: entry["verdict"] for entry in found}
+    assert verdicts["WarpGroupTiling"] == "not applied: its types are not those of tensor cores"
+    assert verdicts["ThreadTiling"] == "applied: 5 sketches"
+    found = json.loads(command("space", "why", "NRM:0", *flags).out)
+    asked = [entry for entry in found if entry["rule"] == "ThreadTiling"]
+    verdicts = {entry["block"]: entry["verdict"] for entry in asked}
+    assert verdicts.pop("root") == "not applied: it is the root block"
+    assert set(verdicts.values()) == {"not applied: it does not multiply numbers of 32 or 64 bits"}
+
+
 def test_why_of_blocks_that_vanish(command: Any) -> None:
     found = json.loads(
         command("space", "why", "CBR:0", "--target", TARGET, "--space", "llvm", "--json").out

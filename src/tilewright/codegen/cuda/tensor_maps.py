@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.errors import DeviceError
 from tilewright.native.cuda_driver import CudaDriver
 
 MAP_CALLS = ("tw_tensor_map", "tw_window_map")
@@ -44,7 +45,13 @@ class MapMaker:
         """The map of the array at an address."""
         known = self._made.get(address)
         if known is None:
-            made = self._encode(driver, address)
+            try:
+                made = self._encode(driver, address)
+            except DeviceError as error:
+                raise DeviceError(
+                    f"the driver made no tensor map of {self._dtype} at {address:#x}: {error}; "
+                    "arrays that kernels copy in tiles must begin at multiples of 16 bytes"
+                ) from error
             known = ctypes.string_at(int(made.getPtr()), _MAP_BYTES)
             self._made[address] = known
             if len(self._made) > _KEPT:

@@ -5,6 +5,8 @@ As `WarpGroupTiling`, with a small tile of the result in the registers of every 
 
 from __future__ import annotations
 
+import re
+
 from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
@@ -12,6 +14,7 @@ from tilewright.space.conditions import why_not_free
 from tilewright.space.gpu.warp_group_tiling import TileShape, tile_sketches, types_of
 from tilewright.target import Target
 
+_FIRST_ARCH = 80
 _TYPES = (("float32", "float32"), ("float64", "float64"), ("int32", "int32"))
 
 
@@ -40,10 +43,17 @@ class ThreadTiling(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch for each shape that fits."""
+        if self._target is None or not _has_asynchronous_copies(self._target):
+            return NotApplied(sch, "the target has no asynchronous copies (they came with sm_80)")
         sref = sch.get_sref(block)
         if taken := why_not_free(sref):
             return NotApplied(sch, taken)
         dtypes = types_of(sref.block, _TYPES)
-        if dtypes is None or self._target is None:
+        if dtypes is None:
             return NotApplied(sch, "it does not multiply numbers of 32 or 64 bits")
         return tile_sketches(sch, block, dtypes, SHAPES, self._target)
+
+
+def _has_asynchronous_copies(target: Target) -> bool:
+    number = re.match(r"sm_(\d+)", str(target.attrs.get("arch", "")))
+    return number is not None and int(number[1]) >= _FIRST_ARCH

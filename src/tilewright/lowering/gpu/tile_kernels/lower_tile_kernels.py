@@ -17,8 +17,7 @@ _PROCESSORS = 132
 
 def processors_of(target: Target | None) -> int:
     """How many blocks of threads run at a time, one on each processor."""
-    attrs = {} if target is None else target.attrs
-    return int(str(attrs.get("multi_processor_count", _PROCESSORS)))
+    return _PROCESSORS if target is None else target.gpu.multiprocessors
 
 
 @register_pass

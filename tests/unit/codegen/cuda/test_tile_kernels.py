@@ -1,0 +1,75 @@
+"""All sketches for tensor cores and plain cores become machine code, without spills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tilewright as tw
+from tilewright import ir, te
+from tilewright.codegen.cuda import compiler
+from tilewright.errors import CodegenError
+from tilewright.testing.tile_programs import H200, convolution, product, sketches_of
+
+WARPS, THREADS = "WarpGroupTiling", "ThreadTiling"
+HALF, FLOAT = ("float16", "float32"), ("float32", "float32")
+
+
+@pytest.fixture(autouse=True)
+def nvrtc() -> None:
+    try:
+        compiler.compiler_version()
+    except CodegenError as error:
+        pytest.skip(str(error))
+
+
+def dense_and_gelu() -> ir.PrimFunc:
+    """A product with a bias and the error function after it."""
+    a = te.placeholder((512, 256), "float16", name="A")
+    b = te.placeholder((256, 512), "float16", name="B")
+    bias = te.placeholder((512,), "float32", name="bias")
+    k = te.reduce_axis((0, 256), name="k")
+    c = te.compute(
+        (512, 512),
+        lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), axis=k),
+        name="C",
+    )
+    d = te.compute(c.shape, lambda i, j: c[i, j] + bias[j], name="D")
+    root = te.const(0.5**0.5, "float32")
+    e = te.compute(c.shape, lambda i, j: d[i, j] * (1 + te.erf(d[i, j] * root)) / 2, name="E")
+    f = te.compute(c.shape, lambda i, j: e[i, j].astype("float16"), name="F")
+    return te.create_prim_func([a, b, bias, f])
+
+
+WORKLOADS: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
+    "float16": (WARPS, lambda: product((512, 512, 256), HALF, result="float16")),
+    "float16, turned": (WARPS, lambda: product((512, 512, 256), HALF, is_turned=True)),
+    "float16, odd": (WARPS, lambda: product((100, 72, 40), HALF)),
+    "bfloat16": (
+        WARPS, lambda: product((512, 512, 256), ("bfloat16", "float32"), result="bfloat16")),
+    "float8": (
+        WARPS, lambda: product((512, 512, 256), ("float8_e4m3fn", "float32"), is_turned=True)),
+    "int8": (WARPS, lambda: product((512, 512, 256), ("int8", "int32"), is_turned=True)),
+    "batches": (WARPS, lambda: product((128, 256, 64), HALF, [12], result="float16")),
+    "convolution": (
+        WARPS, lambda: convolution((2, 28, 28, 128), (3, 3, 128), HALF, padding=1)),
+    "dense and gelu": (WARPS, dense_and_gelu),
+    "float32": (THREADS, lambda: product((512, 512, 256), FLOAT)),
+    "float32, odd": (THREADS, lambda: product((100, 77, 33), FLOAT)),
+    "float32 convolution": (
+        THREADS, lambda: convolution((1, 28, 28, 32), (3, 3, 64), FLOAT, padding=1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_sketches_build(name: str) -> None:
+    rule, make = WORKLOADS[name]
+    sketches = sketches_of(make(), rule)
+    assert len(sketches) == (4 if rule == WARPS else 5)
+    for sketch in sketches:
+        module = tw.build(sketch.mod, H200)
+        for resources in module.resources.values():
+            assert resources["spill_stores"] == resources["spill_loads"] == 0
+            assert resources["local_bytes"] == 0
+        assert module.get_source("cuda").count("__global__") == 1

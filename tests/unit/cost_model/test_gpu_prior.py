@@ -1,0 +1,76 @@
+"""The estimate for GPUs puts what is obviously worse behind what is obviously better."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright import ir
+from tilewright.cost_model.gpu_prior import estimate_on_gpu
+from tilewright.schedule import Schedule
+from tilewright.testing.space_generation import decisions_of, with_decisions
+from tilewright.testing.tile_programs import H200, product, sketches_of
+
+HALF, FLOAT = ("float16", "float32"), ("float32", "float32")
+
+
+def seconds(func: ir.PrimFunc, sketch: Schedule, *choices: int) -> float:
+    """Of a sketch with these choices: the width of a tile, and the rows of tiles at a time."""
+    kinds = [kind for kind, _ in decisions_of(sketch)]
+    made = with_decisions(func, sketch, [*zip(kinds, choices, strict=True)])
+    assert made is not None
+    return estimate_on_gpu(made.mod["main"], H200)
+
+
+def test_more_work_takes_longer() -> None:
+    times = []
+    for size in (512, 1024, 2048, 4096):
+        func = product((size, size, size), HALF)
+        times.append(seconds(func, sketches_of(func, "WarpGroupTiling")[2], 2, 0))
+    assert times == sorted(times)
+    assert times[3] > 4 * times[1]
+
+
+def test_wide_tiles_for_large_products() -> None:
+    func = product((4096, 4096, 4096), HALF)
+    sketch = sketches_of(func, "WarpGroupTiling")[2]
+    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(5))
+    assert wide < narrow
+
+
+def test_many_small_tiles_for_small_products() -> None:
+    func = product((256, 256, 4096), HALF)
+    sketch = sketches_of(func, "WarpGroupTiling")[0]
+    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(6))
+    assert narrow < wide
+
+
+def test_no_rows_for_nothing() -> None:
+    func = product((64, 4096, 4096), HALF)
+    sketches = sketches_of(func, "WarpGroupTiling")
+    assert seconds(func, sketches[0], 1, 0) <= seconds(func, sketches[3], 1, 0)
+
+
+def test_tiles_that_share_operands_in_the_cache() -> None:
+    func = product((8192, 8192, 256), HALF)
+    sketch = sketches_of(func, "WarpGroupTiling")[0]
+    assert seconds(func, sketch, 0, 3) <= seconds(func, sketch, 0, 0)
+
+
+def test_larger_tiles_of_threads_for_large_products() -> None:
+    func = product((4096, 4096, 4096), FLOAT)
+    sketches = sketches_of(func, "ThreadTiling")
+    assert seconds(func, sketches[3], 1, 0) < seconds(func, sketches[0], 0, 0)
+
+
+def test_smaller_tiles_of_threads_for_small_products() -> None:
+    func = product((128, 128, 2048), FLOAT)
+    sketches = sketches_of(func, "ThreadTiling")
+    assert seconds(func, sketches[0], 0, 0) < seconds(func, sketches[4], 0, 0)
+
+
+@pytest.mark.parametrize("size", [64, 1000])
+def test_other_loops_count(size: int) -> None:
+    func = product((size, 512, 512), ("int8", "int32"), is_turned=True, result="int8")
+    plain = product((size, 512, 512), ("int8", "int32"), is_turned=True)
+    with_cast = seconds(func, sketches_of(func, "WarpGroupTiling")[0], 0, 0)
+    assert with_cast > seconds(plain, sketches_of(plain, "WarpGroupTiling")[0], 0, 0)

@@ -1,0 +1,263 @@
+"""Sizes of tile kernels, and the tensor maps that their copies go by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tilewright import ir
+from tilewright.errors import LowerError
+from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout, can_be_written
+from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
+    SHARED_BYTES,
+    LowerTileKernels,
+    processors_of,
+)
+from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
+from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.target import Target
+from tilewright.testing.tile_programs import (
+    H200,
+    TILE_FORM,
+    convolution,
+    product,
+    reason_of,
+    sketches_of,
+    tile_func,
+)
+
+HALF, BYTES = ("float16", "float32"), ("int8", "int32")
+SIZES = {"rows": 64, "columns": 64, "depth": 64, "consumers": 1, "stages": 2}
+
+
+def layout_of(func: ir.PrimFunc) -> GroupLayout:
+    (loop,) = tile_loops(func.body)
+    return GroupLayout.of(read_tile_form(loop), SHARED_BYTES)
+
+
+def sized(result: str = "float16", **sizes: int) -> ir.PrimFunc:
+    """The form with tiles of other sizes."""
+    n = SIZES | sizes
+    rows, columns, depth = n["rows"], n["columns"], n["depth"]
+    text = TILE_FORM
+    for old, new in (
+        ('A: T.Buffer((64, 128)', f"A: T.Buffer(({rows}, {2 * depth})"),
+        ('B: T.Buffer((128, 64)', f"B: T.Buffer(({2 * depth}, {columns})"),
+        ('C: T.Buffer((64, 64), "float16")', f'C: T.Buffer(({rows}, {columns}), "{result}")'),
+        ('sums = T.alloc_buffer((64, 64)', f"sums = T.alloc_buffer(({rows}, {columns})"),
+        ('left = T.alloc_buffer((64, 128)', f"left = T.alloc_buffer(({rows}, {2 * depth})"),
+        ('right = T.alloc_buffer((128, 64)', f"right = T.alloc_buffer(({2 * depth}, {columns})"),
+        ("T.grid(64, 64):\n                with T.block(\"left\")",
+         f"T.grid({rows}, {depth}):\n                with T.block(\"left\")"),
+        ("T.grid(64, 64):\n                with T.block(\"right\")",
+         f"T.grid({depth}, {columns}):\n                with T.block(\"right\")"),
+        ("T.grid(64, 64):\n            with T.block(\"C\")",
+         f"T.grid({rows}, {columns}):\n            with T.block(\"C\")"),
+        ("T.grid(64, 64, 64)", f"T.grid({rows}, {columns}, {depth})"),
+        ("vi = T.axis.spatial(64, i)", f"vi = T.axis.spatial({rows}, i)"),
+        ("vj = T.axis.spatial(64, j)", f"vj = T.axis.spatial({columns}, j)"),
+        ("axis.spatial(128, k * 64", f"axis.spatial({2 * depth}, k * {depth}"),
+        ("axis.reduce(128, k * 64", f"axis.reduce({2 * depth}, k * {depth}"),
+        ('T.Cast("float16", sums', f'T.Cast("{result}", sums'),
+        ('"tilewright.tile_stages": 2', f'"tilewright.tile_stages": {n["stages"]}, '
+         f'"tilewright.tile_consumers": {n["consumers"]}'),
+    ):  # fmt: skip
+        assert old in text, old
+        text = text.replace(old, new)
+    return tile_func(text)
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def test_threads_and_registers() -> None:
+    layout = layout_of(sized(rows=256, columns=128, consumers=2))
+    assert (layout.threads, layout.registers) == (384, (40, 232))
+    assert (layout.rows, layout.matrices, layout.sums_of_matrix, layout.sums) == (128, 2, 64, 128)
+    assert layout.depth_steps == 4
+    assert layout.instruction == "tw_wgmma_m64n128k16_f32_f16_f16_t01"
+
+
+def test_where_things_lie_in_shared_memory() -> None:
+    layout = layout_of(sized(rows=128, columns=64, stages=3))
+    assert (layout.left_bytes, layout.stage_bytes) == (16384, 24576)
+    assert layout.output_offset == 3 * 24576
+    assert layout.full_offset == layout.output_offset + 128 * 64 * 2
+    assert layout.empty_offset == layout.full_offset + 3 * 8
+    assert layout.bytes == 1024 + layout.empty_offset + 3 * 8
+
+
+@pytest.mark.parametrize("result", ["float16", "float32"])
+@pytest.mark.parametrize("rows", [64, 128, 256])
+@pytest.mark.parametrize("columns", [32, 64, 96, 128, 192, 256])
+def test_all_tiles_fit(columns: int, rows: int, result: str) -> None:
+    consumers = 2 if rows * columns > 64 * 256 else 1
+    if rows // consumers // 64 * columns // 2 > 160:
+        pytest.skip("a thread has more sums than registers")
+    layout = layout_of(sized(result, rows=rows, columns=columns, consumers=consumers, stages=0))
+    assert 2 <= layout.stages <= 8
+    assert layout.bytes <= SHARED_BYTES
+    assert columns % layout.part == 0
+    assert layout.part % layout.output_panel == 0
+    assert layout.output_panel * layout.output_dtype.itemsize in (64, 128)
+    assert layout.stages == 8 or layout.bytes + layout.stage_bytes + 16 > SHARED_BYTES - (
+        layout.output_bytes
+    )
+
+
+def test_the_output_takes_what_stages_leave() -> None:
+    many = layout_of(sized("float32", rows=128, columns=256, consumers=2, stages=4))
+    assert many.part < 256
+    assert many.bytes <= SHARED_BYTES
+    assert layout_of(sized("float32", rows=128, columns=256, consumers=2, stages=2)).part == 256
+
+
+REFUSED: dict[str, tuple[Callable[[], ir.PrimFunc], str]] = {
+    "four groups": (
+        lambda: sized(rows=256, consumers=4), "it has 4 groups that multiply, expected 1 to 3"),
+    "rows": (lambda: sized(rows=64, consumers=2), "64 rows are not 64 for each of 2 groups"),
+    "depth": (lambda: sized(depth=32), "a tile has 32 of float16 along the sum, not 128 bytes"),
+    "few columns": (lambda: sized(columns=8), "no tile of B is contiguous"),
+    "many columns": (
+        lambda: sized(columns=320), "it has 320 columns, expected 16 to 256 in steps of 16"),
+    "sums": (
+        lambda: sized(rows=128, columns=192),
+        "each thread would have 192 sums in registers, at most 160 fit"),
+    "shared memory": (
+        lambda: sized(stages=32), "it needs 529920 bytes of shared memory, 232448 exist"),
+    "bytes": (lambda: sized("int8"), "results of int8 cannot be written by bulk copies"),
+    "doubles": (lambda: sized("float64"), "results of float64 cannot be written by bulk copies"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    make, reason = REFUSED[name]
+    with pytest.raises(LowerError) as error:
+        LowerTileKernels()(ir.as_module(make()))
+    assert str(error.value).rpartition("must be a tile kernel, but ")[2] == reason
+
+
+def test_columns_that_are_no_parts_of_results() -> None:
+    turned = [("B[vk, vj]", "B[vj, vk]"), ("B: T.Buffer((128, 48)", "B: T.Buffer((48, 128)")]
+    layout_of(tile_func(str(sized("float32", columns=48)), turned))
+    with pytest.raises(LowerError, match="48 columns of float16 are not whole rows of 64 bytes"):
+        layout_of(tile_func(str(sized(columns=48)), turned))
+
+
+def test_types_of_results() -> None:
+    written = [t for t in ("int8", "float16", "bfloat16", "int16", "float32", "int32", "float64")
+               if can_be_written(ir.DType(t))]  # fmt: skip
+    assert written == ["float16", "bfloat16", "float32", "int32"]
+
+
+def test_how_many_blocks_run_at_a_time() -> None:
+    assert processors_of(None) == processors_of(H200) == 132
+    assert processors_of(Target("nvidia/nvidia-a100")) == 108
+
+
+# --- tensor maps ---------------------------------------------------------------------------------
+
+
+def maps_of(func: ir.PrimFunc) -> tuple[OperandMap, OperandMap]:
+    layout = layout_of(sketches_of(func, "WarpGroupTiling")[0].mod["main"])
+    return layout.left, layout.right
+
+
+def numbers(made: TensorMap | WindowMap) -> list[int]:
+    """What follows name, type, pointer and offset in the call that makes a map."""
+    return [int(arg.value) for arg in made.creation().args[4:] if isinstance(arg, ir.IntImm)]
+
+
+def test_operands_along_the_sum_and_across() -> None:
+    left, right = maps_of(product((256, 32, 512), HALF))
+    assert left.is_depth_first
+    assert not right.is_depth_first
+    # rank, sizes, strides in bytes, boxes, pattern
+    assert numbers(left.map) == [2, 512, 256, 1024, 64, 64, 128]
+    assert numbers(right.map) == [2, 32, 512, 64, 32, 64, 64]
+
+
+def test_a_right_operand_that_is_turned() -> None:
+    _, right = maps_of(product((256, 32, 512), HALF, is_turned=True))
+    assert right.is_depth_first
+    assert numbers(right.map) == [2, 512, 32, 1024, 64, 32, 128]
+
+
+def test_batches_are_dimensions() -> None:
+    left, right = maps_of(product((256, 32, 512), HALF, [3, 5]))
+    assert numbers(left.map) == [4, 512, 256, 3, 5, 1024, 5 * 262144, 262144, 64, 64, 1, 1, 128]
+    assert len(right.map.dimensions) == 4  # type: ignore[union-attr]
+
+
+def test_operands_smaller_than_a_tile() -> None:
+    left, right = maps_of(product((10, 16, 24), HALF))
+    assert numbers(left.map) == [2, 24, 10, 48, 64, 64, 128]
+    assert numbers(right.map) == [2, 16, 24, 32, 32, 64, 64]
+
+
+def test_bytes() -> None:
+    left, right = maps_of(product((128, 32, 256), BYTES, is_turned=True))
+    assert numbers(left.map) == [2, 256, 128, 256, 128, 64, 128]
+    assert str(right.map.creation().args[1]) == '"int8"'
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "options"),
+    [
+        ((2, 14, 10, 64), (3, 3, 32), {"padding": 1}),
+        ((1, 14, 10, 128), (3, 3, 32), {"stride": 2, "padding": 1}),
+        ((1, 14, 14, 64), (3, 3, 32), {"dilation": 2, "padding": 2}),
+        ((1, 14, 14, 64), (5, 1, 32), {}),
+        ((1, 14, 14, 64), (1, 1, 32), {"stride": 2}),
+        ((1, 6, 6, 64), (7, 7, 32), {"padding": 3, "stride": 1}),
+    ],
+)
+def test_windows(
+    image: tuple[int, int, int, int], kernel: tuple[int, int, int], options: dict[str, int]
+) -> None:
+    left, right = maps_of(convolution(image, kernel, HALF, **options))
+    stride, dilation = options.get("stride", 1), options.get("dilation", 1)
+    pad = options.get("padding", 0)
+    n, height, width, channels = image
+    if isinstance(left.map, TensorMap):  # a kernel of 1 x 1 reads pixels at equal distances
+        assert kernel[:2] == (1, 1)
+        return
+    down, across = left.map.windows.height, left.map.windows.width
+    assert (down.taps, across.taps, down.stride, across.stride) == (*kernel[:2], stride, stride)
+    assert (down.dilation, across.dilation) in ((dilation, dilation), (dilation, 1))
+    assert (down.pad, across.pad) == (pad, pad)
+    upper = [pad - dilation * (taps - 1) for taps in (kernel[1], kernel[0])]
+    found = numbers(left.map)
+    assert found[:6] == [channels, width, height, n, -pad, -pad]
+    if stride == 1:
+        assert found[6:8] == upper
+    assert found[8:] == [64, 64, stride, stride]
+    # The kernel is a matrix of taps and channels.
+    assert numbers(right.map)[:3] == [2, 32, kernel[0] * kernel[1] * channels]
+
+
+def test_a_convolution_of_single_pixels_is_a_product() -> None:
+    left, _ = maps_of(convolution((1, 14, 14, 64), (1, 1, 32), HALF))
+    assert isinstance(left.map, TensorMap)
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "options", "reason"),
+    [
+        ((1, 20, 20, 64), (3, 3, 32), {"stride": 9}, "windows of X move by 9, expected 1 to 8"),
+        ((1, 8, 8, 64), (3, 3, 32), {"padding": 130},
+         "windows of X reach too far: their corners are 130 outside, they are 3 wide; 128 and 256 "
+         "at most"),
+        ((1, 8, 8, 96), (3, 3, 32), {}, "96 channels of X are not a multiple of the 64 of a tile"),
+    ],
+)  # fmt: skip
+def test_windows_that_are_refused(
+    image: tuple[int, int, int, int],
+    kernel: tuple[int, int, int],
+    options: dict[str, int],
+    reason: str,
+) -> None:
+    func = convolution(image, kernel, HALF, **options)
+    assert reason_of(sketches_of(func, "WarpGroupTiling")) == reason
