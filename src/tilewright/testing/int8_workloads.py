@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimFunc
@@ -107,6 +109,27 @@ def conv2d_int8_residual(
     rescaled = topi.fixed_point_multiply(centred, 1098990753, 1)
     result = topi.clip(topi.cast(topi.clip(topi.add(rescaled, p9), 0, 255), "uint8"), 0, 255)
     return p0, p1, *per_channel, p7, p8, p9, result
+
+
+def prepare_residual_block(arrays: list[Any]) -> None:
+    """Make of random arguments of `conv2d_int8_residual` such that give many different results.
+
+    A zero point at an edge would clip nearly all results to one number with some random data.
+    """
+    arrays[6][...] = 10 + arrays[6] % 4  # shifts
+    for position in (7, 9):
+        arrays[position][...] %= 256  # a zero point and the other branch
+    arrays[8][...] = 96 + arrays[8] % 64
+
+
+def residual_block_result(arrays: list[Any]) -> Any:
+    """What `conv2d_int8_residual` computes, step by step."""
+    p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 = (array.astype("int64") for array in arrays[:10])
+    sums = np.matmul(p0.astype("float64"), p1[:, 0, 0, :].T).astype("int64")  # exact, and fast
+    scaled = (((sums - p2 + p3) * p4 + p5) >> p6).astype("int32").astype("int64")
+    centred = np.clip(p7 + scaled, 0, 255) - p8
+    rescaled = (centred * 1098990753 + (1 << 29)) >> 30
+    return np.clip(rescaled + p9, 0, 255).astype("uint8")
 
 
 def _conv2d_ohwi(data: Tensor, weight: Tensor) -> Tensor:

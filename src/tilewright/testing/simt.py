@@ -21,6 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.oracle.arithmetic import binary_operator, caster, constant, select
 from tilewright.testing.oracle.intrinsics import builtin
+from tilewright.testing.simt_matrices import FUNCTIONS, INSTRUCTIONS, WARP
 
 Value: TypeAlias = Any  # a NumPy scalar, or an array with one entry, or row of lanes, a thread
 Array: TypeAlias = npt.NDArray[Any]
@@ -131,6 +132,7 @@ class _Kernel:
         self._epoch = 0
         self._landing: list[tuple[_Memory, ir.DType, Array, Array, Array]] = []
         self._groups: list[int] = []
+        self.shapes: dict[ir.Var, tuple[int, int]] = {}  # of fragments
         self._values: dict[ir.Var, Value] = {}
         self._memory: dict[ir.Var, _Memory] = {}
         for var, value in params.items():
@@ -183,6 +185,10 @@ class _Kernel:
         elif scope == "local":
             rows = np.full((self._count, size), 0xAB, np.uint8)
             memory = _Memory(node.buffer_var.name, rows, np.arange(self._count))
+        elif scope.startswith("wmma."):
+            warp = self._block * -(-self._per_block // WARP) + self._thread // WARP
+            rows = np.full((warp[-1] + 1, size), 0xAB, np.uint8)
+            memory = _Memory(node.buffer_var.name, rows, warp)
         else:
             raise RaceError(f"{node.buffer_var.name} is in scope {scope}")
         self._memory.setdefault(node.buffer_var, memory)  # what a loop left stays there
@@ -205,12 +211,31 @@ class _Kernel:
         self._mask = outside
 
     def _store(self, node: ir.BufferStore) -> None:
-        value, memory = self.value(node.value), self._memory[node.buffer.data]
-        index = self._spread(self.value(node.indices[0]), node.value.dtype.lanes)
-        value = self._spread(value, node.value.dtype.lanes)
-        self._touch(memory, node.buffer.dtype, index, write=True)
+        value, lanes = self.value(node.value), node.value.dtype.lanes
+        index = self._spread(self.value(node.indices[0]), lanes)
+        self.write(node.buffer.data, node.buffer.dtype, index, self._spread(value, lanes))
+
+    def write(self, var: ir.Var, dtype: ir.DType, index: Array, values: Array) -> None:
+        """Write one row of elements a thread."""
+        memory = self._memory[var]
+        self._touch(memory, dtype, index, write=True)
         rows = memory.row_of[self._mask][:, None]
-        memory.view(node.buffer.dtype)[rows, index[self._mask]] = value[self._mask]
+        memory.view(dtype)[rows, index[self._mask]] = values[self._mask]
+
+    def read(self, var: ir.Var, dtype: ir.DType, index: Array) -> Array:
+        """The elements at one row of indices a thread."""
+        memory = self._memory[var]
+        self._touch(memory, dtype, index, write=False)
+        safe = np.where(self._mask[:, None], index, 0)
+        found: Array = memory.view(dtype)[memory.row_of[:, None], safe]
+        return found
+
+    def lanes(self) -> Array:
+        """The place of each thread in its warp; all threads of a warp have to be here."""
+        warps = self._mask.reshape(-1, math.gcd(WARP, self._per_block))
+        if self._per_block % WARP or np.any(warps.any(axis=1) != warps.all(axis=1)):
+            raise RaceError("some threads of a warp do not reach a matrix instruction")
+        return self._thread % WARP
 
     def _spread(self, value: Value, lanes: int) -> Array:
         """One row of lanes for each thread."""
@@ -233,6 +258,8 @@ class _Kernel:
                 self._land(int(self.value(node.value.args[0])))
             case "tir.call_extern":
                 self._device_function(node.value)
+            case name if name in INSTRUCTIONS:
+                INSTRUCTIONS[name](self, node.value)
             case _:
                 self.value(node.value)
 
@@ -397,11 +424,9 @@ class _Kernel:
             return compute(np.asarray(a), np.asarray(b))
 
     def _load(self, node: ir.BufferLoad) -> Value:
-        memory, lanes = self._memory[node.buffer.data], node.dtype.lanes
+        lanes = node.dtype.lanes
         index = self._spread(self.value(node.indices[0]), lanes)
-        self._touch(memory, node.buffer.dtype, index, write=False)
-        safe = np.where(self._mask[:, None], index, 0)
-        found = memory.view(node.buffer.dtype)[memory.row_of[:, None], safe]
+        found = self.read(node.buffer.data, node.buffer.dtype, index)
         return found if lanes > 1 else found[:, 0]
 
     def _call(self, node: ir.Call) -> Value:
@@ -415,11 +440,14 @@ class _Kernel:
             return self._shuffled(node)
         if name == "tvm_warp_activemask":
             return constant(0xFFFFFFFF, node.dtype)
-        compute = builtin(name, node.args[0].dtype, node.dtype)
+        args, compute = node.args, builtin(name, node.args[0].dtype, node.dtype)
+        if name == "call_pure_extern" and isinstance(node.args[0], ir.StringImm):
+            name, args = node.args[0].value, node.args[1:]
+            compute = FUNCTIONS.get(name)
         if compute is None:
             raise RaceError(f"cannot compute {name}")
         with np.errstate(all="ignore"):
-            return compute(*(np.asarray(self.value(arg)) for arg in node.args))
+            return compute(*(np.asarray(self.value(arg)) for arg in args))
 
     def _if_then_else(self, node: ir.Call) -> Value:
         """Only threads that choose a value compute it."""
