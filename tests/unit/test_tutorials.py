@@ -15,6 +15,7 @@ SHOWN = {
     "02_lowering.py": "rewrote 1 product in tiled",
     "03_intrinsics.py": "Y[v_i] = T.softsign(X[v_i])",
     "04_compile.py": "<softmax(x: float32[n, m]) -> y: float32[n, m], compiled for n=4, m=1000; ",
+    "05_gpu_matmul.py": "the schedule without a search multiplies with tw_wgmma_m64n",
 }
 
 
