@@ -35,6 +35,7 @@ def matmul(A: T.Buffer((N, N)), B: T.Buffer((N, N)), C: T.Buffer((N, N))):
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
+matmul.show()  # as it is; what schedules make of it is printed below
 rng = np.random.default_rng(0)
 a, b = rng.random((2, N, N), "float32")
 
