@@ -13,6 +13,7 @@ from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
+from tilewright.errors import TargetError
 from tilewright.ir import IRModule
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
@@ -33,6 +34,8 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     program = load_program(text)
     check_can_be_tuned(program.mod)
     target = runnable_target(target_text)
+    if not target.is_cpu:
+        raise TargetError(f"--target {target_text}: versions are compared on CPUs only")
     load = side_by_side.other_load(target.num_cores)
     versions, notes = _versions(program, target, db, against)
     side_by_side.compare(versions)

@@ -19,6 +19,7 @@ from tilewright.codegen.host.code_store import code_store
 from tilewright.config import settings
 from tilewright.driver import build
 from tilewright.errors import TilewrightError
+from tilewright.runtime.devices import cuda
 from tilewright.script import from_source
 from tilewright.target import Target
 
@@ -133,6 +134,16 @@ def check_c_compiler() -> Finding:
     return Finding("C compiler", "missing", "none found; building and running needs none", remedy)
 
 
+def check_gpu() -> Finding:
+    """The first GPU, if programs can run on it."""
+    reason = cuda(0).why_missing
+    if reason:
+        return Finding("GPU", "missing", f"programs run on CPUs only: {reason}")
+    found = Target("cuda").gpu
+    memory = f"{found.memory_bytes / (1 << 30):.0f} GiB"
+    return Finding("GPU", "ok", f"{found.model}, {found.arch}, {memory}")
+
+
 def _package(name: str, module: str, extra: str, purpose: str) -> Callable[[], Finding]:
     """A check for an optional package that `pip install tilewright[extra]` brings."""
 
@@ -164,9 +175,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_settings,
     check_kept_code,
     check_c_compiler,
-    lambda: Finding(
-        "GPU code", "missing", "programs can be scheduled for CUDA; code is generated for CPUs only"
-    ),
+    check_gpu,
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
     _package("xgboost", "xgboost", "xgboost", "needed only by the cost model 'xgb'"),

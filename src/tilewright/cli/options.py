@@ -11,6 +11,7 @@ from tilewright.codegen.module_info import why_unrunnable
 from tilewright.database import Database, open_database
 from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError, TargetError
+from tilewright.runtime.devices import cuda
 from tilewright.script import from_source
 from tilewright.support.files import make_folder
 from tilewright.target import Target
@@ -25,9 +26,10 @@ def nothing(a: T.Buffer((1,), "int8")):
 def runnable_target(text: str) -> Target:
     """A target whose code this machine can run; measuring needs one."""
     target = Target(text)
-    if not target.is_cpu:
-        raise TargetError(f"--target {text}: candidates are built and run on CPUs only")
-    reason = why_unrunnable(compile_only(from_source(_NOTHING), target).info)
+    if target.kind.name == "cuda":
+        reason = cuda(0).why_missing
+    else:
+        reason = why_unrunnable(compile_only(from_source(_NOTHING), target).info)
     if reason:
         raise TargetError(f"--target {text}: candidates could not be measured here: {reason}")
     return target

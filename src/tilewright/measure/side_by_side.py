@@ -18,6 +18,7 @@ from tilewright.measure.arguments import ArgumentSet, Array
 from tilewright.measure.checking import difference
 from tilewright.measure.row_offsets import specs_of
 from tilewright.measure.tolerance import rounding_of
+from tilewright.runtime import ndarray
 from tilewright.target import Target
 
 SEED = 1
@@ -56,7 +57,10 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
     arguments = ArgumentSet.random(specs_of(mod), accesses_of(function), SEED, positive=False)
-    args = packed(module, arguments.arrays)
+    if target.is_cpu:
+        args = packed(module, arguments.arrays)
+    else:
+        args = [ndarray.array(array, module.device) for array in arguments.arrays]
 
     def results() -> list[Array]:
         return [guarded.array for _, guarded in arguments.outputs()]

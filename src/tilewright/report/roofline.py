@@ -25,6 +25,7 @@ from tilewright.driver import build
 from tilewright.errors import StoredDataError
 from tilewright.ir import DType, IRModule
 from tilewright.records import args_info_of
+from tilewright.report.gpu_peaks import GpuPeaks
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.schedule.analysis import flop_of as flop_of
 from tilewright.script import from_source
@@ -79,8 +80,10 @@ class MeasuredPeaks:
     def measure_again(self, size: int | None = None) -> None:
         """Look whether the machine can do more by now, with that many bytes or all that are known.
 
-        It takes some hundredths of a second for each size.
+        It takes some hundredths of a second for each size. GPUs have the peaks of their table.
         """
+        if not self.target.is_cpu:
+            return
         self._measure_operations()
         for known in list(self.best_bandwidth) if size is None else [_rounded(size)]:
             self._measure_bandwidth(known)
@@ -251,14 +254,17 @@ def roofline_of(
 
     Without peaks that were measured those count that the target is built for.
     """
-    if target is None or not target.is_cpu:
+    if target is None or not (target.is_cpu or target.kind.name == "cuda"):
         return None
-    known, arguments = peaks or BuiltFor(target), args_info_of(mod)
-    dtypes = [info.dtype for info in arguments]
-    factor = operations_per_cycle(target, dtypes) / operations_per_cycle(target)
-    compute = flop_of(mod) / (known.operations() * factor)
-    size = bytes_of(mod)
-    memory = size / known.bandwidth(size)
+    dtypes, size = [info.dtype for info in args_info_of(mod)], bytes_of(mod)
+    if target.is_cpu:
+        known = peaks or BuiltFor(target)
+        factor = operations_per_cycle(target, dtypes) / operations_per_cycle(target)
+        rate, bandwidth = known.operations() * factor, known.bandwidth(size)
+    else:
+        gpu = GpuPeaks(target)
+        rate, bandwidth = gpu.operations(dtypes), gpu.bandwidth(size)
+    compute, memory = flop_of(mod) / rate, size / bandwidth
     return Roofline(max(compute, memory), "compute" if compute >= memory else "memory")
 
 

@@ -7,7 +7,8 @@ import pytest
 from tilewright.cli import options
 from tilewright.cli.options import runnable_target
 from tilewright.cli.tune import TuneCommand, limits_of
-from tilewright.errors import TargetError, TuneError
+from tilewright.errors import DeviceError, TargetError, TuneError
+from tilewright.testing import fake_gpu
 from tilewright.tune.budget import parse_seconds
 
 
@@ -42,8 +43,18 @@ def test_targets() -> None:
     assert runnable_target("llvm -num-cores=2").num_cores == 2
     with pytest.raises(TargetError, match="unknown target kind 'lvm'; did you mean 'llvm'"):
         runnable_target("lvm")
-    with pytest.raises(TargetError, match="--target cuda: candidates are built and run on CPUs"):
-        runnable_target("cuda")
+
+
+def test_targets_on_gpus() -> None:
+    with fake_gpu.installed(fake_gpu.FakeDriver()):
+        assert runnable_target("cuda").arch == "sm_90a"
+    missing = DeviceError("no NVIDIA driver was found")
+    with fake_gpu.installed(missing), pytest.raises(TargetError) as caught:
+        runnable_target("nvidia/nvidia-h200")
+    assert str(caught.value) == (
+        "--target nvidia/nvidia-h200: candidates could not be measured here: no NVIDIA driver was "
+        "found"
+    )
 
 
 def test_targets_of_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,7 +230,6 @@ def test_without_a_search(command: Any, file: str) -> None:
          "none, normal"),
         (("GMM", "--space", "kernel"), "unknown space generator 'kernel'; did you mean 'kernels'?"),
         (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
-        (("GMM", "--target", "cuda"), "--target cuda: candidates are built and run on CPUs only"),
         (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "
          "sqlite:///PATH, json:DIRECTORY or memory:"),
     ],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright import te
 from tilewright.database import Database, MemoryDatabase
+from tilewright.ir import IRModule
 from tilewright.records import FailureKind, TuningRecord
 from tilewright.report.collect import StageTotal, collect
 from tilewright.report.record_ids import find_records, looks_like_id, record_id
 from tilewright.report.roofline import flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds, short_target
 from tilewright.target import Target
+from tilewright.testing import te_workload
 from tilewright.testing.conformance.database import a_record, matmul
 
 
@@ -107,6 +110,25 @@ def test_what_looks_like_an_id(text: str, expected: bool) -> None:
 PEAK = 224e9
 
 
+@pytest.mark.parametrize(
+    ("tag", "dtype", "size", "seconds", "bound"),
+    [
+        ("nvidia/nvidia-h200", "float32", 4096, 2 * 4096**3 / (132 * 1.98e9 * 256), "compute"),
+        ("nvidia/nvidia-h200", "float16", 4096, 2 * 4096**3 / (132 * 1.98e9 * 4096), "compute"),
+        ("nvidia/nvidia-h200", "uint8", 4096, 2 * 4096**3 / (132 * 1.98e9 * 8192), "compute"),
+        ("nvidia/nvidia-a100", "bfloat16", 4096, 2 * 4096**3 / (108 * 1.41e9 * 2048), "compute"),
+        ("nvidia/nvidia-h200", "float32", 16, 3 * 4 * 16**2 / (2 * 4.8e12), "memory"),
+        ("nvidia/nvidia-l4", "float8_e4m3fn", 4096, 2 * 4096**3 / (58 * 2.04e9 * 2048), "compute"),
+    ],
+)
+def test_rooflines_of_gpus(tag: str, dtype: str, size: int, seconds: float, bound: str) -> None:
+    product = te.create_prim_func(te_workload.matmul(size, size, size, dtype))
+    found = roofline_of(IRModule({"main": product}), Target(tag))
+    assert found is not None
+    assert found.bound == bound
+    assert found.seconds == pytest.approx(seconds, rel=0.02)
+
+
 def test_rooflines() -> None:
     target = Target("llvm -mcpu=haswell -num-cores=2")
     compute = roofline_of(matmul(256, 256, 256), target)
@@ -118,7 +140,6 @@ def test_rooflines() -> None:
     memory = roofline_of(matmul(256, 256, 1), target)
     assert memory is not None
     assert memory.bound == "memory"
-    assert roofline_of(matmul(8, 8, 8), Target("nvidia/nvidia-a100")) is None
     assert roofline_of(matmul(8, 8, 8), None) is None
 
 
