@@ -62,6 +62,7 @@ _CUDA: dict[str, AttrType] = {
     "max_shared_memory_per_block": "int",
     "registers_per_block": "int",
     "thread_warp_size": "int",
+    "multi_processor_count": "int",
     "l2_cache_size_bytes": "int",
 }
 

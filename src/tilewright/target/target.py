@@ -104,7 +104,9 @@ class Target:
         """The GPU behind a `cuda` target, detected or by its model, tag or architecture."""
         if self.kind.name != "cuda":
             raise TargetError(f"target {str(self)!r} is not a GPU")
-        return describe_gpu(str(self.attrs.get("model", "")), self.tag, self.arch)
+        found = describe_gpu(str(self.attrs.get("model", "")), self.tag, self.arch)
+        count = self.attrs.get("multi_processor_count", found.multiprocessors)
+        return replace(found, multiprocessors=int(str(count)))
 
     @property
     def mcpu(self) -> str:

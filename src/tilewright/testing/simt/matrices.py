@@ -1,4 +1,4 @@
-"""The matrix instructions of warps and the dot product of bytes, for `simt`.
+"""The matrix instructions of warps and the dot product of bytes, for threads in step.
 
 A fragment lies in memory of its warp, row by row whatever its threads hold on a GPU, and every
 thread moves an equal part of it.
@@ -82,10 +82,10 @@ def _multiply(threads: Threads, call: ir.Call) -> None:
 
 INSTRUCTIONS: Mapping[str, Callable[[Threads, ir.Call], None]] = MappingProxyType(
     {
-        "tir.tvm_fill_fragment": _fill,
-        "tir.tvm_load_matrix_sync": _load,
-        "tir.tvm_store_matrix_sync": _store,
-        "tir.tvm_mma_sync": _multiply,
+        "tvm_fill_fragment": _fill,
+        "tvm_load_matrix_sync": _load,
+        "tvm_store_matrix_sync": _store,
+        "tvm_mma_sync": _multiply,
     }
 )
 

@@ -1,0 +1,103 @@
+"""Tile kernels lowered for a target, changed call by call, and run on the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright import ir, te, topi
+from tilewright.space.base import schedule_rules
+from tilewright.target import Target
+from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
+from tilewright.testing.simt import run
+
+
+def ordered_product(
+    sizes: tuple[int, int, int], dtypes: tuple[str, str, str], order: str = "nn", bias: bool = False
+) -> ir.PrimFunc:
+    """A product of m x k and k x n, of operands, sums and results of some types.
+
+    `order` has a `t` for an operand that is stored the other way round. With `bias`, a value for
+    each column is added, and what is negative becomes zero.
+    """
+    (m, n, k), (operand, sums, result) = sizes, dtypes
+    left = te.placeholder((k, m) if order[0] == "t" else (m, k), operand, name="left")
+    right = te.placeholder((n, k) if order[1] == "t" else (k, n), operand, name="right")
+    shift = te.placeholder((n,), sums, name="shift")
+    r = te.reduce_axis((0, k), name="k")
+
+    def element(i: ir.Var, j: ir.Var) -> ir.PrimExpr:
+        a = left[r, i] if order[0] == "t" else left[i, r]
+        b = right[j, r] if order[1] == "t" else right[r, j]
+        return te.sum(a.astype(sums) * b.astype(sums), axis=r)
+
+    out = te.compute((m, n), element, name="product")
+    if bias:
+        added = te.compute((m, n), lambda i, j: out[i, j] + shift[j], name="biased")
+        out = topi.nn.relu(added)
+    if result != sums:
+        wide = out
+        out = te.compute((m, n), lambda i, j: wide[i, j].astype(result), name="result")
+    return te.create_prim_func([left, right, *([shift] if bias else []), out])
+
+
+def hopper(processors: int = 132) -> Target:
+    """An H200 with fewer processors."""
+    described = Target("nvidia/nvidia-h200").export()
+    return Target({**described, "multi_processor_count": processors})
+
+
+def tile_kernel(
+    func: ir.PrimFunc,
+    target: Target,
+    sketch: int = -1,
+    rule: str = "WarpGroupTiling",
+    annotations: Mapping[str, int] | None = None,
+) -> ir.IRModule:
+    """The lowered program for one of the sketches of a rule; the last has the smallest tiles.
+
+    `annotations` replace those of its loop over tiles.
+    """
+    module, rules = ir.IRModule({"main": func}), [schedule_rules.create(rule)]
+    drafts = [*candidates(module, target, "cuda-kernels", range(3), 1, sch_rules=rules)]
+    chosen = drafts[sketch % len(drafts)].mod["main"]
+    return lower_for_gpu(_annotated(chosen, annotations or {}), str(target))
+
+
+def _annotated(func: ir.PrimFunc, annotations: Mapping[str, int]) -> ir.PrimFunc:
+    def loop(node: ir.For) -> ir.For:
+        changed = {key: annotations.get(key, value) for key, value in node.annotations.items()}
+        return ir.updated(node, annotations=changed)
+
+    return func.with_body(ir.rewrite(func.body, {ir.For: loop}))
+
+
+def with_calls(
+    module: ir.IRModule, name: str, change: Callable[[ir.Call, int], ir.Call | None]
+) -> ir.IRModule:
+    """A module whose calls of a device function are changed, or left out, one by one."""
+    count = 0
+
+    def evaluate(node: ir.Evaluate) -> ir.Evaluate:
+        nonlocal count
+        if not isinstance(node.value, ir.Call) or name not in str(node.value):
+            return node
+        changed = change(node.value, count)
+        count += 1
+        return ir.Evaluate(ir.const(0) if changed is None else changed)
+
+    functions = {
+        key: func.with_body(ir.rewrite(func.body, {ir.Evaluate: evaluate}))
+        for key, func in module.functions.items()
+    }
+    assert count, f"no call of {name} in the program"
+    return ir.IRModule(functions)
+
+
+def results(func: ir.PrimFunc, module: ir.IRModule, seed: int = 0) -> tuple[Any, Arrays]:
+    """The array that a lowered program writes, and those that it reads in float64."""
+    arrays = random_arrays(func)
+    run(module, arrays, seed=seed)
+    return arrays[-1].astype(np.float64), [each.astype(np.float64) for each in arrays[:-1]]
