@@ -105,8 +105,8 @@ class Target:
         if self.kind.name != "cuda":
             raise TargetError(f"target {str(self)!r} is not a GPU")
         found = describe_gpu(str(self.attrs.get("model", "")), self.tag, self.arch)
-        count = self.attrs.get("multi_processor_count", found.multiprocessors)
-        return replace(found, multiprocessors=int(str(count)))
+        count = self.attrs.get("multi_processor_count")
+        return replace(found, multiprocessors=count) if isinstance(count, int) else found
 
     @property
     def mcpu(self) -> str:

@@ -109,3 +109,7 @@ def test_without_a_gpu() -> None:
 def test_only_gpus_have_one() -> None:
     with pytest.raises(TargetError, match="target 'llvm -keys=cpu' is not a GPU"):
         Target("llvm").gpu
+
+
+def test_the_number_of_multiprocessors_can_be_given() -> None:
+    assert Target("cuda -arch=sm_90a -multi_processor_count=4").gpu.multiprocessors == 4
