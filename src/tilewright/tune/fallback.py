@@ -70,6 +70,8 @@ SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
 PLAIN_HANDICAP = 0.25
+# Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
+_SPACES = ("tilewright", "post-order-apply")
 
 
 @fallback_schedules.register("default")
@@ -88,9 +90,14 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
             context = _context(module, where)
             best = best_of_sketches(context, context.generate_design_space())
             return Schedule(module) if best is None else best
-        stand_in = _context(func.specialize(stand_in_sizes(func)), where)
-        ranked = _ranked(stand_in, stand_in.generate_design_space())
-        return _for_all_sizes(module, ranked, where)
+        stand_in = func.specialize(stand_in_sizes(func))
+        for space in _SPACES:
+            context = _context(stand_in, where, space)
+            ranked = _ranked(context, context.generate_design_space())
+            found = _for_all_sizes(module, ranked, where)
+            if found is not None:
+                return found
+        return Schedule(module)
     except MemberError:
         raise
     except TilewrightError as error:
@@ -104,8 +111,8 @@ def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Sche
     return None if best is None or best.trace is None or not best.trace.has_steps() else best
 
 
-def _context(mod: PrimFunc | IRModule, target: Target) -> TuneContext:
-    return TuneContext(mod, target=target, space_generator="tilewright", rand_state=SEED)
+def _context(mod: PrimFunc | IRModule, target: Target, space: str = "tilewright") -> TuneContext:
+    return TuneContext(mod, target=target, space_generator=space, rand_state=SEED)
 
 
 def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
@@ -135,7 +142,7 @@ def _without_parallel(mod: IRModule, known: Schedule) -> Schedule:
     return sch
 
 
-def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule:
+def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule | None:
     """The first of some schedules for one size that can be carried out for every size."""
     for known in ranked:
         assert known.trace is not None
@@ -146,7 +153,7 @@ def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target)
         except TilewrightError:
             continue  # it relies on a size
         return sch
-    return Schedule(module)
+    return None
 
 
 def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:

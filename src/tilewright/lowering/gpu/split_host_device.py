@@ -37,6 +37,7 @@ class _Splitter(StmtRewriter):
     def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt:
         number = len(self.kernels)
         name = f"{self.name}_kernel" + (f"_{number}" if number else "")
+        _check_sizes(kernel)
         params = self._params(kernel)
         extents = {launch.node.thread_tag: launch.value for launch in launches_of(kernel)}
         shared = dynamic_shared_bytes(kernel)
@@ -114,6 +115,18 @@ class _Used(ir.Visitor):
         self.generic_visit(node)
 
     visit_allocate_const = visit_allocate
+
+
+def _check_sizes(kernel: ir.Stmt) -> None:
+    """Registers and shared memory are shared out when a kernel is compiled."""
+    for node in ir.nodes_of(kernel, ir.Allocate):
+        annotation = node.buffer_var.type_annotation
+        scope = "" if annotation is None else annotation.storage_scope
+        if scope in ("local", "shared") and not all(isinstance(n, ir.IntImm) for n in node.extents):
+            raise LowerError(
+                f"{node.buffer_var.name!r} of scope {scope!r} has a size that is no constant; "
+                "split the loops that fill it by constants"
+            )
 
 
 def dynamic_shared_bytes(kernel: ir.Stmt) -> ir.PrimExpr | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
@@ -177,7 +178,7 @@ class _RowBuilder:
         before = [sch.get_block(each.name) for each in self._rows.before]
         before = [each for each in before if not self._inlined(each)]
         copies = self._cached_rows([block, *before]) if self._rows.fits else []
-        *_, row = self._bound_rows(block)
+        row = self._bound_rows(block)
         for each in [*before, *copies]:
             sch.compute_at(each, row, preserve_unit_loops=True)
         for each in before:
@@ -227,25 +228,27 @@ class _RowBuilder:
         stmts = (self._sch.get_sref(each).block for each in blocks)
         return {region.buffer for stmt in stmts for region in stmt.writes}
 
-    def _bound_rows(self, block: BlockRV) -> tuple[LoopRV, LoopRV]:
-        """The rows, shared among blocks of threads and among the groups of threads of one."""
+    def _bound_rows(self, block: BlockRV) -> LoopRV:
+        """The loop over rows, which blocks of threads share, and groups of threads of a block."""
         sch, rows = self._sch, self._rows
         loops = sch.get_loops(block)
         loops = loops[: _leading(_extents(sch.get_sref(block)), rows.count)]
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         counts = [n // self._threads for n in _BLOCK_THREADS]
         together = [n for n in counts if n and rows.count % n == 0] or [1]
+        if together == [1]:
+            sch.bind(fused, "blockIdx.x")
+            return fused
         outer, inner = sch.split(fused, [None, sampled(sch, together)])
         sch.bind(outer, "blockIdx.x")
         sch.bind(inner, "threadIdx.y")
-        return outer, inner
+        return inner
 
     def _loops_of_row(self, block: BlockRV) -> list[LoopRV]:
         """The loops over the elements of a row; none around a block with one result for a row."""
         sch = self._sch
-        extents = {
-            loop: constant_extent(sch.get_sref(loop)) or 0 for loop in sch.get_loops(block)[2:]
-        }
+        loops = [loop for loop in sch.get_loops(block) if not tag_of(sch.get_sref(loop).loop)]
+        extents = {loop: constant_extent(sch.get_sref(loop)) or 0 for loop in loops}
         if math.prod(extents.values()) not in (1, self._rows.length):
             raise ScheduleError("it needs several rows of a block before it")
         return [loop for loop, extent in extents.items() if extent > 1]

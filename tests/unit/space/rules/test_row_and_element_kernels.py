@@ -22,7 +22,7 @@ TARGET = Target("nvidia/nvidia-h200")
 Exact = Callable[..., Any]
 
 
-def softmax(m: int, n: int, dtype: str = "float32") -> ir.PrimFunc:
+def softmax(m: Any, n: Any, dtype: str = "float32") -> ir.PrimFunc:
     a = te.placeholder((m, n), dtype, name="A")
     return te.create_prim_func([a, topi.nn.softmax(a, axis=-1)])
 
@@ -53,7 +53,7 @@ def exact_rms_norm(a: Any, gamma: Any) -> Any:
     return a / np.sqrt((a**2).mean(-1, keepdims=True) + 1e-5) * gamma
 
 
-def of_one(shape: tuple[int, ...], make: Callable[[Any], Any], dtype: str = "float32") -> Any:
+def of_one(shape: tuple[Any, ...], make: Callable[[Any], Any], dtype: str = "float32") -> Any:
     a = te.placeholder(shape, dtype, name="A")
     return te.create_prim_func([a, make(a)])
 
@@ -216,3 +216,28 @@ def test_few_long_rows_are_left_to_others() -> None:
     func = of_one((2, 1 << 20), lambda a: topi.sum(a, axis=1))
     (sch,) = generate_design_space("cuda-kernels", ir.IRModule({"main": func}), TARGET)
     assert not _extents(sch)
+
+
+# --- sizes that are known later -----------------------------------------------------------------
+
+M, N = te.var("m"), te.var("n")
+SYMBOLIC: dict[str, tuple[ir.PrimFunc, tuple[Any, ...], Exact]] = {
+    "rows": (softmax(M, 256), (M, 256), exact_softmax),
+    "lengths of rows": (softmax(8, N), (8, N), exact_softmax),
+    "elements": (of_one((M, N), topi.nn.relu), (M, N), lambda a: np.maximum(a, 0)),
+    "vectors": (of_one((M, 64), topi.nn.relu), (M, 64), lambda a: np.maximum(a, 0)),
+    "tiles": (of_one((M, N), lambda a: topi.transpose(a, [1, 0])), (M, N), lambda a: a.T),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_one_kernel_serves_all_sizes(name: str) -> None:
+    func, shape, exact = SYMBOLIC[name]
+    lowered = lower_for_gpu(default_schedule(func, TARGET).mod)
+    for sizes in ({M: 1, N: 3}, {M: 33, N: 70}, {M: 64, N: 128}):
+        fixed = [sizes.get(extent, extent) for extent in shape]
+        a = np.random.default_rng(0).normal(size=fixed).astype("float32")
+        wanted = exact(a.astype("float64"))
+        out = np.zeros(wanted.shape, "float32")
+        run(lowered, [a, out], [sizes[v] for v in shape if v in sizes])
+        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
