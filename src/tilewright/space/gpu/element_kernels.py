@@ -159,6 +159,8 @@ def _tile(sch: Schedule, block: BlockRV, position: int, axis: int, turned: int) 
     tile = sch.cache_read(block, position, "shared", [block])
     sch.compute_at(tile, tiles, preserve_unit_loops=True)
     *outer, last = sch.get_loops(tile)[1:]
+    if constant_extent(sch.get_sref(last)) != side:
+        raise ScheduleError("a tile of the result needs more than a tile of the input")
     _share_tile(sch, sch.fuse(*outer) if len(outer) > 1 else outer[0], last, side)
     sch.storage_align(tile, 0, turned, side, 1)
     for each in (block, tile):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
+from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
@@ -140,6 +141,15 @@ def _leading(extents: Sequence[int], count: int) -> int:
     raise ScheduleError("a block has other rows than the reductions")
 
 
+def _sizes(buffer: ir.Buffer) -> list[int]:
+    """Extents of a buffer, 0 for those that are not known."""
+    return [extent.value if isinstance(extent, ir.IntImm) else 0 for extent in buffer.shape]
+
+
+def _is_single(domain: ir.Range | None) -> bool:
+    return domain is not None and ir.is_one(domain.extent)
+
+
 def _threads_of(rows: _Rows) -> list[int]:
     """Numbers of threads that may share a row: those that divide it evenly, if there are any."""
     least = next((n for longest, n in _THREADS if rows.length <= longest), _LONG_ROW_THREADS)
@@ -177,6 +187,7 @@ class _RowBuilder:
         sch = self._sch
         before = [sch.get_block(each.name) for each in self._rows.before]
         before = [each for each in before if not self._inlined(each)]
+        self._check_reads([block, *before])
         copies = self._cached_rows([block, *before]) if self._rows.fits else []
         row = self._bound_rows(block)
         for each in [*before, *copies]:
@@ -207,6 +218,28 @@ class _RowBuilder:
             return False
         return True
 
+    def _check_reads(self, blocks: Sequence[BlockRV]) -> None:
+        """A thread has its own elements of a row in registers, and nobody else's."""
+        made = self._made(blocks)
+        for each in blocks:
+            stmt = self._sch.get_sref(each).block
+            for region in inputs_of(stmt).values():
+                size = math.prod(_sizes(region.buffer))
+                is_row = region.buffer in made and size == self._rows.count * self._rows.length
+                if is_row and not self._is_own(stmt, region):
+                    raise ScheduleError("it reads other elements of a row than it computes")
+
+    def _is_own(self, stmt: ir.Block, region: ir.BufferRegion) -> bool:
+        """Is the element that is read the one that is computed, of its row or of all rows?"""
+        iters = [v.var for v in stmt.iter_vars if not _is_single(v.dom)]
+        read = [
+            axis.min if ir.is_one(axis.extent) else None
+            for axis, size in zip(region.region, _sizes(region.buffer), strict=True)
+            if size != 1
+        ]
+        own = iters[len(iters) - len(read) :] if read else []
+        return len(own) == len(read) and all(a is b for a, b in zip(own, read, strict=True))
+
     def _cached_rows(self, blocks: Sequence[BlockRV]) -> list[BlockRV]:
         """Copies in registers of all that reductions read along their rows."""
         sch = self._sch
@@ -214,7 +247,7 @@ class _RowBuilder:
         for each in blocks:
             stmt = sch.get_sref(each).block
             for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
-                if region.buffer not in self._made(blocks):
+                if region.buffer not in self._made(blocks) and self._is_own(stmt, region):
                     readers.setdefault(region.buffer, []).append((each, position))
         copies = []
         for found in readers.values():
@@ -269,6 +302,8 @@ class _RowBuilder:
     def _shared_among_threads(self, block: BlockRV) -> LoopRV:
         sch = self._sch
         *outer, last = self._loops_of_row(block)
+        if (constant_extent(sch.get_sref(last)) or 0) % self._width:
+            raise ScheduleError("the axes of its rows differ from those of the reductions")
         vectors, _ = sch.split(last, [None, self._width])
         fused = sch.fuse(*outer, vectors) if outer else vectors
         steps, thread = sch.split(fused, [None, self._threads])
@@ -282,8 +317,11 @@ class _RowBuilder:
         buffer = self._sch.get_sref(block).block.writes[0].buffer
         if buffer.scope != "local":
             return
-        shape = [extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm)]
-        rows, width, threads = _leading(shape, self._rows.count), self._width, self._threads
+        shape, width, threads = _sizes(buffer), self._width, self._threads
+        whole = (n for n in range(len(shape)) if math.prod(shape[n:]) == self._rows.length)
+        rows = next(whole, None)
+        if rows is None:
+            raise ScheduleError("it has other rows than the reductions")
 
         def digits(*indices: ir.Var) -> list[ir.PrimExpr]:
             j: ir.PrimExpr = ir.const(0)

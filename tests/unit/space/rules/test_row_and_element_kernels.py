@@ -115,6 +115,25 @@ ELEMENTS: dict[str, tuple[ir.PrimFunc, Exact]] = {
     "one axis": (of_one((1024,), topi.nn.relu), lambda a: np.maximum(a, 0)),
     "transposed": (of_one((64, 96), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
     "tiles do not divide": (of_one((50, 77), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
+    "transposed neighbours": (
+        of_one(
+            (33, 64),
+            lambda a: te.compute((64, 32), lambda i, j: a[j, i] + a[j + 1, 63 - i], name="B"),
+        ),
+        lambda a: (a[:-1] + a[1:, ::-1]).T,
+    ),
+    "transposed sums of neighbours": (
+        of_one(
+            (32, 65), lambda a: te.compute((64, 32), lambda i, j: a[j, i] + a[j, i + 1], name="B")
+        ),
+        lambda a: (a[:, :-1] + a[:, 1:]).T,
+    ),
+    "sums of neighbours": (
+        of_one(
+            (32, 65), lambda a: te.compute((32, 64), lambda i, j: a[i, j] + a[i, j + 1], name="B")
+        ),
+        lambda a: a[:, :-1] + a[:, 1:],
+    ),
     "transposed halves": (
         of_one((2, 32, 5, 16), lambda a: topi.transpose(a, [0, 2, 3, 1]), "float16"),
         lambda a: a.transpose(0, 2, 3, 1),
@@ -210,6 +229,43 @@ def test_what_comes_before_a_row_is_a_kernel_of_its_own() -> None:
     sch = default_schedule(func, TARGET)
     assert len(_kernels(sch)) == 2
     assert TILING_STRUCTURE in sch.get_sref(sch.get_block("T_softmax_norm")).block.annotations
+
+
+def weighted(m: int, n: int) -> ir.PrimFunc:
+    """Sums of rows with weights."""
+    a, w = te.placeholder((m, n), name="A"), te.placeholder((n,), name="W")
+    return te.create_prim_func([a, w, topi.sum(topi.multiply(a, w), axis=1)])
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (4, 128)])
+def test_what_all_rows_share_is_no_row_itself(shape: tuple[int, int]) -> None:
+    func = weighted(*shape)
+    for sch in sketches_of(func):
+        check(func, sch, lambda a, w: (a * w).sum(1))
+
+
+def mirrored(m: int, n: int) -> ir.PrimFunc:
+    """Softmax, and to each element its counterpart from the other end of the row."""
+    a = te.placeholder((m, n), name="A")
+    norm = topi.nn.softmax(a, axis=-1)
+    both = te.compute((m, n), lambda i, j: norm[i, j] + norm[i, n - 1 - j], name="both")
+    return te.create_prim_func([a, both])
+
+
+@pytest.mark.parametrize("shape", [(8, 64), (64, 64)])
+def test_elements_that_other_threads_hold_are_not_read_from_registers(
+    shape: tuple[int, int],
+) -> None:
+    func = mirrored(*shape)
+    sch = default_schedule(func, TARGET)
+    check(func, sch, lambda a: exact_softmax(a) + exact_softmax(a)[:, ::-1])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_softmax_that_is_turned(axis: int) -> None:
+    func = of_one((64, 64), lambda a: topi.transpose(topi.nn.softmax(a, axis=axis), [1, 0]))
+    exact = {0: lambda a: exact_softmax(a.T), 1: lambda a: exact_softmax(a).T}
+    check(func, default_schedule(func, TARGET), exact[axis])
 
 
 def test_few_long_rows_are_left_to_others() -> None:
