@@ -53,6 +53,8 @@ def walks_over_neighbours(block: Block) -> bool:
 
 def lies_along(indices: Sequence[PrimExpr], var: Var) -> bool:
     """True when neighbours along `var` are neighbours in memory."""
+    if not indices:  # there is one element only
+        return False
     *outer, last = indices
     return last is var and not any(uses(index, var) for index in outer)
 

@@ -101,6 +101,15 @@ ROWS: dict[str, tuple[ir.PrimFunc, Exact]] = {
     ),
     "argmax": (of_one((8, 256), lambda a: topi.argmax(a, axis=1)), lambda a: a.argmax(1)),
 }
+
+
+def scaled(n: int) -> ir.PrimFunc:
+    """A vector times a number."""
+    a, factor = te.placeholder((n,), name="A"), te.placeholder((), name="factor")
+    scaled = te.compute((n,), lambda i: a[i] * factor(), name="B")
+    return te.create_prim_func([a, factor, scaled])
+
+
 ELEMENTS: dict[str, tuple[ir.PrimFunc, Exact]] = {
     "bias and relu": (chain((64, 128), "float32"), lambda a, b: np.maximum(a + b, 0)),
     "halves": (chain((64, 128), "float16"), lambda a, b: np.maximum(a + b, 0)),
@@ -112,6 +121,7 @@ ELEMENTS: dict[str, tuple[ir.PrimFunc, Exact]] = {
         chain((7, 53), "float32"),
         lambda a, b: np.maximum(a + b, 0),
     ),
+    "a number": (scaled(512), lambda a, factor: a * factor),
     "one axis": (of_one((1024,), topi.nn.relu), lambda a: np.maximum(a, 0)),
     "transposed": (of_one((64, 96), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
     "tiles do not divide": (of_one((50, 77), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
