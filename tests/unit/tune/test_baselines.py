@@ -71,3 +71,17 @@ def test_runners_are_told_which_candidate_is_the_program() -> None:
     runner = FakeRunner()
     tuned(4, runner=runner)
     assert [given.is_plain for given in runner.inputs] == [False, True, False, False]
+
+
+def test_gpus_do_not_run_the_program_as_it_is() -> None:
+    runner, builder, target = FakeRunner(), FakeBuilder(), "nvidia/nvidia-h200"
+    database = tune_tir(
+        FUNC, target, max_trials_global=4, num_trials_per_iter=4, builder=builder,
+        database=MemoryDatabase(), seed=1, console=False, runner=runner,
+    )  # fmt: skip
+    assert names(database) == [ZERO_SEARCH, None, None, None]
+    assert not any(given.is_plain for given in runner.inputs)
+    # A CPU computes what their results are compared with, and they may be as fast as they like.
+    reference = structural_hash(default_schedule(normalize_mod(FUNC), "llvm").mod)
+    assert {given.reference_path for given in runner.inputs} == {f"fake:{reference:x}"}
+    assert {given.min_secs for given in runner.inputs} == {None}

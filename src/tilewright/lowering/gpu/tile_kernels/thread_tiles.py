@@ -39,6 +39,7 @@ _MOST_BYTES = 99 * 1024  # of shared memory: as much as all GPUs since sm_80 hav
 _MOST_STAGES = 4
 _REGISTERS = 65536  # of a processor
 _OTHER_REGISTERS = 100  # of a thread, beside its results
+_RESULT_BYTES = 512  # in the registers of a thread: half of them
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,12 @@ class ThreadTiles:
         """The sizes for a form; refused where no such kernel exists."""
         made = ThreadTiles(form)
         rows, columns = made.tile
-        if rows % _WIDTH or columns % _WIDTH or rows * columns > 128:
-            raise refused(f"a thread has {rows} x {columns} results, expected fours, at most 128")
+        dtype = form.sums.dtype
+        if rows % _WIDTH or columns % _WIDTH or rows * columns * dtype.itemsize > _RESULT_BYTES:
+            raise refused(
+                f"a thread has {rows} x {columns} results of {dtype!s}, expected fours, at most "
+                f"{_RESULT_BYTES} bytes"
+            )
         if form.row.extent % (LANES[0] * rows) or form.column.extent % (LANES[1] * columns):
             raise refused("its tile is not a number of warps of 8 x 4 threads")
         if not 32 <= made.threads <= 1024 or form.sums.dtype.bits not in (32, 64):
