@@ -31,6 +31,7 @@ PART_OF_C = """T.grid(64, 32):
 STAGES = '"tilewright.tile_stages": 2'
 STEPS = "        for k in range(2):\n"
 ONLY_63 = "\n                    T.where(i < 63)"
+THREADS = '"tilewright.thread_rows": 8, "tilewright.thread_columns": 8'
 NOTHING = "    T.evaluate(0)\n"
 
 
@@ -235,3 +236,26 @@ def test_what_is_refused_of_threads(changes: tuple[str, str], reason: str) -> No
     with pytest.raises(LowerError) as error:
         LowerTileKernels()(ir.as_module(tile_func(THREAD_FORM, [changes])))
     assert str(error.value).rpartition("must be a tile kernel, but ")[2] == reason
+
+
+def test_operands_and_sums_on_plain_cores_have_one_type() -> None:
+    changes = [('"tilewright.tile_stages": 2', '"tilewright.tile_stages": 2, ' + THREADS)]
+    with pytest.raises(LowerError) as error:
+        LowerTileKernels()(ir.as_module(tile_func(TILE_FORM, changes)))
+    assert str(error.value).endswith(
+        "but products of float16 are summed in float32, expected one type of 32 or 64 bits"
+    )
+
+
+def test_more_threads_than_a_block_has() -> None:
+    text = THREAD_FORM.replace("(64, 64)", "(512, 64)").replace("((64, 128)", "((512, 128)")
+    changes = [
+        ("T.axis.spatial(64, i)", "T.axis.spatial(512, i)"),
+        ("T.grid(64, 64, 64)", "T.grid(512, 64, 64)"),
+        ("T.grid(512, 64):\n                with T.block(\"right\")",
+         "T.grid(64, 64):\n                with T.block(\"right\")"),
+        ('thread_rows": 8', 'thread_rows": 4'),
+        ('thread_columns": 8', 'thread_columns": 4'),
+    ]  # fmt: skip
+    with pytest.raises(LowerError, match="its tile takes 2048 threads, at most 1024 exist"):
+        LowerTileKernels()(ir.as_module(tile_func(text, changes)))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tilewright import ir
+from tilewright import ir, te, topi
 from tilewright.errors import LowerError
+from tilewright.ir.annotation_keys import TILE_CONSUMERS
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout, can_be_written
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
     SHARED_BYTES,
@@ -16,6 +17,7 @@ from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
 )
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.space.gpu.warp_group_tiling import SHAPES
 from tilewright.target import Target
 from tilewright.testing.tile_programs import (
     H200,
@@ -89,12 +91,15 @@ def test_where_things_lie_in_shared_memory() -> None:
 
 
 @pytest.mark.parametrize("result", ["float16", "float32"])
-@pytest.mark.parametrize("rows", [64, 128, 256])
-@pytest.mark.parametrize("columns", [32, 64, 96, 128, 192, 256])
-def test_all_tiles_fit(columns: int, rows: int, result: str) -> None:
-    consumers = 2 if rows * columns > 64 * 256 else 1
-    if rows // consumers // 64 * columns // 2 > 160:
-        pytest.skip("a thread has more sums than registers")
+@pytest.mark.parametrize(
+    ("rows", "consumers", "columns"),
+    [
+        (shape.rows, shape.annotations[TILE_CONSUMERS], columns)
+        for shape in SHAPES
+        for columns in shape.columns
+    ],
+)
+def test_all_tiles_fit(rows: int, consumers: int, columns: int, result: str) -> None:
     layout = layout_of(sized(result, rows=rows, columns=columns, consumers=consumers, stages=0))
     assert 2 <= layout.stages <= 8
     assert layout.bytes <= SHARED_BYTES
@@ -137,6 +142,38 @@ def test_what_is_refused(name: str) -> None:
     with pytest.raises(LowerError) as error:
         LowerTileKernels()(ir.as_module(make()))
     assert str(error.value).rpartition("must be a tile kernel, but ")[2] == reason
+
+
+def test_a_left_operand_across_the_sum() -> None:
+    turned = [("= A[vi, vk]", "= A[vk, vi]")]
+    func = tile_func(str(sized(rows=128)), [*turned, ("A: T.Buffer((128, 128)",) * 2])
+    layout = layout_of(func)
+    assert not layout.left.is_depth_first
+    assert layout.instruction == "tw_wgmma_m64n64k16_f32_f16_f16_t11"
+    func = tile_func(
+        str(sized(rows=96)), [*turned, ("A: T.Buffer((96, 128)", "A: T.Buffer((128, 96)")]
+    )
+    with pytest.raises(
+        LowerError, match="tiles of a left operand with contiguous columns have 64 of them a row"
+    ):
+        layout_of(func)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ([('B: T.Buffer((128, 64), "float16")', 'B: T.Buffer((128, 64), "bfloat16")'),
+          ('right = T.alloc_buffer((128, 64), "f', 'right = T.alloc_buffer((128, 64), "bf')],
+         "float16 and bfloat16 with sums of float32"),
+        ([('"float32"', '"float64"'), ("T.float32(0)", "T.float64(0)")],
+         "float16 and float16 with sums of float64"),
+        ([('"float32"', '"float16"'), ("T.float32(0)", "T.float16(0)")],
+         "float16 and float16 with sums of float16"),
+    ],
+)  # fmt: skip
+def test_types_without_an_instruction(changes: list[tuple[str, str]], reason: str) -> None:
+    with pytest.raises(LowerError, match=f"there is no instruction for {reason}"):
+        layout_of(tile_func(TILE_FORM, changes))
 
 
 def test_columns_that_are_no_parts_of_results() -> None:
@@ -261,3 +298,88 @@ def test_windows_that_are_refused(
 ) -> None:
     func = convolution(image, kernel, HALF, **options)
     assert reason_of(sketches_of(func, "WarpGroupTiling")) == reason
+
+
+WINDOW = """T.if_then_else(
+                        vi % 8 + vk // 64 < 8,
+                        A[0, vi // 8, vi % 8 + vk // 64, vk % 64],
+                        T.float16(0),
+                    )"""
+IMAGE = ("A: T.Buffer((64, 128)", "A: T.Buffer((1, 8, 8, 64)")
+COPY = "left[vi, vk] = "
+
+
+def gathered(value: str, *changes: tuple[str, str]) -> ir.PrimFunc:
+    """The form with a left operand that is gathered from an image."""
+    return tile_func(TILE_FORM, [(f"{COPY}A[vi, vk]", COPY + value), *(changes or [IMAGE])])
+
+
+def test_windows_of_a_form() -> None:
+    left = layout_of(gathered(WINDOW)).left.map
+    assert isinstance(left, WindowMap)
+    assert (left.windows.height.outputs, left.windows.height.taps) == (8, 1)
+    assert (left.windows.width.outputs, left.windows.width.taps) == (8, 2)
+    assert (left.channels, left.pixels) == (64, 64)
+
+
+THREE = WINDOW.replace("A[0, ", "A[")
+SHIFTED = WINDOW.replace("8 + vk // 64", "8 + vk // 64 - 1")
+GATHERED = {
+    "three axes": (
+        gathered(THREE, (IMAGE[0], "A: T.Buffer((8, 8, 64)")),
+        "`A[vi // 8, vi % 8 + vk // 64, vk % 64]` is neither a plain tile nor the windows of a "
+        "convolution",
+    ),
+    "three images": (
+        gathered(WINDOW, (IMAGE[0], "A: T.Buffer((3, 8, 8, 64)")),
+        "`A[0, vi // 8, vi % 8 + vk // 64, vk % 64]` is not the windows of a convolution",
+    ),
+    "an image for each tile": (
+        gathered(
+            WINDOW.replace("A[0", "A[vt"),
+            IMAGE,
+            (f"{COPY}T.if", f"vt = T.axis.spatial(1, tile)\n                    {COPY}T.if"),
+        ),
+        "`A[vt, vi // 8, vi % 8 + vk // 64, vk % 64]` depends on more than the tile",
+    ),
+    "mixed columns": (
+        gathered(WINDOW.replace("vi % 8 +", "vi * 3 % 8 +")),
+        "`vi * 3 % 8 + vk // 64` of A is not that of a window: `vi % 8 * 3 + vk // 64 % 2`",
+    ),
+    "half a guard": (
+        gathered(SHIFTED),
+        "`A[0, vi // 8, vi % 8 + vk // 64 - 1, vk % 64]` is read outside of A",
+    ),
+    "more than a guard": (
+        gathered(WINDOW.replace("64 < 8", "64 < 8 and vi < 60")),
+        "`vi % 8 + vk // 64 < 8 and vi < 60` is more than the bounds of A",
+    ),
+    "backwards": (
+        gathered(WINDOW.replace("vi // 8", "7 - vi // 8")),
+        "windows of A move by -1, expected 1 to 8",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_gathered_operands_that_are_refused(name: str) -> None:
+    func, reason = GATHERED[name]
+    with pytest.raises(LowerError) as error:
+        layout_of(func)
+    assert str(error.value).rpartition("must be a tile kernel, but ")[2] == reason
+
+
+def test_weights_of_another_shape() -> None:
+    """Weights that a reshape makes a matrix are read where they are."""
+    x = te.placeholder((64, 256), "float16", name="X")
+    w = te.placeholder((16, 16, 64), "float16", name="W")
+    matrix = topi.reshape(w, (256, 64))
+    k = te.reduce_axis((0, 256), name="k")
+    y = te.compute(
+        (64, 64),
+        lambda i, j: te.sum(x[i, k].astype("float32") * matrix[k, j].astype("float32"), axis=k),
+        name="Y",
+    )
+    _, right = maps_of(te.create_prim_func([x, w, y]))
+    assert right.map.buffer.name == "W"
+    assert numbers(right.map)[:4] == [2, 64, 256, 128]

@@ -24,6 +24,13 @@ _TYPES = {
     "int8": "s8",
     "uint8": "u8",
 }
+# Types of operands that can be multiplied with each other, and that of their sums.
+_MULTIPLIED = (
+    ({"float16"}, "float32"),
+    ({"bfloat16"}, "float32"),
+    ({"float8_e4m3fn", "float8_e5m2"}, "float32"),
+    ({"int8", "uint8"}, "int32"),
+)
 # Results of 16 bits, and the functions that make them of two sums.
 PACKS = {"float16": "tw_pack_f16", "bfloat16": "tw_pack_bf16"}
 
@@ -65,7 +72,7 @@ class GroupLayout:
             raise refused(f"{form.row.extent} rows are not 64 for each of {form.consumers} groups")
         if form.column.extent % 16 or not 16 <= form.column.extent <= 256:
             raise refused(f"it has {form.column.extent} columns, expected 16 to 256 in steps of 16")
-        self._check_output()
+        self._check_types()
         if self.sums > 160:
             raise refused(f"each thread would have {self.sums} sums in registers, at most 160 fit")
         if self.bytes > self.shared_limit:
@@ -73,7 +80,13 @@ class GroupLayout:
                 f"it needs {self.bytes} bytes of shared memory, {self.shared_limit} exist"
             )
 
-    def _check_output(self) -> None:
+    def _check_types(self) -> None:
+        operands = [str(each.copy.store.buffer.dtype) for each in (self.form.left, self.form.right)]
+        sums = str(self.form.sums.dtype)
+        if not any({*operands} <= known and sums == total for known, total in _MULTIPLIED):
+            raise refused(
+                f"there is no instruction for {operands[0]} and {operands[1]} with sums of {sums}"
+            )
         dtype = self.output_dtype
         if not can_be_written(dtype):
             raise refused(f"results of {dtype!s} cannot be written by bulk copies")
@@ -128,8 +141,6 @@ class GroupLayout:
         dtype = str(self.form.left.copy.store.buffer.dtype)
         other = str(self.form.right.copy.store.buffer.dtype)
         sums = "s32" if self.form.sums.dtype.is_int else "f32"
-        if dtype not in _TYPES or other not in _TYPES:
-            raise refused(f"there is no instruction for {dtype} and {other}")
         depth = _STEP_BYTES // ir.DType(dtype).itemsize
         turned = f"t{int(not self.left.is_depth_first)}{int(not self.right.is_depth_first)}"
         shape = f"m64n{self.columns}k{depth}"

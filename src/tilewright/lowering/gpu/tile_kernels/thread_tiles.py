@@ -39,6 +39,7 @@ _MOST_BYTES = 99 * 1024  # of shared memory: as much as all GPUs since sm_80 hav
 _MOST_STAGES = 4
 _REGISTERS = 65536  # of a processor
 _OTHER_REGISTERS = 100  # of a thread, beside its results
+_MOST_THREADS = 1024
 _RESULT_BYTES = 512  # in the registers of a thread: half of them
 
 
@@ -61,8 +62,14 @@ class ThreadTiles:
             )
         if form.row.extent % (LANES[0] * rows) or form.column.extent % (LANES[1] * columns):
             raise refused("its tile is not a number of warps of 8 x 4 threads")
-        if not 32 <= made.threads <= 1024 or form.sums.dtype.bits not in (32, 64):
-            raise refused(f"{made.threads} threads for sums of {form.sums.dtype!s}")
+        if made.threads > _MOST_THREADS:
+            raise refused(f"its tile takes {made.threads} threads, at most {_MOST_THREADS} exist")
+        for own in (each.copy.store.buffer.dtype for each in (form.left, form.right)):
+            if own != dtype or dtype.bits not in (32, 64):
+                raise refused(
+                    f"products of {own!s} are summed in {dtype!s}, expected one type of 32 or 64 "
+                    "bits"
+                )
         return made
 
     @property
