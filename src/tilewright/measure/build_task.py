@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -116,7 +116,10 @@ def _written(compiled: Module, rounding: Rounding, folder: str) -> Path:
         write_artifact(path, compiled, rounding)
     except OSError as error:
         if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
+            # Without opening the folder, as rmtree does: there may be too many open files already.
+            with contextlib.suppress(OSError):
+                (Path(own) / f"candidate{SUFFIX}").unlink(missing_ok=True)
+                os.rmdir(own)
         raise not_written(error, own or folder) from error
     return path
 
