@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 
 from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS
-from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
-from tilewright.space.conditions import why_not_free
-from tilewright.space.gpu.warp_group_tiling import TileShape, tile_sketches, types_of
+from tilewright.space.base import schedule_rules
+from tilewright.space.gpu.warp_group_tiling import TileRule, TileShape
 from tilewright.target import Target
 
 _FIRST_ARCH = 80
@@ -32,26 +30,18 @@ SHAPES = (
 
 
 @schedule_rules.register("ThreadTiling")
-class ThreadTiling(ScheduleRule):
+class ThreadTiling(TileRule):
     """Tiles contractions for the threads of a GPU."""
 
-    def __init__(self) -> None:
-        self._target: Target | None = None
+    types = _TYPES
+    shapes = SHAPES
+    other_types = "it does not multiply numbers of 32 or 64 bits"
 
-    def _initialize_with_tune_context(self, context: TaskContext) -> None:
-        self._target = context.target
-
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        """One sketch for each shape that fits."""
-        if self._target is None or not _has_asynchronous_copies(self._target):
-            return NotApplied(sch, "the target has no asynchronous copies (they came with sm_80)")
-        sref = sch.get_sref(block)
-        if taken := why_not_free(sref):
-            return NotApplied(sch, taken)
-        dtypes = types_of(sref.block, _TYPES)
-        if dtypes is None:
-            return NotApplied(sch, "it does not multiply numbers of 32 or 64 bits")
-        return tile_sketches(sch, block, dtypes, SHAPES, self._target)
+    def why_not_on(self, target: Target | None) -> str:
+        """Stages of shared memory are filled by asynchronous copies."""
+        if target is not None and _has_asynchronous_copies(target):
+            return ""
+        return "the target has no asynchronous copies (they came with sm_80)"
 
 
 def _has_asynchronous_copies(target: Target) -> bool:

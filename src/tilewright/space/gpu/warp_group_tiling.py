@@ -11,8 +11,9 @@ order of tiles, which decides what they find in the cache.
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tilewright import ir, te
 from tilewright.errors import LowerError, ScheduleError
@@ -65,9 +66,12 @@ SHAPES = (
 _ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
 
 
-@schedule_rules.register("WarpGroupTiling")
-class WarpGroupTiling(ScheduleRule):
-    """Tiles contractions for the warp groups of Hopper."""
+class TileRule(ScheduleRule):
+    """A rule that writes tile kernels: for some types, where the target can run them."""
+
+    types: ClassVar[Sequence[tuple[str, str]]]
+    shapes: ClassVar[Sequence[TileShape]]
+    other_types: ClassVar[str]  # the reason to leave other types alone
 
     def __init__(self) -> None:
         self._target: Target | None = None
@@ -75,17 +79,34 @@ class WarpGroupTiling(ScheduleRule):
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._target = context.target
 
+    @abstractmethod
+    def why_not_on(self, target: Target | None) -> str:
+        """The reason why a target cannot run such kernels; empty if it can."""
+
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch for each shape that fits."""
-        if self._target is None or not str(self._target.attrs.get("arch", "")).startswith("sm_90"):
-            return NotApplied(sch, "the target has no warp groups (they came with sm_90)")
         sref = sch.get_sref(block)
-        if taken := why_not_free(sref):
-            return NotApplied(sch, taken)
-        dtypes = types_of(sref.block, _TYPES)
+        if reason := self.why_not_on(self._target) or why_not_free(sref):
+            return NotApplied(sch, reason)
+        dtypes = types_of(sref.block, self.types)
         if dtypes is None:
-            return NotApplied(sch, "its types are not those of tensor cores")
-        return tile_sketches(sch, block, dtypes, SHAPES, self._target)
+            return NotApplied(sch, self.other_types)
+        assert self._target is not None
+        return tile_sketches(sch, block, dtypes, self.shapes, self._target)
+
+
+@schedule_rules.register("WarpGroupTiling")
+class WarpGroupTiling(TileRule):
+    """Tiles contractions for the warp groups of Hopper."""
+
+    types = _TYPES
+    shapes = SHAPES
+    other_types = "its types are not those of tensor cores"
+
+    def why_not_on(self, target: Target | None) -> str:
+        """Warp groups came with sm_90, and later GPUs do not have them."""
+        has_groups = target is not None and str(target.attrs.get("arch", "")).startswith("sm_90")
+        return "" if has_groups else "the target has no warp groups (they came with sm_90)"
 
 
 def tile_sketches(

@@ -245,7 +245,7 @@ class _Writer:
         width = _vector_width(operand, load, guard)
         fast, slow = (row, depth) if width > 1 else (depth, row)
         count, threads = row.extent * depth.extent // width, self._sizes.threads
-        if width == 1 and _stride(operand, load, row.var) == 1:
+        if width == 1 and _stride(load, row.var, operand.copy.axes) == 1:
             fast, slow = row, depth
 
         def one(number: ir.Var) -> ir.Stmt:
@@ -318,7 +318,7 @@ class _Writer:
             return when(_all(guards), made) if guards else made
 
         def line(i: ir.Var) -> ir.Stmt:
-            if axes[column].is_divided or _column_stride(output.store, column, axes) != 1:
+            if axes[column].is_divided or _stride(output.store, column, axes) != 1:
                 return loop("j", columns, lambda j: result(i, j), unrolled=True)
             return loop(
                 "piece",
@@ -353,25 +353,15 @@ def _vector_copy(
     return _vector(lambda v: put(to, source[begin + v], target + v))
 
 
-def _stride(operand: Operand, load: ir.BufferLoad, var: ir.Var) -> int | None:
-    """How far a step along an iterator leads in memory, if always as far."""
-    axes = operand.copy.axes
-    analyzer = Analyzer()
-    for axis in axes.values():
-        analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
-    offset = load.buffer.offset_of(load.indices)
-    found = analyzer.simplify(ir.substitute(offset, {var: ir.add(var, 1)}) - offset)
-    return found.value if isinstance(found, ir.IntImm) else None
-
-
-def _column_stride(
-    store: ir.BufferStore, column: ir.Var, axes: Mapping[ir.Var, TileAxis]
+def _stride(
+    access: ir.BufferLoad | ir.BufferStore, var: ir.Var, axes: Mapping[ir.Var, TileAxis]
 ) -> int | None:
+    """How far a step along an iterator leads in memory, if always as far."""
     analyzer = Analyzer()
     for axis in axes.values():
         analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
-    offset = store.buffer.offset_of(store.indices)
-    found = analyzer.simplify(ir.substitute(offset, {column: ir.add(column, 1)}) - offset)
+    offset = access.buffer.offset_of(access.indices)
+    found = analyzer.simplify(ir.substitute(offset, {var: ir.add(var, 1)}) - offset)
     return found.value if isinstance(found, ir.IntImm) else None
 
 
@@ -382,10 +372,10 @@ def _vector_width(operand: Operand, load: ir.BufferLoad, guard: ir.PrimExpr | No
     aligned = all(
         (stride or 0) % width == 0
         for var in operand.copy.axes
-        if var is not row.var and (stride := _stride(operand, load, var)) is not None
+        if var is not row.var and (stride := _stride(load, var, operand.copy.axes)) is not None
     )
-    known = all(_stride(operand, load, var) is not None for var in operand.copy.axes)
-    plain = guard is None and _stride(operand, load, row.var) == 1 and aligned and known
+    known = all(_stride(load, var, operand.copy.axes) is not None for var in operand.copy.axes)
+    plain = guard is None and _stride(load, row.var, operand.copy.axes) == 1 and aligned and known
     return width if plain and row.size % width == 0 and row.extent % width == 0 else 1
 
 
