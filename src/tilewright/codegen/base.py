@@ -53,7 +53,10 @@ class Backend(ABC):
     text_files: ClassVar[Mapping[str, str]] = MappingProxyType(
         {".ll": "ll", ".s": "asm", ".c": "c"}
     )
-    exporters: ClassVar[Mapping[str, Exporter]] = MappingProxyType({})  # by suffix of the file
+
+    def exporters(self) -> Mapping[str, Exporter]:
+        """Writers of files for other programs, by suffix."""
+        return {}
 
     @abstractmethod
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:

@@ -345,7 +345,7 @@ class Module:
             )
         try:
             backend = find_backend(self.artifact.kind)
-            texts, exporters = backend.text_files, backend.exporters
+            texts, exporters = backend.text_files, backend.exporters()
             if file.suffix in texts:
                 write_whole(file, self.get_source(texts[file.suffix]))
                 return (file,)

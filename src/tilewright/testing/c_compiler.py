@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.c import generate
+from tilewright.codegen.c.module import generate
 from tilewright.codegen.c.types import function_name
 from tilewright.errors import CodegenError
 from tilewright.ir import IRModule, PrimFunc, Var

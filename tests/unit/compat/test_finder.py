@@ -147,3 +147,11 @@ def test_printed_programs_say_what_to_import() -> None:
         assert str(sch.mod).startswith("# from tvm.script import ir as I\n")
         assert str(sch.trace).startswith("# from tvm import tir\n")
     assert str(sch.trace).startswith("# from tilewright import tir\n")
+
+
+def test_helpers_of_tests_are_found_after_changing_the_import() -> None:
+    for name in ("assert_allclose", "requires_llvm", "parameter", "main"):
+        assert name in dir(tw.testing)
+        assert callable(getattr(tw.testing, name))
+    with pytest.raises(AttributeError, match="module 'tilewright.testing' has no attribute 'sun'"):
+        _ = tw.testing.sun

@@ -8,7 +8,3 @@ statements.py   statements
 prelude.py      helper functions
 module.py       the file
 """
-
-from tilewright.codegen.c.module import generate
-
-__all__ = ["generate"]

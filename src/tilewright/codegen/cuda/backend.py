@@ -66,7 +66,10 @@ class CudaBackend(Backend):
     text_files: ClassVar[Mapping[str, str]] = MappingProxyType(
         {".cu": "cuda", ".ptx": "ptx", ".sass": "sass"}
     )
-    exporters: ClassVar[Mapping[str, Exporter]] = MappingProxyType({".cubin": _export})
+
+    def exporters(self) -> Mapping[str, Exporter]:
+        """Machine code of the device alone."""
+        return {".cubin": _export}
 
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """The pipeline of `pipeline.py`."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 import msgspec
 
 from tilewright.codegen.artifact import Artifact, Library
 from tilewright.codegen.base import Backend, Exporter
 from tilewright.codegen.host.code_store import CodeStore
-from tilewright.codegen.host.export import EXPORTERS
 from tilewright.codegen.host.loading import load_objects
 from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.llvm.compiler import compile_ir, machine_of
@@ -39,7 +37,11 @@ class _Description(msgspec.Struct, frozen=True):
 class HostBackend(Backend):
     """Loads, keeps and exports relocatable objects; `meta` of an artifact is its machine."""
 
-    exporters: ClassVar[Mapping[str, Exporter]] = EXPORTERS
+    def exporters(self) -> Mapping[str, Exporter]:
+        """Objects, and libraries with a header and an example in C."""
+        from tilewright.codegen.host.export import EXPORTERS  # which loading kept code never needs
+
+        return EXPORTERS
 
     def load(self, artifact: Artifact, imports: Mapping[str, int]) -> Library:
         """Link an object into this process."""

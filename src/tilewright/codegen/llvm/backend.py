@@ -1,20 +1,24 @@
-"""The backend for target kind `llvm`: LLVM IR, compiled in this process."""
+"""The backend for target kind `llvm`: LLVM IR, compiled in this process.
+
+The generators are imported by what needs them: loading kept code does not, and starts faster so.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.base import GeneratedSource, Texts
-from tilewright.codegen.c.module import generate as generate_c
 from tilewright.codegen.host.backend import HostBackend
-from tilewright.codegen.llvm import compiler, module, pipeline
-from tilewright.codegen.llvm.trial import compile_in_child
+from tilewright.codegen.llvm import compiler
 from tilewright.codegen.registry import register_backend
 from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
 from tilewright.target import Target
+
+if TYPE_CHECKING:
+    from tilewright.codegen.llvm.module import LLVMSource
 
 
 @register_backend
@@ -26,17 +30,24 @@ class LLVMBackend(HostBackend):
 
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """The pipeline of `pipeline.py`."""
-        return pipeline.passes_of(context)
+        from tilewright.codegen.llvm.pipeline import passes_of
 
-    def generate(self, lowered: IRModule, target: Target) -> module.LLVMSource:
+        return passes_of(context)
+
+    def generate(self, lowered: IRModule, target: Target) -> LLVMSource:
         """LLVM IR before any optimisation."""
-        return module.generate(lowered, target)
+        from tilewright.codegen.llvm.module import generate
+
+        return generate(lowered, target)
 
     def compile(
         self, source: GeneratedSource, target: Target, *, may_abort: bool = False
     ) -> Artifact:
         """One relocatable object."""
-        assert isinstance(source, module.LLVMSource)
+        from tilewright.codegen.llvm.module import LLVMSource
+        from tilewright.codegen.llvm.trial import compile_in_child
+
+        assert isinstance(source, LLVMSource)
         machine, doubts = machine_for(target), source.doubts(vectors=not may_abort)
         if doubts:
             return compile_in_child(source.text, machine, doubts)
@@ -44,6 +55,8 @@ class LLVMBackend(HostBackend):
 
     def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
         """LLVM IR after and before optimisation, assembly, and the same program in C."""
+        from tilewright.codegen.c.module import generate as generate_c
+
         machine = machine_for(target)
         return {
             "ll": partial(compiler.optimised_ir, source.text, machine),

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.codegen.c import generate
+from tilewright.codegen.c.module import generate
 from tilewright.codegen.c.types import float_literal, identifier, integer_literal, string_literal
 from tilewright.errors import CodegenError
 from tilewright.ir import (
