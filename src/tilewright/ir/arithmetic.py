@@ -218,8 +218,10 @@ Build: TypeAlias = Callable[[ExprLike, ExprLike], PrimExpr]
 
 def constant_value(expr: PrimExpr) -> Number | None:
     """The number behind a scalar constant, or None."""
-    if isinstance(expr, (IntImm, FloatImm)):
-        return expr.value
+    kind = type(expr)  # final classes: faster than isinstance
+    if kind is IntImm or kind is FloatImm:
+        value: Number = expr.value  # type: ignore[attr-defined]
+        return value
     return None
 
 
@@ -257,37 +259,41 @@ def _round_to_bfloat16(value: float) -> float:
     return rounded if abs(rounded) <= 3.3895313892515355e38 else math.copysign(math.inf, value)
 
 
-def _is_const(expr: PrimExpr, value: int) -> bool:
-    """True for the constant `value`, scalar or broadcast."""
-    if isinstance(expr, Broadcast):
-        expr = expr.value
-    return isinstance(expr, (IntImm, FloatImm)) and expr.value == value
+def _number(expr: PrimExpr) -> Number | None:
+    """The number behind a constant, scalar or broadcast, or None."""
+    return constant_value(expr.value if type(expr) is Broadcast else expr)
 
 
 def add(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    if _is_const(y, 0):
+    p, q = _number(x), _number(y)
+    if q == 0:
         return x
-    if _is_const(x, 0):
+    if p == 0:
         return y
+    if p is None or q is None:
+        return Add(x, y)
     return _fold(Add, lambda p, q: p + q, x, y, x.dtype)
 
 
 def subtract(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    if _is_const(y, 0):
+    if _number(y) == 0:
         return x
     return _fold(Sub, lambda p, q: p - q, x, y, x.dtype)
 
 
 def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    if _is_const(y, 1):
+    p, q = _number(x), _number(y)
+    if q == 1:
         return x
-    if _is_const(x, 1):
+    if p == 1:
         return y
-    if x.dtype.is_integral and (_is_const(x, 0) or _is_const(y, 0)):
+    if (p == 0 or q == 0) and x.dtype.is_integral:
         return const(0, x.dtype)
+    if p is None or q is None:
+        return Mul(x, y)
     return _fold(Mul, lambda p, q: p * q, x, y, x.dtype)
 
 
@@ -299,7 +305,7 @@ def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
             f"`/` on integers ({x} / {y}) is ambiguous: use `//` (floordiv), T.truncdiv, "
             "or cast to a float type"
         )
-    if _is_const(y, 1):
+    if _number(y) == 1:
         return x
     return _fold(Div, _quotient, x, y, x.dtype)
 
@@ -321,11 +327,16 @@ def _integer_division(name: str, node: type[BinaryOp], fold: Fold) -> Build:
         x, y = match_types(a, b)
         if not x.dtype.is_integral:
             raise IRError(f"{node.__name__} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
-        if _is_const(y, 0):
+        p, q = _number(x), _number(y)
+        if q == 0:
             raise IRError(f"division by zero in {node.__name__}({x}, {y})")
-        if _is_const(y, 1):
+        if q == 1:
             return x if node in (Div, FloorDiv) else const(0, x.dtype)
-        return x if _is_const(x, 0) else _fold(node, fold, x, y, x.dtype)
+        if p == 0:
+            return x
+        if p is None or q is None:
+            return node(x, y)
+        return _fold(node, fold, x, y, x.dtype)
 
     return named(build, name)
 
@@ -379,9 +390,10 @@ def logical_and(*conditions: ExprLike) -> PrimExpr:
 def _joined(node: type[CmpOp], neutral: int, conditions: Iterable[ExprLike]) -> PrimExpr:
     result = TRUE if neutral else FALSE
     for condition in map(_as_bool, conditions):
-        if _is_const(result, 1 - neutral) or _is_const(condition, neutral):
+        known, new = _number(result), _number(condition)
+        if known == 1 - neutral or new == neutral:
             continue
-        decided = _is_const(condition, 1 - neutral) or _is_const(result, neutral)
+        decided = new == 1 - neutral or known == neutral
         result = condition if decided else node(result, condition)
     return result
 
