@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from tilewright import ir
 
+__all__ = ["POSITIVE_INFINITY", "NEGATIVE_INFINITY", "IntervalSet", "EVERYTHING", "NOTHING"]
+
 
 class Prover(Protocol):
     """What evaluating intervals needs of an analyzer."""

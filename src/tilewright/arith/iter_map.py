@@ -15,6 +15,11 @@ from typing import ClassVar
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 
+__all__ = [
+    "IterMapLevel", "IterMapExpr", "IterMark", "IterSplitExpr", "IterSumExpr", "IterMapResult",
+    "normalize_iter_map_to_expr",
+]  # fmt: skip
+
 
 class IterMapLevel(enum.IntEnum):
     """How much `detect_iter_map` demands."""

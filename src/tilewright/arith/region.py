@@ -19,6 +19,11 @@ from tilewright.arith.iter_map import IterMapLevel, IterSumExpr
 from tilewright.arith.iter_map_detect import detect_iter_map
 from tilewright.errors import ArithError
 
+__all__ = [
+    "eval_set", "union", "intersect", "estimate_region_strict_bound", "estimate_region_lower_bound",
+    "estimate_region_upper_bound", "region_union", "region_intersect", "covers", "to_range",
+]  # fmt: skip
+
 Region: TypeAlias = Sequence[ir.Range]
 Bounds: TypeAlias = list[IntervalSet]
 

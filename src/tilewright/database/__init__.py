@@ -6,15 +6,7 @@ from tilewright.database.base import (
     TaskRecords as TaskRecords,
     databases as databases,
 )
-from tilewright.database.history import (
-    FunnelCount as FunnelCount,
-    History as History,
-    Run as Run,
-    Trial as Trial,
-    best_so_far as best_so_far,
-    failures_by_cause as failures_by_cause,
-    funnel_totals as funnel_totals,
-)
+from tilewright.database.history import *  # noqa: F403 - its `__all__`
 from tilewright.database.json_database import JSONDatabase as JSONDatabase
 from tilewright.database.memory import MemoryDatabase as MemoryDatabase
 from tilewright.database.module_equality import (

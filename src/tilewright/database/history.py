@@ -23,6 +23,10 @@ from tilewright.database.stored_record import Problem, readable
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
 
+__all__ = [
+    "Run", "Trial", "FunnelCount", "best_so_far", "failures_by_cause", "funnel_totals", "History",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Run:

@@ -47,6 +47,14 @@ from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike, ExprOperators, builders
 from tilewright.support.names import named
 
+__all__ = [
+    "int_imm", "TRUE", "FALSE", "is_zero", "is_one", "is_true", "const", "wrapped_const",
+    "wrap_int", "convert", "cast", "match_types", "common_dtype", "constant_value", "add",
+    "subtract", "multiply", "divide", "floordiv", "floormod", "truncdiv", "truncmod", "minimum",
+    "maximum", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "logical_and", "conjuncts", "logical_or", "logical_not", "bitwise",
+]  # fmt: skip
+
 
 @functools.lru_cache(maxsize=4096)
 def int_imm(dtype: DType, value: int) -> IntImm:

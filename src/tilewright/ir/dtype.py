@@ -11,6 +11,10 @@ from typing import Final
 
 from tilewright.errors import IRError
 
+__all__ = [
+    "DType", "min_value_of", "max_value_of", "BOOL", "INT32", "INT64", "FLOAT32", "HANDLE", "VOID",
+]  # fmt: skip
+
 _PATTERN: Final = re.compile(
     r"(?P<code>bool|handle|void|bfloat|uint|int|float)(?P<bits>\d+)?(?P<fp8>_e\dm\d(?:fn)?)?"
     r"(?:x(?P<lanes>\d+))?"

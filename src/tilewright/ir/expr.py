@@ -16,6 +16,13 @@ from tilewright.ir.node import Node
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike, ExprOperators, builders
 
+__all__ = [
+    "PrimExpr", "PointerType", "Var", "SizeVar", "IntImm", "FloatImm", "StringImm", "Cast",
+    "BinaryOp", "Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "CmpOp",
+    "EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or", "Not", "Select", "Ramp", "Broadcast",
+    "Shuffle", "Let", "GlobalVar", "Call", "Range", "IterType", "IterVar", "CommReducer", "Reduce",
+]  # fmt: skip
+
 
 class PrimExpr(ExprOperators, frozen=True):
     """An expression that yields a scalar, a vector or a handle."""

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
+__all__ = ["Node", "replace", "updated", "children", "map_children", "map_tuple"]
+
 NodeT = TypeVar("NodeT", bound="Node")
 Renderer = Callable[["Node"], str]
 

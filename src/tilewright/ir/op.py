@@ -14,6 +14,8 @@ import msgspec
 
 from tilewright.errors import RegistryError
 
+__all__ = ["CallEffect", "Op", "register_op", "register_op_attr", "op_by_script_name", "all_ops"]
+
 
 class CallEffect(enum.IntEnum):
     """What evaluating a call does besides yielding a value."""

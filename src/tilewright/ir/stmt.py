@@ -12,6 +12,12 @@ from tilewright.ir.dtype import INT32, DType
 from tilewright.ir.expr import IterVar, PrimExpr, Range, Var
 from tilewright.ir.node import Node
 
+__all__ = [
+    "Stmt", "ForKind", "BufferStore", "For", "While", "IfThenElse", "LetStmt", "AttrStmt",
+    "AssertStmt", "Allocate", "AllocateConst", "DeclBuffer", "SeqStmt", "Evaluate",
+    "MatchBufferRegion", "Block", "BlockRealize", "seq", "no_op", "is_no_op", "root_realize",
+]  # fmt: skip
+
 
 class Stmt(Node, frozen=True):
     """A statement."""

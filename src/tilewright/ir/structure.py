@@ -17,6 +17,11 @@ from tilewright.ir.canonical import Encoder, Token
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.support.nesting import nested_deeply
 
+__all__ = [
+    "structural_equal", "expr_deep_equal", "written_alike", "assert_structural_equal",
+    "structural_hash", "StructuralMismatchError",
+]  # fmt: skip
+
 _MAX_SHOWN_LINES = 6
 _CLOSED = object()  # marks the end of a field in the tracer's notes
 

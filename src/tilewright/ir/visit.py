@@ -27,6 +27,11 @@ from tilewright.ir.stmt import (
     flattened,
 )
 
+__all__ = [
+    "T", "Dispatcher", "Visitor", "Rewriter", "BufferRewriter", "substitute", "post_order_visit",
+    "pre_order_visit", "ir_transform", "free_vars", "uses_var",
+]  # fmt: skip
+
 Method = Callable[[Any, Any], Any]
 T = TypeVar("T")
 

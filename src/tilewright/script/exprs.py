@@ -16,6 +16,12 @@ from tilewright.script.frames import plain_value
 from tilewright.support.names import named
 from tilewright.target import Target
 
+__all__ = [
+    "GlobalVar", "StringImm", "Cast", "cast", "Select", "Not", "Ramp", "Broadcast", "ramp",
+    "broadcast", "Shuffle", "Let", "Range", "ceildiv", "var", "iter_var", "comm_reducer", "target",
+    "llvm_lookup_intrinsic_id", "Call", "call_intrin",
+]  # fmt: skip
+
 _LLVM_CALLS = {"call_llvm_intrin", "call_llvm_pure_intrin"}
 # Functions of the registry take whole buffers.
 _PACKED_CALLS = ("call_packed", "tvm_call_packed")

@@ -15,6 +15,13 @@ from tilewright.script.dtypes import DTypeForm, as_dtype
 from tilewright.script.exprs import range_between
 from tilewright.support.names import named
 
+__all__ = [
+    "serial", "parallel", "vectorized", "unroll", "thread_binding", "grid", "block", "init", "axis",
+    "reads", "writes", "where", "block_attr", "func_attr", "Buffer", "buffer", "alloc_buffer",
+    "decl_buffer", "match_buffer", "allocate", "allocate_const", "LetStmt", "let", "attr",
+    "env_thread", "launch_thread", "Assert", "evaluate", "meta_var",
+]  # fmt: skip
+
 
 def _loop(
     kind: ir.ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None

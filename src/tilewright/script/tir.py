@@ -34,63 +34,9 @@ from tilewright.ir.intrinsics import (
 )
 from tilewright.script.decorators import macro as macro, prim_func as prim_func
 from tilewright.script.dtypes import DTypeForm, dtype_form, handle as handle
-from tilewright.script.exprs import (
-    RAW_NODES,
-    Broadcast as Broadcast,
-    Call as Call,
-    Cast as Cast,
-    GlobalVar as GlobalVar,
-    Let as Let,
-    Not as Not,
-    Ramp as Ramp,
-    Range as Range,
-    Select as Select,
-    Shuffle as Shuffle,
-    StringImm as StringImm,
-    broadcast as broadcast,
-    call_intrin as call_intrin,
-    call_operator,
-    cast as cast,
-    ceildiv as ceildiv,
-    comm_reducer as comm_reducer,
-    iter_var as iter_var,
-    llvm_lookup_intrinsic_id as llvm_lookup_intrinsic_id,
-    ramp as ramp,
-    raw_node,
-    target as target,
-    var as var,
-)
-from tilewright.script.statements import (
-    Assert as Assert,
-    Buffer as Buffer,
-    LetStmt as LetStmt,
-    alloc_buffer as alloc_buffer,
-    allocate as allocate,
-    allocate_const as allocate_const,
-    attr as attr,
-    axis as axis,
-    block as block,
-    block_attr as block_attr,
-    buffer as buffer,
-    decl_buffer as decl_buffer,
-    env_thread as env_thread,
-    evaluate as evaluate,
-    func_attr as func_attr,
-    grid as grid,
-    init as init,
-    launch_thread as launch_thread,
-    let as let,
-    match_buffer as match_buffer,
-    meta_var as meta_var,
-    parallel as parallel,
-    reads as reads,
-    serial as serial,
-    thread_binding as thread_binding,
-    unroll as unroll,
-    vectorized as vectorized,
-    where as where,
-    writes as writes,
-)
+from tilewright.script.exprs import *  # noqa: F403 - its `__all__`
+from tilewright.script.exprs import RAW_NODES, call_operator, raw_node
+from tilewright.script.statements import *  # noqa: F403 - its `__all__`
 
 max, min = maximum, minimum
 boolean = dtype_form("bool")

@@ -64,28 +64,9 @@ from tilewright.te.extern import (
     extern as extern,
     extern_primfunc as extern_primfunc,
 )
-from tilewright.te.reduce import (
-    all as all,
-    any as any,
-    comm_reducer as comm_reducer,
-    max as max,
-    min as min,
-    prod as prod,
-    reduce_axis as reduce_axis,
-    sum as sum,
-    thread_axis as thread_axis,
-)
+from tilewright.te.reduce import *  # noqa: F403 - its `__all__`
 from tilewright.te.scan import ScanOp as ScanOp, scan as scan
-from tilewright.te.tensor import (
-    Operation as Operation,
-    PlaceholderOp as PlaceholderOp,
-    ProducerLoad as ProducerLoad,
-    Tensor as Tensor,
-    TensorSlice as TensorSlice,
-    placeholder as placeholder,
-    size_var as size_var,
-    var as var,
-)
+from tilewright.te.tensor import *  # noqa: F403 - its `__all__`
 from tilewright.te.to_prim_func import create_prim_func as create_prim_func
 
 select, div, indexdiv, indexmod = Select, divide, floordiv, floormod

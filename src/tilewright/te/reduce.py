@@ -11,6 +11,8 @@ from tilewright import ir
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import max_value, min_value
 
+__all__ = ["reduce_axis", "thread_axis", "comm_reducer", "sum", "prod", "max", "min", "all", "any"]
+
 Axes: TypeAlias = ir.IterVar | Sequence[ir.IterVar]
 Values: TypeAlias = Sequence[ir.PrimExpr]
 Compare: TypeAlias = Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]

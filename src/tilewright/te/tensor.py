@@ -13,6 +13,11 @@ from typing import Any, ClassVar, NoReturn
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
 
+__all__ = [
+    "Operation", "PlaceholderOp", "Tensor", "ProducerLoad", "TensorSlice", "placeholder", "var",
+    "size_var",
+]  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Operation:

@@ -13,6 +13,13 @@ from tilewright.te import Tensor
 from tilewright.te.tensor import shape_of, tensor_operators
 from tilewright.topi.axes import BROADCAST, Shape, compute_ax, same_extent, shape_text
 
+__all__ = [
+    "broadcast_to", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod",
+    "maximum", "minimum", "power", "atan2", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "left_shift", "right_shift",
+]  # fmt: skip
+
 Operand: TypeAlias = Tensor | ExprLike
 
 

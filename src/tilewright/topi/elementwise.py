@@ -12,6 +12,13 @@ from tilewright.te import Tensor
 from tilewright.te.tensor import tensor_operators
 from tilewright.topi.axes import ELEMENTWISE, compute_ax
 
+__all__ = [
+    "identity", "negative", "exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin",
+    "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+    "sigmoid", "floor", "ceil", "trunc", "round", "abs", "isnan", "isinf", "isfinite",
+    "logical_not", "bitwise_not", "sign", "cast", "clip", "reinterpret",
+]  # fmt: skip
+
 
 def map_elements(x: Tensor, function: Callable[[ir.PrimExpr], ir.ExprLike]) -> Tensor:
     """`function` of every element, in an operation called `compute`."""

@@ -29,6 +29,8 @@ from tilewright.topi.index_bounds import (
 )
 from tilewright.topi.transform import unflatten_index
 
+__all__ = ["strided_slice", "take", "gather", "gather_nd", "where", "one_hot"]
+
 
 def strided_slice(
     a: Tensor,

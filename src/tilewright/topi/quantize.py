@@ -21,6 +21,11 @@ from tilewright.te import Tensor
 from tilewright.topi.axes import ELEMENTWISE, check_extents, check_ndim, is_zero, normalize_axis
 from tilewright.topi.elementwise import map_elements
 
+__all__ = [
+    "fixed_point_scales", "fixed_point_multiply", "fixed_point_multiply_per_axis",
+    "saturating_cast", "Requantization", "requantize",
+]  # fmt: skip
+
 FRACTION_BITS = 31
 LARGEST_SHIFT = 30  # to the left; one more and even 1 times the scale overflows
 Scale: TypeAlias = SupportsIndex | Tensor  # of the whole tensor, or one for each channel

@@ -22,6 +22,8 @@ from tilewright.topi.axes import (
 from tilewright.topi.broadcast import divide
 from tilewright.topi.creation import full
 
+__all__ = ["sum", "max", "min", "prod", "all", "any", "mean", "argmax", "argmin"]
+
 Axis: TypeAlias = int | Sequence[int] | None
 # te.max and te.min start from the limits of finite numbers; these find infinities, too.
 LARGEST = te.comm_reducer(ir.maximum, lower_limit, "max")

@@ -24,6 +24,11 @@ from tilewright.topi.axes import (
     wrapped,
 )
 
+__all__ = [
+    "transpose", "reshape", "squeeze", "expand_dims", "concatenate", "stack", "split", "flip",
+    "repeat", "tile",
+]  # fmt: skip
+
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in another order (reversed if `axes` is None)."""

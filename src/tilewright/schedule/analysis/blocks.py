@@ -13,6 +13,12 @@ from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
+__all__ = [
+    "has_block", "is_spatial", "has_reduction_iter", "is_affine", "is_output_block",
+    "writes_output", "is_trivial_binding", "has_trivial_binding", "has_if_then_else",
+    "AccessPattern", "analyze_read_write_pattern", "is_write_cache",
+]  # fmt: skip
+
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 

@@ -11,6 +11,8 @@ from tilewright.te import Tensor
 from tilewright.topi.axes import BROADCAST, check_extents, check_float, check_ndim, normalize_axis
 from tilewright.topi.elementwise import map_elements
 
+__all__ = ["relu", "leaky_relu", "prelu", "gelu", "silu"]
+
 
 def relu(x: Tensor) -> Tensor:
     """`max(x, 0)`."""

@@ -27,6 +27,11 @@ from tilewright.topi.axes import (
 from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.padding import pad_named
 
+__all__ = [
+    "conv1d_ncw", "conv1d_nwc", "conv2d_nchw", "conv2d_nhwc", "conv3d_ncdhw", "conv3d_ndhwc",
+    "group_conv2d_nchw", "group_conv2d_nhwc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc",
+]  # fmt: skip
+
 Padding: TypeAlias = Window | str
 
 

@@ -14,6 +14,8 @@ from tilewright.topi.broadcast import add
 from tilewright.topi.elementwise import cast
 from tilewright.topi.transform import unflatten_index
 
+__all__ = ["matmul", "dense", "batch_matmul", "flatten"]
+
 
 def matmul(
     tensor_a: Tensor,

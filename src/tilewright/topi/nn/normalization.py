@@ -26,6 +26,11 @@ from tilewright.topi.broadcast import add, divide, multiply, subtract
 from tilewright.topi.elementwise import sqrt
 from tilewright.topi.transform import reshape
 
+__all__ = [
+    "layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "scale_shift_nchw",
+    "scale_shift_nhwc",
+]  # fmt: skip
+
 
 class _Groups:
     """Elements that are normalised together, in at least single precision.

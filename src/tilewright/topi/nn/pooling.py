@@ -24,6 +24,8 @@ from tilewright.topi.axes import (
 )
 from tilewright.topi.reduction import LARGEST
 
+__all__ = ["pool1d", "pool2d", "pool3d", "global_pool", "adaptive_pool"]
+
 
 def spatial_axes(layout: str, ndim: int, what: str) -> list[int]:
     """The positions of D, H and W in a layout such as "NCHW" or "NCHW16c"."""

@@ -21,6 +21,11 @@ from tilewright.topi.nn.conv_blocked import conv2d_NCHWc_int8
 from tilewright.topi.nn.dense import batch_matmul, matmul
 from tilewright.topi.quantize import Requantization, channel_axes, check_channels, check_dtype
 
+__all__ = [
+    "quantized_dense", "quantized_conv2d_nhwc", "quantized_conv2d_NCHWc",
+    "quantized_depthwise_conv2d_nhwc", "quantized_batch_matmul",
+]  # fmt: skip
+
 _BYTES = ("uint8", "int8")
 _SUM = "int32"
 
