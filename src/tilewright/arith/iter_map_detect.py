@@ -17,11 +17,7 @@ from tilewright.arith.iter_map import (
     normalize_iter_map_to_expr,
 )
 from tilewright.arith.iter_map_padding import NotAnIterMap
-from tilewright.arith.iter_map_predicate import (
-    BoundConstraint,
-    parse_predicate,
-    shrink_domains,
-)
+from tilewright.arith.iter_map_predicate import BoundConstraint, parse_predicate, shrink_domains
 from tilewright.arith.iter_map_rewrite import IterMapRewriter
 from tilewright.errors import ArithError
 

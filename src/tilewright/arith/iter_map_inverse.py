@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_map import (
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    is_constant,
-)
+from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr, is_constant
 from tilewright.arith.iter_map_detect import marks_outermost_first
 from tilewright.errors import ArithError
 

@@ -8,13 +8,7 @@ from math import lcm
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_factors import FactorArithmetic, SplitKey, round_up
-from tilewright.arith.iter_map import (
-    IterMapLevel,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    PaddedMark,
-)
+from tilewright.arith.iter_map import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, PaddedMark
 
 
 class NotAnIterMap(Exception):

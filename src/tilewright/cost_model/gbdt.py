@@ -10,12 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tilewright.cost_model.base import cost_models
-from tilewright.cost_model.boosters import (
-    BoosterConfig,
-    Trees,
-    first_installed,
-    kinds_named,
-)
+from tilewright.cost_model.boosters import BoosterConfig, Trees, first_installed, kinds_named
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.samples import (
     FeatureGroup,

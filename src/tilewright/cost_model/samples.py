@@ -16,12 +16,7 @@ from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, feature_extractors
 from tilewright.ir import IRModule, structural_hash
-from tilewright.records import (
-    FAILED_RUN_SECS,
-    Candidates,
-    RunnerResult,
-    RunnerResults,
-)
+from tilewright.records import FAILED_RUN_SECS, Candidates, RunnerResult, RunnerResults
 from tilewright.space.base import TaskContext
 from tilewright.support.files import replacing
 

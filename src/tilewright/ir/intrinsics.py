@@ -25,15 +25,7 @@ from tilewright.ir.arithmetic import (
     subtract,
 )
 from tilewright.ir.buffer import Buffer, BufferLoad
-from tilewright.ir.dtype import (
-    BOOL,
-    HANDLE,
-    INT32,
-    DType,
-    has_infinity,
-    max_value_of,
-    min_value_of,
-)
+from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType, has_infinity, max_value_of, min_value_of
 from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike

@@ -17,15 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import PrimExpr, Var
 from tilewright.ir.node import Node, NodeT, children, map_children, map_tuple, replace
-from tilewright.ir.stmt import (
-    Allocate,
-    AllocateConst,
-    AttrStmt,
-    Block,
-    SeqStmt,
-    Stmt,
-    flattened,
-)
+from tilewright.ir.stmt import Allocate, AllocateConst, AttrStmt, Block, SeqStmt, Stmt, flattened
 
 __all__ = [
     "T", "Dispatcher", "Visitor", "Rewriter", "BufferRewriter", "substitute", "post_order_visit",

@@ -8,10 +8,7 @@ from tilewright.lowering.base import (
     prim_func_pass as prim_func_pass,
     register_pass as register_pass,
 )
-from tilewright.lowering.context import (
-    PassContext as PassContext,
-    Sequential as Sequential,
-)
+from tilewright.lowering.context import PassContext as PassContext, Sequential as Sequential
 from tilewright.lowering.host_abi import (
     ArgumentSpec as ArgumentSpec,
     DerivedParameter as DerivedParameter,

@@ -166,11 +166,7 @@ class ArgumentCache:
         return self._expectations[key]
 
     def _find_out(
-        self,
-        reference: Artifact | str,
-        infos: Sequence[TensorSpec],
-        seed: int,
-        stored: Path | None,
+        self, reference: Artifact | str, infos: Sequence[TensorSpec], seed: int, stored: Path | None
     ) -> Expectation:
         module, rounding = load_artifact(reference)
         accesses = accesses_of(entry_of(module))

@@ -36,11 +36,7 @@ class Standard(NamedTuple):
 
 
 def difference(
-    expected: Array,
-    actual: Array,
-    dtype: str,
-    tolerance: float,
-    also_right: Standard | None = None,
+    expected: Array, actual: Array, dtype: str, tolerance: float, also_right: Standard | None = None
 ) -> str:
     """How two results differ by more than rounding; empty if they do not.
 

@@ -330,10 +330,7 @@ class Schedule(ScheduleCore):
         return self.run(Blockize(what, preserve_unit_iters))
 
     def tensorize(
-        self,
-        block_or_loop: BlockRV | LoopRV,
-        tensor_intrin: str,
-        preserve_unit_iters: bool = True,
+        self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
         self.run(Tensorize(block_or_loop, tensor_intrin, preserve_unit_iters))
 

@@ -11,12 +11,7 @@ from typing import Protocol
 
 from tilewright.cost_model.base import CostModel
 from tilewright.ir import IRModule
-from tilewright.records import (
-    Candidates,
-    MeasureCandidate,
-    RunnerResults,
-    TuningRecord,
-)
+from tilewright.records import Candidates, MeasureCandidate, RunnerResults, TuningRecord
 from tilewright.schedule import Schedule
 from tilewright.space.base import Member
 from tilewright.support.plugins import Family

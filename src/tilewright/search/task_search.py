@@ -10,12 +10,7 @@ from typing import Any, ClassVar
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
-from tilewright.records import (
-    Candidates,
-    MeasureCandidate,
-    RunnerResults,
-    args_info_of,
-)
+from tilewright.records import Candidates, MeasureCandidate, RunnerResults, args_info_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy

@@ -17,9 +17,7 @@ from tilewright.space.tvm.add_rfactor import AddRFactor as AddRFactor
 from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule as ApplyCustomRule
 from tilewright.space.tvm.auto_bind import AutoBind as AutoBind
 from tilewright.space.tvm.auto_inline import AutoInline as AutoInline
-from tilewright.space.tvm.cross_thread_reduction import (
-    CrossThreadReduction as CrossThreadReduction,
-)
+from tilewright.space.tvm.cross_thread_reduction import CrossThreadReduction as CrossThreadReduction
 from tilewright.space.tvm.inline_constant_scalars import (
     InlineConstantScalars as InlineConstantScalars,
 )

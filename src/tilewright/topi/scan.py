@@ -39,10 +39,7 @@ _PRODUCT = _Running("cumprod", operator.mul, 1)
 
 
 def cumsum(
-    data: Tensor,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool | None = None,
+    data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
 ) -> Tensor:
     """`out[i] = data[0] + ... + data[i]` along `axis` (of the flattened tensor if None).
 
@@ -54,10 +51,7 @@ def cumsum(
 
 
 def cumprod(
-    data: Tensor,
-    axis: int | None = None,
-    dtype: str | None = None,
-    exclusive: bool | None = None,
+    data: Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
 ) -> Tensor:
     """`out[i] = data[0] * ... * data[i]` along `axis` (of the flattened tensor if None).
 
@@ -124,11 +118,7 @@ class _ScanBody:
         return [(start, groups, lanes) for start, groups, lanes in found if groups and lanes]
 
     def _emit_group(
-        self,
-        ib: IRBuilder,
-        data: BufferVar,
-        out: BufferVar,
-        place: tuple[PrimExpr, PrimExpr, int],
+        self, ib: IRBuilder, data: BufferVar, out: BufferVar, place: tuple[PrimExpr, PrimExpr, int]
     ) -> None:
         row, first, lanes = place
         kind = out.dtype.accumulator

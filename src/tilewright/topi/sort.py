@@ -85,12 +85,7 @@ class _Order:
     """The elements along one axis of a tensor, put in order row by row."""
 
     def __init__(
-        self,
-        what: str,
-        data: Tensor,
-        axis: int,
-        ascending: bool,
-        valid_count: Tensor | None = None,
+        self, what: str, data: Tensor, axis: int, ascending: bool, valid_count: Tensor | None = None
     ) -> None:
         self._what = what
         self._data = data

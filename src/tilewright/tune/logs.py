@@ -13,11 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from tilewright.errors import TuneError
-from tilewright.records import (
-    BuilderResult,
-    Candidates,
-    RunnerResults,
-)
+from tilewright.records import BuilderResult, Candidates, RunnerResults
 from tilewright.support.files import make_folder
 from tilewright.tune.task import TaskRecord
 

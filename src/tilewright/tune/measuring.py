@@ -203,10 +203,7 @@ class Measurer:
         )
 
     def _guarded(
-        self,
-        member: Builder | Runner,
-        call: Callable[[], ValueT],
-        failed: Callable[[str], ValueT],
+        self, member: Builder | Runner, call: Callable[[], ValueT], failed: Callable[[str], ValueT]
     ) -> ValueT:
         """The value of a call; in a run that keeps going, `failed` makes it of an exception."""
         try:

@@ -8,10 +8,7 @@ from tilewright import te, topi
 from tilewright.ir import PrimExpr, Var
 from tilewright.ir.intrinsics import sqrt
 from tilewright.te import Tensor
-from tilewright.workloads.convolutions import (
-    Tensors,
-    conv2d_nhwc_without_layout_rewrite,
-)
+from tilewright.workloads.convolutions import Tensors, conv2d_nhwc_without_layout_rewrite
 
 
 def batch_matmul_nkkm(

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.codegen.c.types import (
-    c_type,
-    function_name,
-    identifier,
-    is_small_float,
-)
+from tilewright.codegen.c.types import c_type, function_name, identifier, is_small_float
 from tilewright.errors import CodegenError
 from tilewright.ir import BufferLoad, Call, DType, GlobalVar, StringImm, convert
 from tilewright.lowering.lower_intrin import fixed_point_product

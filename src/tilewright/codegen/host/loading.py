@@ -93,8 +93,7 @@ class LoadedLibrary(SymbolTable):
 
 
 def load_objects(
-    objects: Iterable[Artifact],
-    imports: Mapping[str, int] | None = None,
+    objects: Iterable[Artifact], imports: Mapping[str, int] | None = None
 ) -> LoadedLibrary:
     """Link ``objects`` in memory. Names they lack come from ``imports``, then from this process."""
     engine, name = _engines.take()
@@ -102,18 +101,14 @@ def load_objects(
 
 
 def load_permanently(
-    objects: Iterable[Artifact],
-    imports: Mapping[str, int] | None = None,
+    objects: Iterable[Artifact], imports: Mapping[str, int] | None = None
 ) -> dict[str, int]:
     """Link ``objects`` for the rest of the process's life and return their addresses."""
     return _link(_Engine(), "permanent", tuple(objects), imports or {}).keep_forever().symbols
 
 
 def _link(
-    engine: _Engine,
-    name: str,
-    objects: tuple[Artifact, ...],
-    imports: Mapping[str, int],
+    engine: _Engine, name: str, objects: tuple[Artifact, ...], imports: Mapping[str, int]
 ) -> LoadedLibrary:
     defined = [symbol for unit in objects for symbol in unit.defined]
     builder = llvm().JITLibraryBuilder().add_current_process()

@@ -9,11 +9,7 @@ from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node
 from tilewright.ir.printer.base import StmtPrinter, buffer_args, is_simple
 from tilewright.ir.printer.blocks import is_implicit_root, print_root
-from tilewright.ir.printer.definitions import (
-    buffer_vars,
-    find_definitions,
-    implicit_layout_vars,
-)
+from tilewright.ir.printer.definitions import buffer_vars, find_definitions, implicit_layout_vars
 from tilewright.ir.printer.exprs import dtype_call
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.visit import uses_var
@@ -46,10 +42,7 @@ def module_lines(module: IRModule) -> list[str]:
 
 
 def function_scope(
-    func: PrimFunc,
-    name: str,
-    return_types: Mapping[str, str] | None = None,
-    base_indent: int = 0,
+    func: PrimFunc, name: str, return_types: Mapping[str, str] | None = None, base_indent: int = 0
 ) -> Scope:
     """The text of a function with the places of its statements.
 

@@ -10,9 +10,7 @@ from tilewright.schedule.analysis.flops import (
     estimate_tir_flops as estimate_tir_flops,
     flop_of as flop_of,
 )
-from tilewright.schedule.analysis.suggest_index_map import (
-    suggest_index_map as suggest_index_map,
-)
+from tilewright.schedule.analysis.suggest_index_map import suggest_index_map as suggest_index_map
 from tilewright.schedule.analysis.tensorize_info import (
     TensorizeInfo as TensorizeInfo,
     get_tensorize_loop_mapping as get_tensorize_loop_mapping,

@@ -21,12 +21,7 @@ from tilewright.schedule.caches.copy_block import (
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import (
-    DEFINITIONS,
-    BlockScope,
-    DepKind,
-    blocks_below,
-)
+from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, blocks_below
 
 _SCOPES = (
     "global",

@@ -11,11 +11,7 @@ from collections.abc import Sequence
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
-from tilewright.schedule.conditions.races import (
-    check_no_race,
-    depends_on,
-    reduces_together,
-)
+from tilewright.schedule.conditions.races import check_no_race, depends_on, reduces_together
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import (
     MovePlan,

@@ -10,12 +10,7 @@ from collections.abc import Sequence
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.caches.place import (
-    CachePlace,
-    RelaxedRegion,
-    hull,
-    relaxed_region,
-)
+from tilewright.schedule.caches.place import CachePlace, RelaxedRegion, hull, relaxed_region
 from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright import arith, ir
-from tilewright.schedule.conditions.checks import (
-    check_reduction_block,
-    loops_divided_at,
-)
+from tilewright.schedule.conditions.checks import check_reduction_block, loops_divided_at
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes

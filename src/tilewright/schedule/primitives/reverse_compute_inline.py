@@ -16,11 +16,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_output, values_of
 from tilewright.schedule.moves.relocate import check_removable, remove
-from tilewright.schedule.primitives.compute_inline import (
-    check_plain_loads,
-    inlinable,
-    single_store,
-)
+from tilewright.schedule.primitives.compute_inline import check_plain_loads, inlinable, single_store
 from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow, produced_box

@@ -12,11 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.schedule.caches.copy_block import (
-    iterators_over,
-    realize_in_loops,
-    realize_over,
-)
+from tilewright.schedule.caches.copy_block import iterators_over, realize_in_loops, realize_over
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction

@@ -24,12 +24,7 @@ from tilewright.schedule.layouts.padding import (
 )
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import (
-    leaf_realizes,
-    loops_from,
-    realize_of,
-    scope_of,
-)
+from tilewright.schedule.state.scope import leaf_realizes, loops_from, realize_of, scope_of
 from tilewright.schedule.trace.instruction import (
     BufferPrimitive,
     constant,

@@ -7,7 +7,4 @@ from tilewright.schedule.state.handles import (
     LoopRV as LoopRV,
 )
 from tilewright.schedule.state.sref import StmtSRef as StmtSRef
-from tilewright.schedule.state.state import (
-    BlockInfo as BlockInfo,
-    ScheduleState as ScheduleState,
-)
+from tilewright.schedule.state.state import BlockInfo as BlockInfo, ScheduleState as ScheduleState

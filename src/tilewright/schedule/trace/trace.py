@@ -28,9 +28,7 @@ class Trace:
     """Instructions in order, with the decisions of those that sampled."""
 
     def __init__(
-        self,
-        insts: Iterable[Instruction] = (),
-        decisions: Mapping[Instruction, Any] | None = None,
+        self, insts: Iterable[Instruction] = (), decisions: Mapping[Instruction, Any] | None = None
     ) -> None:
         self.insts: list[Instruction] = list(insts)
         self.decisions: dict[Instruction, Any] = dict(decisions or {})

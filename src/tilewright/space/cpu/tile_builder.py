@@ -14,22 +14,14 @@ from enum import Enum
 from typing import Protocol
 
 from tilewright import ir
-from tilewright.ir.annotation_keys import (
-    LAYOUT_REWRITE_PREPROC,
-    SKIP_ZERO_TERMS,
-    TILING_STRUCTURE,
-)
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, SKIP_ZERO_TERMS, TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import is_tiled
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import VectorShape
-from tilewright.space.cpu.elementwise_loops import (
-    choose,
-    move_beside,
-    own_pass,
-)
+from tilewright.space.cpu.elementwise_loops import choose, move_beside, own_pass
 from tilewright.space.layout_free import is_layout_free
 
 STRUCTURE = "register tile"

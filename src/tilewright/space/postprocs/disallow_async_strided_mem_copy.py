@@ -15,10 +15,7 @@ from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import (
-    SOFTWARE_PIPELINE_ASYNC_STAGES,
-    SOFTWARE_PIPELINE_STAGE,
-)
+from tilewright.ir.annotation_keys import SOFTWARE_PIPELINE_ASYNC_STAGES, SOFTWARE_PIPELINE_STAGE
 from tilewright.lowering.base import get_pass
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs

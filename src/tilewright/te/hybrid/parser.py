@@ -10,13 +10,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.te.hybrid.expressions import ExpressionReader, Scalar, ScriptScope
-from tilewright.te.hybrid.names import (
-    ALLOCATE,
-    BIND,
-    CONST_RANGE,
-    LOOP_KINDS,
-    OUTPUT_TENSOR,
-)
+from tilewright.te.hybrid.names import ALLOCATE, BIND, CONST_RANGE, LOOP_KINDS, OUTPUT_TENSOR
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,7 @@ class StandaloneScheduleState(State, metaclass=_OfSchedules):
     __slots__ = ()
 
     def __init__(
-        self,
-        mod: PrimFunc | IRModule,
-        *,
-        debug_mask: str | int = "none",
-        enable_check: bool = True,
+        self, mod: PrimFunc | IRModule, *, debug_mask: str | int = "none", enable_check: bool = True
     ) -> None:
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         super().__init__(module, as_debug_mask(debug_mask), enable_check)

@@ -132,11 +132,7 @@ def _check_scale(groups: _Groups, scale: Tensor) -> None:
 
 
 def layer_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor | None,
-    axis: Sequence[int],
-    epsilon: float = 1e-5,
+    data: Tensor, gamma: Tensor, beta: Tensor | None, axis: Sequence[int], epsilon: float = 1e-5
 ) -> Tensor:
     """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over `axis`.
 

@@ -73,10 +73,7 @@ def pad_named(
 
 
 def dilate(
-    data: Tensor,
-    strides: Sequence[int],
-    dilation_value: float = 0.0,
-    name: str = "DilatedInput",
+    data: Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput"
 ) -> Tensor:
     """`data` with `stride - 1` elements of `dilation_value` between neighbours on each axis."""
     if len(strides) != data.ndim:

@@ -93,9 +93,7 @@ def _lessons_of(task: TaskRecord) -> Iterable[list[TuningRecord]]:
     return lessons.values()
 
 
-def _replayed(
-    records: Sequence[TuningRecord],
-) -> tuple[list[MeasureCandidate], list[RunnerResult]]:
+def _replayed(records: Sequence[TuningRecord]) -> tuple[list[MeasureCandidate], list[RunnerResult]]:
     """The candidates of records, and their results before a final corrected them."""
     candidates, results = [], []
     for record in records:

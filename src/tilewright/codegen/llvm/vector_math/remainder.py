@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.codegen.llvm.vector_math.emitter import (
-    Int,
-    Real,
-    power_of_two,
-    scaled,
-    where,
-)
+from tilewright.codegen.llvm.vector_math.emitter import Int, Real, power_of_two, scaled, where
 from tilewright.codegen.llvm.vector_math.formats import F32, F64
 
 
