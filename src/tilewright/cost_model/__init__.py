@@ -1,13 +1,7 @@
 """Models that score candidates before they are measured."""
 
 from tilewright.cost_model.base import CostModel as CostModel, cost_models as cost_models
-from tilewright.cost_model.gbdt import (
-    GBDTConfig as GBDTConfig,
-    GBDTModel as GBDTModel,
-    Prior as Prior,
-    XGBConfig as XGBConfig,
-    XGBModel as XGBModel,
-)
+from tilewright.cost_model.gbdt import *  # noqa: F403 - its `__all__`
 from tilewright.cost_model.mlp import MLPModel as MLPModel
 from tilewright.cost_model.networks.base import (
     SegmentSumMLPConfig as SegmentSumMLPConfig,

@@ -30,6 +30,8 @@ from tilewright.records import Candidates
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import TaskContext
 
+__all__ = ["GBDTConfig", "XGBConfig", "Prior", "GBDTModel", "XGBModel"]
+
 # Deeper trees pay only with more samples.
 _MANY_SAMPLES = 128
 _FEW_LEVELS, _MORE_LEVELS = 2, 3

@@ -13,6 +13,8 @@ from tilewright.records import entry_function
 from tilewright.schedule.analysis import estimate_tir_flops
 from tilewright.support.plugins import Family
 
+__all__ = ["ModuleEquality", "module_equalities", "get_module_equality", "find_anchor_block"]
+
 
 class ModuleEquality(ABC):
     """An equality of programs with a hash that equal ones share."""

@@ -24,6 +24,8 @@ from tilewright.support.decoding import decoding
 from tilewright.support.files import unchanged_on_failure, write_whole
 from tilewright.support.suggestions import did_you_mean
 
+__all__ = ["merge", "prune", "export", "import_json"]
+
 _T = TypeVar("_T")
 _BATCH = 1000
 _DOCUMENT_VERSION = 1

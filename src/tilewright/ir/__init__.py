@@ -10,12 +10,7 @@ from tilewright.ir.json import load_json as load_json, save_json as save_json
 from tilewright.ir.nodes import *  # noqa: F403 - it holds these names and nothing else
 from tilewright.ir.op import *  # noqa: F403 - its `__all__`
 from tilewright.ir.operators import ExprLike as ExprLike, ExprOperators as ExprOperators
-from tilewright.ir.patterns import (
-    has_load as has_load,
-    nodes_of as nodes_of,
-    rewrite as rewrite,
-    walk as walk,
-)
+from tilewright.ir.patterns import *  # noqa: F403 - its `__all__`
 from tilewright.ir.printer import register_expr_printer as register_expr_printer, script as script
 from tilewright.ir.specialize import specialize as specialize, symbols_of as symbols_of
 from tilewright.ir.structure import *  # noqa: F403 - its `__all__`

@@ -9,6 +9,8 @@ from tilewright.ir.buffer import BufferLoad
 from tilewright.ir.node import Node, NodeT, map_children, nodes_in
 from tilewright.ir.stmt import SeqStmt, flattened
 
+__all__ = ["walk", "nodes_of", "has_load", "rewrite"]
+
 Kind = TypeVar("Kind", bound=Node)
 
 

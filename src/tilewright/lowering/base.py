@@ -17,6 +17,8 @@ from tilewright.ir import IRModule, PrimFunc, replace
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
+__all__ = ["Pass", "FunctionPass", "prim_func_pass", "register_pass", "get_pass", "list_passes"]
+
 
 @runtime_checkable
 class Pass(Protocol):

@@ -18,14 +18,7 @@ from tilewright.tir.memory_use import (
     calculate_constant_bytes as calculate_constant_bytes,
     calculate_workspace_bytes as calculate_workspace_bytes,
 )
-from tilewright.tir.program_checks import (
-    OOBChecker as OOBChecker,
-    assert_pure_function as assert_pure_function,
-    is_pure_function as is_pure_function,
-    verify_gpu_code as verify_gpu_code,
-    verify_memory as verify_memory,
-    verify_ssa as verify_ssa,
-)
+from tilewright.tir.program_checks import *  # noqa: F403 - its `__all__`
 
 Regions = list[ir.BufferRegion]
 

@@ -15,6 +15,11 @@ from tilewright.space.gpu.lowered_kernels import KernelNeeds, is_launch, lowered
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
+__all__ = [
+    "verify_ssa", "is_pure_function", "assert_pure_function", "OOBChecker", "verify_gpu_code",
+    "verify_memory",
+]  # fmt: skip
+
 # --- definitions --------------------------------------------------------------------------------
 
 

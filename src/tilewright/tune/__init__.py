@@ -2,12 +2,7 @@
 
 from tilewright.runtime import get_global_func
 from tilewright.space.tvm.apply_custom_rule import add_custom_rule_lookup
-from tilewright.tune.api import (
-    compile_tir as compile_tir,
-    tune_tasks as tune_tasks,
-    tune_te as tune_te,
-    tune_tir as tune_tir,
-)
+from tilewright.tune.api import *  # noqa: F403 - its `__all__`
 from tilewright.tune.context import TuneContext as TuneContext
 from tilewright.tune.fallback import default_schedule as default_schedule
 from tilewright.tune.profiler import Profiler as Profiler

@@ -14,10 +14,4 @@ those LLVM falls back to library calls.
 from __future__ import annotations
 
 from tilewright.codegen.llvm.vector_math.emitter import Helper as Helper
-from tilewright.codegen.llvm.vector_math.registry import (
-    MATH_FUNCTIONS as MATH_FUNCTIONS,
-    MathDefinition as MathDefinition,
-    MathFunction as MathFunction,
-    definition as definition,
-    function_name as function_name,
-)
+from tilewright.codegen.llvm.vector_math.registry import *  # noqa: F403 - its `__all__`

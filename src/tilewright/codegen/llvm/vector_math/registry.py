@@ -20,6 +20,8 @@ from tilewright.codegen.llvm.vector_math.emitter import Emitter, FunctionBody, H
 from tilewright.codegen.llvm.vector_math.formats import ElementType, element_type, vector_of
 from tilewright.errors import CodegenError
 
+__all__ = ["MathFunction", "MathDefinition", "MATH_FUNCTIONS", "function_name", "definition"]
+
 PARAMETERS = ("%x", "%y", "%z")
 ATTRIBUTES = "alwaysinline nounwind willreturn memory(none)"
 
