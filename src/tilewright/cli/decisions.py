@@ -20,6 +20,7 @@ from tilewright.schedule.primitives.sample_perfect_tile import (
     SamplePartitionedTile,
     SamplePerfectTile,
 )
+from tilewright.space.mutators.mutate_tile_size import divisors
 
 _PROBABILITIES = re.compile(r", probs=\[[^\]]*\]")
 
@@ -72,7 +73,7 @@ def _partitioned_tiles(sch: Schedule, step: SamplePartitionedTile) -> int:
     if not isinstance(extent, IntImm) or extent.value % factor:
         return 1
     whole = extent.value
-    inner = [size for size in _divisors(whole) if size % factor == 0]
+    inner = [size for size in divisors(whole) if size % factor == 0]
     return sum(
         count_tiles(whole // size, position) * count_tiles(size, n - position) for size in inner
     )
@@ -83,13 +84,8 @@ def count_tiles(extent: int, parts: int, limit: int = -1) -> int:
     """Ways to write a number as a product of so many factors, the last of them limited."""
     if parts == 1:
         return int(limit == -1 or extent <= limit)
-    last = [size for size in _divisors(extent) if limit == -1 or size <= limit]
+    last = [size for size in divisors(extent) if limit == -1 or size <= limit]
     return sum(count_tiles(extent // size, parts - 1) for size in last)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
-    return sorted({*small, *(number // size for size in small)})
 
 
 _COUNTERS: dict[type, Callable[[Schedule, Any], int]] = {

@@ -15,6 +15,7 @@ import msgspec
 __all__ = ["Node", "replace", "updated", "children", "map_children", "map_tuple"]
 
 NodeT = TypeVar("NodeT", bound="Node")
+_PathT = TypeVar("_PathT", list[Any], tuple[Any, ...])
 Renderer = Callable[["Node"], str]
 
 # The printer registers itself here when it is imported; `ir/__init__` always imports it.
@@ -109,6 +110,18 @@ def map_tuple(items: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any
         changed = changed or new is not item
         result.append(new)
     return tuple(result) if changed else items
+
+
+def common_prefix(a: _PathT, b: _PathT) -> _PathT:
+    """The objects with which two paths begin both."""
+    if a is b:
+        return a
+    length = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return a[:length]
 
 
 def map_nodes_in(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -11,12 +11,12 @@ from typing import Any
 from tilewright import ir
 from tilewright.arith import POS_INF, Analyzer, ConstIntBound
 from tilewright.ir.node import NodeT
-from tilewright.lowering.rewriters import IF_THEN_ELSE
+from tilewright.lowering.rewriters import IF_THEN_ELSE, FoldingRewriter
 
 _LAUNCHES = ("thread_extent", "virtual_thread")  # attributes that bind variables to threads
 
 
-class AnalyzingRewriter(ir.Rewriter):
+class AnalyzingRewriter(FoldingRewriter):
     """A rewriter with an analyzer that is told about loops, lets and conditions on the way."""
 
     def __init__(self, func: ir.PrimFunc | None = None) -> None:
@@ -25,15 +25,6 @@ class AnalyzingRewriter(ir.Rewriter):
             for extent in buffer.shape:
                 if isinstance(extent, ir.Var):  # symbolic extents of buffers are not negative
                     self.analyzer.update(extent, ConstIntBound(0, POS_INF))
-
-    def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return node
-
-    visit_float_imm = visit_int_imm
-
-    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
-        statements = ir.map_tuple(node.seq, self.visit)
-        return node if statements is node.seq else ir.seq(statements)
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
         start, extent = self.visit(node.min), self.visit(node.extent)

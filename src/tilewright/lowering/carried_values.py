@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.ir.node import common_prefix
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at, runs
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, common_prefix, takes_pointer
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
 
 

@@ -101,15 +101,7 @@ def _renewed(intrin: TensorIntrin, index_dtype: ir.DType) -> ir.PrimFunc:
 def _as_function(buffers: list[ir.Buffer], block: ir.Block) -> ir.PrimFunc:
     """What a block does with buffers, in a form that can be compared."""
     params = tuple(ir.Var(buffer.name, ir.HANDLE) for buffer in buffers)
-    inner = ir.Block(
-        (),
-        (),
-        (),
-        "",
-        block.body,
-        alloc_buffers=block.alloc_buffers,
-        match_buffers=block.match_buffers,
-    )
+    inner = ir.Block((), (), (), "", block.body, None, block.alloc_buffers, block.match_buffers)
     return ir.PrimFunc(params, ir.root_realize(inner), dict(zip(params, buffers, strict=True)))
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
-from tilewright.ir.node import NodeT
+from tilewright.ir.node import NodeT, common_prefix
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
-from tilewright.lowering.rewriters import StmtRewriter, common_prefix
+from tilewright.lowering.rewriters import StmtRewriter
 
 Scope = ir.For | ir.Block
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tilewright import ir
 from tilewright.ir.arithmetic import fold_binary
@@ -14,8 +14,6 @@ IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 LIKELY = ir.Op.get("tir.likely")
 ADDRESS_OF = ir.Op.get("tir.address_of")
 
-T = TypeVar("T")
-
 
 def takes_pointer(node: ir.Node, data: ir.Var) -> bool:
     """True when the pointer to some memory is used other than to load and store elements."""
@@ -23,16 +21,6 @@ def takes_pointer(node: ir.Node, data: ir.Var) -> bool:
         load = node.args[0]
         return isinstance(load, ir.BufferLoad) and load.buffer.data is data
     return node is data or any(takes_pointer(child, data) for child in ir.children(node))
-
-
-def common_prefix(a: tuple[T, ...], b: tuple[T, ...]) -> tuple[T, ...]:
-    """The objects that two paths begin with both."""
-    length = 0
-    for left, right in zip(a, b, strict=False):
-        if left is not right:
-            break
-        length += 1
-    return a[:length]
 
 
 def is_element(expr: ir.PrimExpr, store: ir.BufferStore) -> bool:
@@ -83,7 +71,20 @@ def crosses_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> bool:
     )
 
 
-class FoldingSubstituter(Substituter):
+class FoldingRewriter(ir.Rewriter):
+    """Keeps constants as they are, and sequences free of statements that do nothing any more."""
+
+    def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
+        return node
+
+    visit_float_imm = visit_int_imm
+
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
+        statements = ir.map_tuple(node.seq, self.visit)
+        return node if statements is node.seq else ir.seq(statements)
+
+
+class FoldingSubstituter(FoldingRewriter, Substituter):
     """Replaces variables by expressions, and folds the constants that this uncovers.
 
     `bindings` may grow while the walk goes on. With `fresh_binders` every loop, let and allocation
@@ -94,11 +95,6 @@ class FoldingSubstituter(Substituter):
         self.bindings: dict[ir.Var, ir.PrimExpr] = dict(bindings)
         self._fresh_binders = fresh_binders
         super().__init__(self.bindings.get)
-
-    def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        return node
-
-    visit_float_imm = visit_int_imm
 
     def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
@@ -132,10 +128,6 @@ class FoldingSubstituter(Substituter):
         then_case = self.visit(node.then_case)
         else_case = None if node.else_case is None else self.visit(node.else_case)
         return ir.updated(node, condition=condition, then_case=then_case, else_case=else_case)
-
-    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
-        statements = ir.map_tuple(node.seq, self.visit)
-        return node if statements is node.seq else ir.seq(statements)
 
     def _rebind(self, var: ir.Var) -> ir.Var:
         """The variable that a binder below introduces."""

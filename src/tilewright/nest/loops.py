@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.ir import ForKind, Var
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
+from tilewright.ir.node import common_prefix as common_prefix
 
 UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
@@ -38,15 +39,3 @@ class Loop:
         """An annotation as a number, 0 if it is missing."""
         value = self.annotations.get(key, 0)
         return int(getattr(value, "value", value))
-
-
-def common_prefix(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The objects with which both sequences begin."""
-    if a is b:
-        return a
-    length = 0
-    for left, right in zip(a, b, strict=False):
-        if left is not right:
-            break
-        length += 1
-    return a[:length]

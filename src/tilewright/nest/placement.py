@@ -12,8 +12,8 @@ from math import prod
 
 from tilewright.arith.affine import Affine, Terms
 from tilewright.ir import Buffer, IntImm, Var
+from tilewright.ir.node import common_prefix
 from tilewright.nest.index_reader import IndexReader, Indices
-from tilewright.nest.loops import common_prefix
 from tilewright.nest.reading import Loops
 
 

@@ -91,14 +91,8 @@ class CompiledFunction:
         cache when a row starts (so number=1 is what makes sense). `f_preproc` names a global
         function that is called with the arguments before every row.
         """
-        options = EvaluatorOptions(
-            number,
-            repeat,
-            min_repeat_ms,
-            limit_zero_time_iterations,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-        )
+        rows = number, repeat, min_repeat_ms, limit_zero_time_iterations
+        options = EvaluatorOptions(*rows, cooldown_interval_ms, repeats_to_cooldown)
         return _Evaluator(self, options, f_preproc, flush)
 
     def measure(
@@ -303,16 +297,9 @@ class Module:
         flush: bool = False,
     ) -> Callable[..., BenchmarkResult]:
         """A timer of one function; `dev` is there for scripts written for TVM."""
-        return self[func_name].time_evaluator(
-            number,
-            repeat,
-            min_repeat_ms,
-            limit_zero_time_iterations,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            f_preproc,
-            flush=flush,
-        )
+        rows = number, repeat, min_repeat_ms, limit_zero_time_iterations
+        pauses = cooldown_interval_ms, repeats_to_cooldown
+        return self[func_name].time_evaluator(*rows, *pauses, f_preproc, flush=flush)
 
     def get_source(self, fmt: str | None = None) -> str:
         """The module as text: what was compiled, or in a format such as "asm" or "script"."""

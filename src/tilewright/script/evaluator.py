@@ -25,30 +25,12 @@ from tilewright.script.environment import Environment
 from tilewright.script.exprs import call_operator
 from tilewright.script.forms import MetaVar
 from tilewright.script.statements import match_buffer, reads, writes
+from tilewright.support.python_operators import BINARY, COMPARISONS, UNARY
 from tilewright.support.suggestions import did_you_mean
 
 _ResultT = TypeVar("_ResultT")
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **COMPARISONS,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda item, items: item in items,
@@ -61,11 +43,6 @@ _SYMBOLIC_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], ir.PrimExpr]] = {
     ast.LtE: ir.less_equal,
     ast.Gt: ir.greater,
     ast.GtE: ir.greater_equal,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
 }
 _DIVISIONS: dict[Callable[..., Any], type[ir.BinaryOp]] = {
     operator.floordiv: ir.FloorDiv,
@@ -227,7 +204,7 @@ class Evaluator:
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
-        function = _BINARY[type(node.op)]
+        function = BINARY[type(node.op)]
         if self._stays(function, right):
             return self.attempt(node, lambda: _DIVISIONS[function](*ir.match_types(left, right)))
         return self.attempt(node, lambda: function(left, right))
@@ -238,7 +215,7 @@ class Evaluator:
             if isinstance(value, ir.PrimExpr):
                 return self.attempt(node, lambda: ir.logical_not(value))
             return not value
-        return self.attempt(node, lambda: _UNARY[type(node.op)](value))
+        return self.attempt(node, lambda: UNARY[type(node.op)](value))
 
     def _bool(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)

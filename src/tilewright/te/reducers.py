@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.ir.intrinsics import lower_limit, upper_limit
+from tilewright.ir.intrinsics import lower_limit, max_value, min_value, upper_limit
 from tilewright.te.reduce import Combine, Compare, Values, keep_better
 
 Identity = Callable[[ir.DType], ir.PrimExpr]
@@ -38,31 +38,18 @@ def _number(value: int) -> Identity:
     return lambda dtype: ir.const(value, dtype)
 
 
-def _lowest(dtype: ir.DType) -> ir.PrimExpr:
-    return ir.const(ir.min_value_of(dtype), dtype)
+def _pick(better: Compare, first: bool = False) -> Combine:
+    """(index, value) of the better value; of equal ones, on demand, the smaller index.
 
-
-def _highest(dtype: ir.DType) -> ir.PrimExpr:
-    return ir.const(ir.max_value_of(dtype), dtype)
-
-
-def _pick(better: Compare) -> Combine:
-    """(index, value) of the better value; the accumulated one wins where `better` holds."""
+    Otherwise the accumulated one wins where `better` holds.
+    """
 
     def combine(x: Values, y: Values) -> tuple[ir.PrimExpr, ...]:
-        keep = better(x[1], y[1])
-        return ir.Select(keep, x[0], y[0]), ir.Select(keep, x[1], y[1])
-
-    return combine
-
-
-def _pick_first(better: Compare) -> Combine:
-    """(index, value) of the better value; of equal ones that with the smaller index."""
-
-    def combine(x: Values, y: Values) -> tuple[ir.PrimExpr, ...]:
-        keep = better(x[1], y[1])
-        tie = ir.logical_and(ir.equal(x[1], y[1]), ir.less(x[0], y[0]))
-        return ir.Select(ir.logical_or(keep, tie), x[0], y[0]), ir.Select(keep, x[1], y[1])
+        keep = keep_index = better(x[1], y[1])
+        if first:
+            tie = ir.logical_and(ir.equal(x[1], y[1]), ir.less(x[0], y[0]))
+            keep_index = ir.logical_or(keep, tie)
+        return ir.Select(keep_index, x[0], y[0]), ir.Select(keep, x[1], y[1])
 
     return combine
 
@@ -70,20 +57,22 @@ def _pick_first(better: Compare) -> Combine:
 REDUCERS: tuple[CommutativeReducer, ...] = (
     CommutativeReducer("sum", lambda x, y: (ir.Add(x[0], y[0]),), (_number(0),)),
     CommutativeReducer("product", lambda x, y: (ir.Mul(x[0], y[0]),), (_number(1),)),
-    CommutativeReducer("min", lambda x, y: (ir.Min(x[0], y[0]),), (_highest,)),
-    CommutativeReducer("max", lambda x, y: (ir.Max(x[0], y[0]),), (_lowest,)),
+    CommutativeReducer("min", lambda x, y: (ir.Min(x[0], y[0]),), (max_value,)),
+    CommutativeReducer("max", lambda x, y: (ir.Max(x[0], y[0]),), (min_value,)),
     CommutativeReducer(
         "two sums", lambda x, y: (ir.Add(x[0], y[0]), ir.Add(x[1], y[1])), (_number(0), _number(0))
     ),
-    CommutativeReducer("argmax", _pick(ir.greater_equal), (_number(-1), _lowest)),
-    CommutativeReducer("argmax, first index", _pick_first(ir.greater), (_number(-1), _lowest)),
-    CommutativeReducer("argmin", _pick(ir.less_equal), (_number(-1), _highest)),
-    CommutativeReducer("argmin, first index", _pick_first(ir.less), (_number(-1), _highest)),
+    CommutativeReducer("argmax", _pick(ir.greater_equal), (_number(-1), min_value)),
+    CommutativeReducer(
+        "argmax, first index", _pick(ir.greater, first=True), (_number(-1), min_value)
+    ),
+    CommutativeReducer("argmin", _pick(ir.less_equal), (_number(-1), max_value)),
+    CommutativeReducer("argmin, first index", _pick(ir.less, first=True), (_number(-1), max_value)),
     # As topi has them: infinities and NaN are values like others.
     CommutativeReducer("min of all floats", lambda x, y: (ir.Min(x[0], y[0]),), (upper_limit,)),
     CommutativeReducer("max of all floats", lambda x, y: (ir.Max(x[0], y[0]),), (lower_limit,)),
-    CommutativeReducer("argmax, first NaN", keep_better(ir.greater), (_highest, lower_limit)),
-    CommutativeReducer("argmin, first NaN", keep_better(ir.less), (_highest, upper_limit)),
+    CommutativeReducer("argmax, first NaN", keep_better(ir.greater), (max_value, lower_limit)),
+    CommutativeReducer("argmin, first NaN", keep_better(ir.less), (max_value, upper_limit)),
     CommutativeReducer(
         "argmax, last NaN", keep_better(ir.greater, last=True), (_number(-1), lower_limit)
     ),

@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 from tilewright.cost_model.networks.base import (
-    MakeNetwork as MakeNetwork,
     Network as Network,
     Parameters as Parameters,
     SegmentSumMLPConfig as SegmentSumMLPConfig,
@@ -14,10 +13,10 @@ from tilewright.cost_model.networks.numpy_network import NumPyNetwork
 from tilewright.cost_model.networks.torch_network import TorchNetwork
 from tilewright.errors import TuneError
 
-_NETWORKS: dict[str, MakeNetwork] = {"numpy": NumPyNetwork, "torch": TorchNetwork}
+_NETWORKS: dict[str, type[Network]] = {"numpy": NumPyNetwork, "torch": TorchNetwork}
 
 
-def network_named(name: str) -> MakeNetwork:
+def network_named(name: str) -> type[Network]:
     """The implementation of that name; "auto" is PyTorch's where it is installed."""
     has_torch = find_spec("torch") is not None
     if name == "auto":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,26 +45,31 @@ NORM_MEAN, NORM_VARIANCE = "norm.mean", "norm.variance"
 NORM_MOMENTUM, NORM_EPSILON = 0.1, 1e-5
 
 
-class Network(Protocol):
+class Network(ABC):
     """A network with its optimiser."""
 
+    def __init__(
+        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
+    ) -> None:
+        self._config = config
+        self._trainer = trainer
+        self.set_parameters(parameters)
+
+    @abstractmethod
     def scores(self, batch: PackSum) -> Array:
         """One score for each candidate."""
 
+    @abstractmethod
     def step(self, batch: PackSum, learning_rate: float) -> float:
         """Take one step towards a better ranking of the batch; the loss before it."""
 
+    @abstractmethod
     def parameters(self) -> Parameters:
         """All weights, by name."""
 
+    @abstractmethod
     def set_parameters(self, parameters: Parameters) -> None:
         """Go on with these weights."""
-
-
-class MakeNetwork(Protocol):
-    def __call__(
-        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
-    ) -> Network: ...
 
 
 def layer_sizes(config: SegmentSumMLPConfig) -> dict[str, tuple[int, int]]:

@@ -12,9 +12,8 @@ from tilewright.cost_model.networks.base import (
     NORM_MOMENTUM,
     NORM_VARIANCE,
     Array,
+    Network,
     Parameters,
-    SegmentSumMLPConfig,
-    TrainerConfig,
     loss_and_gradient,
 )
 from tilewright.cost_model.pack_sum import PackSum
@@ -34,15 +33,8 @@ class _Tape:
     scores: Array | None = None
 
 
-class NumPyNetwork:
+class NumPyNetwork(Network):
     """Two layers on rows, a sum over the rows of a candidate, two residual layers, a score."""
-
-    def __init__(
-        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
-    ) -> None:
-        self._config = config
-        self._trainer = trainer
-        self.set_parameters(parameters)
 
     def set_parameters(self, parameters: Parameters) -> None:
         self._parameters = {name: value.copy() for name, value in parameters.items()}

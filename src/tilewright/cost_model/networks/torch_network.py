@@ -13,9 +13,8 @@ from tilewright.cost_model.networks.base import (
     NORM_MOMENTUM,
     NORM_VARIANCE,
     Array,
+    Network,
     Parameters,
-    SegmentSumMLPConfig,
-    TrainerConfig,
     pair_weights,
 )
 from tilewright.cost_model.pack_sum import PackSum
@@ -24,15 +23,8 @@ Tensor: TypeAlias = Any  # PyTorch need not be installed
 _EPSILON = 1e-10
 
 
-class TorchNetwork:
+class TorchNetwork(Network):
     """Automatic differentiation and Adam are PyTorch's."""
-
-    def __init__(
-        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
-    ) -> None:
-        self._config = config
-        self._trainer = trainer
-        self.set_parameters(parameters)
 
     @property
     def _torch(self) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.ir import nodes as ir
-from tilewright.ir.node import Node
+from tilewright.ir.node import Node, common_prefix
 from tilewright.ir.patterns import nodes_of
 from tilewright.ir.visit import Visitor
 
@@ -57,7 +57,7 @@ class _UseCollector(Visitor):
         if node in self.bound:
             return
         known = self.paths.get(node)
-        self.paths[node] = list(self.path) if known is None else _common(known, self.path)
+        self.paths[node] = list(self.path) if known is None else common_prefix(known, self.path)
 
     def visit_var(self, node: ir.Var) -> None:
         self._explicit.add(node)
@@ -166,12 +166,3 @@ def implicit_layout_vars(buffer: ir.Buffer) -> list[ir.Var]:
     if isinstance(buffer.elem_offset, ir.Var) and buffer.offset_factor:
         layout.append(buffer.elem_offset)
     return layout
-
-
-def _common(known: list[Node], path: list[Node]) -> list[Node]:
-    length = 0
-    for left, right in zip(known, path, strict=False):
-        if left is not right:
-            break
-        length += 1
-    return known[:length]

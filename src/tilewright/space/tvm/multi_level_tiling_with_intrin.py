@@ -45,15 +45,8 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         *,
         adapt_operands: bool = False,
     ) -> None:
-        super().__init__(
-            structure,
-            tile_binds,
-            max_innermost_factor,
-            vector_load_lens,
-            reuse_read,
-            reuse_write,
-            filter_fn,
-        )
+        tiles = structure, tile_binds, max_innermost_factor, vector_load_lens
+        super().__init__(*tiles, reuse_read, reuse_write, filter_fn)
         TensorIntrin.get(intrin_name)  # raises if there is no such instruction
         self.intrin_name = intrin_name
         self.adapt_operands = adapt_operands

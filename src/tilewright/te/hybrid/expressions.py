@@ -11,35 +11,18 @@ from typing import Any, NoReturn
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import if_then_else, power
+from tilewright.support.python_operators import BINARY, COMPARISONS, UNARY
 from tilewright.te.hybrid.names import AS_IR
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b,
+    **BINARY,
     ast.Mod: lambda a, b: a % b if isinstance(a, int) and isinstance(b, int) else ir.floormod(a, b),
     ast.Pow: lambda a, b: a**b if isinstance(a, int) and isinstance(b, int) else power(a, b),
-    ast.BitAnd: lambda a, b: a & b,
-    ast.BitOr: lambda a, b: a | b,
-    ast.BitXor: lambda a, b: a ^ b,
-    ast.LShift: lambda a, b: a << b,
-    ast.RShift: lambda a, b: a >> b,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: lambda a: -a,
+    **UNARY,
     ast.UAdd: lambda a: a,
     ast.Not: ir.logical_not,
-    ast.Invert: lambda a: ~a,
 }
 
 
@@ -165,7 +148,7 @@ class ExpressionReader:
         values = [self.read(node.left), *map(self.read, node.comparators)]
         conditions = []
         for operator, a, b in zip(node.ops, values, values[1:], strict=False):
-            build = _COMPARE.get(type(operator))
+            build = COMPARISONS.get(type(operator))
             if build is None:
                 self._scope.fail(node, f"comparison {type(operator).__name__} is not supported")
             conditions.append(ir.convert(build(a, b)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import DType, ExprLike, IterVar, PrimExpr
+from tilewright.ir import DType, ExprLike, PrimExpr
 from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes
@@ -131,9 +131,6 @@ class _Winograd:
     ) -> NamedTensor:
         return compute_named(name, _LAYOUTS[self._layout][name], self._sizes, element, tag, attrs)
 
-    def _rule(self, stage: str) -> Mapping[str, Any]:
-        return {"schedule_rule": f"conv2d_{self._layout}_winograd_{stage}"}
-
     def _input_tile(self) -> NamedTensor:
         tiles = self._tiles
         padded = pad_named(self._data, "hw", tiles.before, tiles.after, 0.0, "data_pad")
@@ -151,17 +148,22 @@ class _Winograd:
         tile = self._input_tile()
         wide = self._data.tensor.dtype.accumulator
         matrix = constant_matrix(self._b, wide, "B")
-        r_a, r_b = self._transform_axes()
+        return self._transformed("data_pack", tile, matrix, ("eps", "nu", "ci"))
+
+    def _transformed(
+        self, stage: str, tiles: NamedTensor, matrix: Tensor, axes: tuple[str, str, str]
+    ) -> NamedTensor:
+        """`M^T t M` for each tile; `axes` are those of a result and that of the channels."""
+        r_a, r_b = (te.reduce_axis((0, self._tiles.alpha), name) for name in ("r_a", "r_b"))
+        row, column, channel = axes
 
         def element(i: Indices) -> PrimExpr:
-            value = tile.at(eps=r_a, nu=r_b, p=i["p"], ci=i["ci"]).astype(wide)
-            scaled = value * matrix(r_a, i["eps"]) * matrix(r_b, i["nu"])
+            value = tiles.at(eps=r_a, nu=r_b, p=i["p"], **{channel: i[channel]})
+            scaled = value.astype(matrix.dtype) * matrix(r_a, i[row]) * matrix(r_b, i[column])
             return te.sum(scaled, axis=[r_a, r_b])
 
-        return self._stage("data_pack", element, self._rule("data_pack"))
-
-    def _transform_axes(self) -> list[IterVar]:
-        return [te.reduce_axis((0, self._tiles.alpha), name) for name in ("r_a", "r_b")]
+        rule = {"schedule_rule": f"conv2d_{self._layout}_winograd_{stage}"}
+        return self._stage(stage, element, rule)
 
     def _multiply(self, pack: NamedTensor, attrs: Mapping[str, Any]) -> NamedTensor:
         ci = te.reduce_axis((0, self._data.extent("ci")), "ci")
@@ -176,14 +178,7 @@ class _Winograd:
     def _inverse(self, bgemm: NamedTensor, dtype: str) -> NamedTensor:
         """`A^T Y A` for each tile and filter."""
         matrix = constant_matrix(self._a, dtype, "A")
-        r_a, r_b = self._transform_axes()
-
-        def element(i: Indices) -> PrimExpr:
-            value = bgemm.at(eps=r_a, nu=r_b, p=i["p"], co=i["co"]).astype(dtype)
-            scaled = value * matrix(r_a, i["vh"]) * matrix(r_b, i["vw"])
-            return te.sum(scaled, axis=[r_a, r_b])
-
-        return self._stage("inverse", element, self._rule("inverse"))
+        return self._transformed("inverse", bgemm, matrix, ("vh", "vw", "co"))
 
     def _output(self, inverse: NamedTensor, dtype: str) -> NamedTensor:
         tiles, m = self._tiles, self._tiles.m
