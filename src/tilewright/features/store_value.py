@@ -160,8 +160,7 @@ class _Resolver(ir.Rewriter):
             [self._reader.direct(index) is None and ir.has_load(index) for index in node.indices]
         ):
             return node  # its indices are read, and counted, as such
-        result: ir.PrimExpr = self.generic_visit(node)
-        return result
+        return self.generic_visit(node)
 
     def visit_select(self, node: ir.Select) -> ir.PrimExpr:
         if not ir.has_load(node):
@@ -238,8 +237,7 @@ class _Resolver(ir.Rewriter):
     def _either(
         self, condition: ir.IntImm, chosen: ir.PrimExpr, otherwise: ir.PrimExpr
     ) -> ir.PrimExpr:
-        result: ir.PrimExpr = self.visit(chosen if condition.value else otherwise)
-        return result
+        return self.rewrite(chosen if condition.value else otherwise)
 
 
 def _is_sum(expr: ir.PrimExpr) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir import Block, IRModule, Node, pre_order_visit
+from tilewright.ir import Block, IRModule, nodes_of
 
 # The first flag with a word that the name of a block contains is set for that block.
 _FLAGS: tuple[tuple[str, ...], ...] = (
@@ -21,16 +21,11 @@ WIDTH = len(_FLAGS)
 def workload_embedding(mod: IRModule) -> list[float]:
     """Which known operators the blocks of a module are named after."""
     flags = [0.0] * WIDTH
-
-    def note(node: Node) -> bool:
-        if isinstance(node, Block):
-            name = node.name_hint.lower()
+    for func in mod.functions.values():
+        for block in nodes_of(func.body, Block):
+            name = block.name_hint.lower()
             for place, words in enumerate(_FLAGS):
                 if any(word in name for word in words):
                     flags[place] = 1.0
                     break
-        return True
-
-    for func in mod.functions.values():
-        pre_order_visit(func.body, note)
     return flags

@@ -68,11 +68,11 @@ class Visitor(Dispatcher):
 class Rewriter(Dispatcher):
     """Rebuilds a tree bottom-up, sharing what did not change."""
 
-    def generic_visit(self, node: Any) -> Any:
+    def generic_visit(self, node: NodeT) -> NodeT:
         """Rewrite all children; a sequence that took in another one stays flat."""
         result = map_children(node, self.visit)
         if type(result) is SeqStmt and result is not node:
-            return flattened(result)
+            return flattened(result)  # type: ignore[arg-type, return-value] # a sequence, too
         return result
 
     def rewrite(self, node: NodeT) -> NodeT:

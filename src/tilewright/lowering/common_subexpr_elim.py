@@ -93,10 +93,7 @@ class _Replacer(ir.Rewriter):
     def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         number = self._numbering.of(node)
         shared = None if number is None else self._by_number.get(number)
-        if shared is not None:
-            return shared
-        result: ir.PrimExpr = self.generic_visit(node)
-        return result
+        return self.generic_visit(node) if shared is None else shared
 
 
 class _Sharer(StmtRewriter):

@@ -73,8 +73,7 @@ class _Flattener(ir.BufferRewriter):
     visit_buffer_store = visit_buffer_load
 
     def visit_decl_buffer(self, node: ir.DeclBuffer) -> ir.Stmt:
-        body: ir.Stmt = self.visit(node.body)
-        return body
+        return self.rewrite(node.body)
 
     def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
         node = self.generic_visit(node)

@@ -229,7 +229,7 @@ class _Partitioner(AnalyzingRewriter):
         kind = node.loop_var.dtype
         if first == last:
             only = {node.loop_var: ir.const(first, kind)}
-            return self._visited(_Decided(known, only, fresh=True).visit(node.body))
+            return self.rewrite(_Decided(known, only, fresh=True).rewrite(node.body))
         extent = ir.const(last - first + 1, node.extent.dtype)
         return self._copy(node, ir.const(first, kind), extent, known)
 
@@ -245,7 +245,7 @@ class _Partitioner(AnalyzingRewriter):
         body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
         if ir.is_no_op(body):
             return None
-        return self._visited(
+        return self.rewrite(
             ir.replace(node, loop_var=loop_var, min=start, extent=extent, body=body)
         )
 
@@ -327,7 +327,7 @@ class _Partitioner(AnalyzingRewriter):
         """The body without checks where they hold, and with what is left of them elsewhere."""
         checks = _without_later_cuts(node, checks)
         if not checks:
-            return self._visited(node.body)
+            return self.rewrite(node.body)
         ragged = self._last_tile(checks) if nested else None
         if ragged is None:
             return self._two_versions(node, checks)
@@ -352,17 +352,13 @@ class _Partitioner(AnalyzingRewriter):
         tests = (ir.greater_equal(check.worst, 0) for check in checks)
         test = self.analyzer.simplify(ir.logical_and(*tests))
         if is_false(test):
-            return self._visited(node.body)
+            return self.rewrite(node.body)
         known = {check.node: check.decided for check in checks}
         fast: ir.Stmt = _Decided(known, {}, fresh=False).visit(node.body)
         if ir.is_true(test):
-            return self._visited(fast)
+            return self.rewrite(fast)
         slow: ir.Stmt = _Unmarked({}, fresh_binders=True).visit(node.body)
-        return ir.IfThenElse(likely(test), self._visited(fast), slow)
-
-    def _visited(self, stmt: ir.Stmt) -> ir.Stmt:
-        result: ir.Stmt = self.visit(stmt)
-        return result
+        return ir.IfThenElse(likely(test), self.rewrite(fast), slow)
 
     # --- a vectorised loop of which only the first lanes are on: fewer lanes, the last ones masked
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright import ir
 from tilewright.ir.arithmetic import fold_binary
-from tilewright.ir.node import NodeT
 from tilewright.ir.visit import Substituter
 
 IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
@@ -44,10 +43,6 @@ class StmtRewriter(ir.Rewriter):
 
     def _keep(self, node: Any) -> Any:
         return node
-
-    if TYPE_CHECKING:  # what the methods that a pass defines hand over keeps its class
-
-        def generic_visit(self, node: NodeT) -> NodeT: ...
 
     visit_prim_expr = _keep
     visit_iter_var = _keep

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tilewright.database import Database
 from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
@@ -20,9 +19,6 @@ from tilewright.tune.resume.start_search import retrain, start_search
 from tilewright.tune.round import run_round
 from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
-
-if TYPE_CHECKING:
-    pass
 
 FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"  # in the history
 

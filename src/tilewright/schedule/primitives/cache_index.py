@@ -182,8 +182,7 @@ class _UseTable(ir.Rewriter):
         if type(node) is type(self._expr) and ir.expr_deep_equal(node, self._expr):
             self.count += 1
             return self._lookup
-        same: ir.PrimExpr = self.generic_visit(node)
-        return same
+        return self.generic_visit(node)
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         value = self.visit(node.value)
