@@ -114,7 +114,7 @@ def find_anchor_block(mod: ir.IRModule) -> ir.Block | None:
 def _top_level(body: ir.Stmt) -> tuple[ir.Stmt, ...]:
     if isinstance(body, ir.BlockRealize) and not body.iter_values:
         body = body.block.body
-    return body.seq if isinstance(body, ir.SeqStmt) else (body,)
+    return ir.statements_of(body)
 
 
 def _flops(nest: ir.Stmt) -> float:

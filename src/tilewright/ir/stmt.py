@@ -15,7 +15,8 @@ from tilewright.ir.node import Node
 __all__ = [
     "Stmt", "ForKind", "BufferStore", "For", "While", "IfThenElse", "LetStmt", "AttrStmt",
     "AssertStmt", "Allocate", "AllocateConst", "DeclBuffer", "SeqStmt", "Evaluate",
-    "MatchBufferRegion", "Block", "BlockRealize", "seq", "no_op", "is_no_op", "root_realize",
+    "MatchBufferRegion", "Block", "BlockRealize", "seq", "statements_of", "no_op", "is_no_op",
+    "root_realize",
 ]  # fmt: skip
 
 
@@ -232,6 +233,11 @@ def enclosed(items: Sequence[Stmt | Enclose], *, keeps_no_ops: bool = False) -> 
         else:
             after = [item(seq(reversed(after), keeps_no_ops=keeps_no_ops))]
     return seq(reversed(after), keeps_no_ops=keeps_no_ops)
+
+
+def statements_of(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements of a sequence; any other is the only one."""
+    return stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
 
 
 def flattened(sequence: SeqStmt) -> SeqStmt:

@@ -61,7 +61,7 @@ def _found_packings(func: ir.PrimFunc) -> Iterator[_Packing]:
     if not isinstance(func.body, ir.BlockRealize):
         return
     root = func.body.block
-    statements = root.body.seq if isinstance(root.body, ir.SeqStmt) else (root.body,)
+    statements = ir.statements_of(root.body)
     arguments = [func.buffer_map.get(param) for param in func.params]
     for statement in statements:
         blocks = ir.nodes_of(statement, ir.Block)

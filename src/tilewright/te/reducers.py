@@ -148,7 +148,7 @@ def _stores_of_update(body: ir.Stmt) -> tuple[ir.BufferStore, ...] | None:
 
 
 def _stores_of_sequence(stmt: ir.Stmt) -> tuple[ir.BufferStore, ...] | None:
-    items = stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
+    items = ir.statements_of(stmt)
     stores = tuple(item for item in items if isinstance(item, ir.BufferStore))
     return stores if len(stores) == len(items) else None
 

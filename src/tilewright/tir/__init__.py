@@ -11,13 +11,13 @@ from tilewright.ir import *  # noqa: F403 - all of it, under the name that users
 from tilewright.ir import (
     Evaluate,
     PrimExpr,
-    SeqStmt,
     Stmt,
     divide,
     floordiv,
     floormod,
     op_by_script_name,
     seq,
+    statements_of,
 )
 from tilewright.ir.intrinsics import *  # noqa: F403
 from tilewright.ir.tensor_intrin import TensorIntrin as TensorIntrin
@@ -62,7 +62,7 @@ def stmt_seq(*args: PrimExpr | Stmt) -> Stmt:
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
     """The statements of a sequence; any other is the only one."""
-    return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
+    return list(statements_of(stmt))
 
 
 globals().update(CONSTRUCTORS)  # the same classes, made as in TVM: numbers and lists will do

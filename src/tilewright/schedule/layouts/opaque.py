@@ -25,10 +25,9 @@ def padded_loops(
     None where there are none of this kind, or something else happens in them; `body` is that of
     the scope.
     """
-    items = body.seq if isinstance(body, ir.SeqStmt) else (body,)
     nests = [
         item
-        for item in items
+        for item in ir.statements_of(body)
         if any(s.buffer is padding.old for s in ir.nodes_of(item, ir.BufferStore))
     ]
     top = nests[0] if len(nests) == 1 else None

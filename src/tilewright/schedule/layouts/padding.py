@@ -142,7 +142,7 @@ def padded_writer(
     ]
     if len(writers) != 1:
         return None
-    for item in body.seq if isinstance(body, ir.SeqStmt) else (body,):
+    for item in ir.statements_of(body):
         if isinstance(item, ir.For) and any(leaf is writers[0] for leaf in leaf_realizes(item)):
             writer = _plain_writer(item, writers[0], padding.old)
             if writer is not None:

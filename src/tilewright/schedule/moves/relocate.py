@@ -133,7 +133,7 @@ def _with_nest(stmt: ir.Stmt, nest: ir.Stmt, index: int) -> ir.Stmt:
 
 def inserted(body: ir.Stmt, item: ir.Stmt, index: int) -> ir.Stmt:
     """`body` with `item` in front of its statement number `index`."""
-    items = body.seq if isinstance(body, ir.SeqStmt) else (body,)
+    items = ir.statements_of(body)
     return ir.SeqStmt((*items[:index], item, *items[index:]))
 
 

@@ -89,7 +89,7 @@ class ReadAt(Primitive[BlockRV]):
         leaves = child_blocks(state, loop)
         readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
         check_matched_buffers(readers, buffer, storage_scope)
-        items = _items(loop)
+        items = ir.statements_of(loop.loop.body)
         # A reduction that names its result reads only what it wrote itself.
         first = min((_position(items, reader) for reader in readers), default=0)
         for writer in leaves:
@@ -132,7 +132,7 @@ class WriteAt(Primitive[BlockRV]):
         readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
         users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
         check_matched_buffers(users, buffer, storage_scope)
-        items = _items(loop)
+        items = ir.statements_of(loop.loop.body)
         last = max(_position(items, writer) for writer in writers)
         for reader in readers:
             if _position(items, reader) > last:
@@ -162,11 +162,6 @@ def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
         or scope_root(loop) is not scope_root(block)
     ):
         raise LoopNotAround(loop=loop, block=block)
-
-
-def _items(loop: StmtSRef) -> tuple[ir.Stmt, ...]:
-    body = loop.loop.body
-    return body.seq if isinstance(body, ir.SeqStmt) else (body,)
 
 
 def _position(items: Sequence[ir.Stmt], block: StmtSRef) -> int:

@@ -177,7 +177,7 @@ def _rewrite_owner(
         fresh = [leaf.block for leaf in leaf_realizes(body) if leaf.block not in kept]
         return ir.replace(changed, body=body), fresh
     old_nest, new_nest, reuse = found
-    items = owner.body.seq if isinstance(owner.body, ir.SeqStmt) else (owner.body,)
+    items = ir.statements_of(owner.body)
     # The nest already speaks of the new buffer: the rewriter finds nothing to do in it.
     body = ir.seq([new_nest if item is old_nest else item for item in items])
     changed = rewriter.visit(ir.replace(owner, body=body))

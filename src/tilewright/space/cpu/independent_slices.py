@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import Block, BufferStore, SeqStmt, Stmt
+from tilewright.ir import Block, BufferStore, Stmt, statements_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
@@ -81,5 +81,4 @@ def _rows_side_by_side(
 
 def _is_short(stmt: Stmt) -> bool:
     """True for a few stores, without loops."""
-    parts = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
-    return all(isinstance(part, BufferStore) for part in parts)
+    return all(isinstance(part, BufferStore) for part in statements_of(stmt))
