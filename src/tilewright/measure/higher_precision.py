@@ -16,11 +16,7 @@ from tilewright import ir
 from tilewright.ir.op import MATH_OPS
 from tilewright.ir.patterns import nodes_of
 from tilewright.measure.artifact import precise_name
-from tilewright.schedule.caches.copy_block import (
-    make_copy_block,
-    realize_in_loops,
-    spatial_iterator,
-)
+from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_in_loops
 
 WIDE = ir.DType("float64")
 
@@ -75,9 +71,9 @@ def _between_copies(
 
 
 def _copy(name: str, source: ir.Buffer, target: ir.Buffer) -> ir.Stmt:
-    iterators = [spatial_iterator(f"v{n}", extent) for n, extent in enumerate(source.shape)]
-    loops = [(ir.Var(f"i{n}", extent.dtype), extent) for n, extent in enumerate(source.shape)]
+    iterators = iterators_over(source.shape)
     place = tuple(iterator.var for iterator in iterators)
+    loops = [(ir.Var(f"i{n}", extent.dtype), extent) for n, extent in enumerate(source.shape)]
     block = make_copy_block(name, iterators, (source, place), (target, place))
     return realize_in_loops(loops, [variable for variable, _ in loops], block)
 
@@ -145,11 +141,7 @@ class _Widener(ir.BufferRewriter):
         var = self._vars[node.var] = ir.Var(node.var.name, value.dtype)
         return ir.replace(node, var=var, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: ir.Let) -> object:
-        return self._bind(node)
-
-    def visit_let_stmt(self, node: ir.LetStmt) -> object:
-        return self._bind(node)
+    visit_let = visit_let_stmt = _bind
 
     # --- what is left alone, and what depends on the types as they are ---
 

@@ -81,9 +81,6 @@ class _AccessScopes(ir.Visitor):
         self._by_data: dict[ir.Var, ir.Buffer] = {b.data: b for b in func.buffer_map.values()}
         self._path: tuple[Scope, ...] = ()
 
-    def visit_for(self, node: ir.For) -> None:
-        self._inside(node)
-
     def visit_block_realize(self, node: ir.BlockRealize) -> None:
         block = node.block
         self._by_data.update((buffer.data, buffer) for buffer in block.alloc_buffers)
@@ -105,6 +102,8 @@ class _AccessScopes(ir.Visitor):
         self.generic_visit(scope)
         self._path = outer
 
+    visit_for = _inside
+
     def _around(self, variables: set[ir.Var]) -> tuple[Scope, ...]:
         """The scopes around the outermost loop over one of the variables."""
         for depth, scope in enumerate(self._path):
@@ -112,13 +111,11 @@ class _AccessScopes(ir.Visitor):
                 return self._path[:depth]
         return self._path
 
-    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self._access(node.buffer.data, self._path)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self._access(node.buffer.data, self._path)
-        self.generic_visit(node)
+    visit_buffer_store = visit_buffer_load
 
     def visit_var(self, node: ir.Var) -> None:
         self._access(node, self._path)

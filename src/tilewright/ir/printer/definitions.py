@@ -128,17 +128,15 @@ class _UseCollector(Visitor):
             bound += (matched, matched.data, *implicit_layout_vars(matched))
         self._binder(node, bound)
 
-    def visit_let(self, node: ir.Let) -> None:
+    def visit_let(self, node: ir.Let | ir.IterVar) -> None:
         self._use(node.var)
         self.generic_visit(node)
+
+    visit_iter_var = visit_let
 
     def visit_comm_reducer(self, node: ir.CommReducer) -> None:
         for value in node.identity_element:  # the combiner only uses its own variables
             self.visit(value)
-
-    def visit_iter_var(self, node: ir.IterVar) -> None:
-        self._use(node.var)
-        self.generic_visit(node)
 
     visit_buffer = _use_buffer
 

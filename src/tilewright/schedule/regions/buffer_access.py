@@ -76,17 +76,13 @@ class _Accesses(ir.Visitor):
             return "at places that it reads from other buffers, which may not be filled yet"
         return ""
 
-    def _access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         if node.buffer is self._buffer:
             self.found.append(node.indices)
             self.is_conditional = self.is_conditional or self._conditions > 0
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
-        self._access(node)
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self._access(node)
+    visit_buffer_store = visit_buffer_load
 
     def visit_var(self, node: ir.Var) -> None:
         self._is_opaque = self._is_opaque or node is self._buffer.data
@@ -108,22 +104,18 @@ class _Accesses(ir.Visitor):
 
     visit_let_stmt = visit_let
 
-    def _conditional(self, node: ir.Call | ir.Select | ir.IfThenElse) -> None:
+    def visit_select(self, node: ir.Call | ir.Select | ir.IfThenElse) -> None:
         self._conditions += 1
         self.generic_visit(node)
         self._conditions -= 1
 
+    visit_if_then_else = visit_select
+
     def visit_call(self, node: ir.Call) -> None:
         if getattr(node.op, "name", "") == "tir.if_then_else":
-            self._conditional(node)
+            self.visit_select(node)
         else:
             self.generic_visit(node)
-
-    def visit_select(self, node: ir.Select) -> None:
-        self._conditional(node)
-
-    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
-        self._conditional(node)
 
 
 def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAccess) -> None:
