@@ -9,7 +9,7 @@ import re
 
 from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS
 from tilewright.space.base import schedule_rules
-from tilewright.space.gpu.warp_group_tiling import TileRule, TileShape
+from tilewright.space.gpu.tile_rule import TileRule, TileShape
 from tilewright.target import Target
 
 _FIRST_ARCH = 80

@@ -12,7 +12,7 @@ from tilewright import ir, te, topi
 from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS, TILE_CONSUMERS
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.space.base import NotApplied
-from tilewright.space.gpu import thread_tiling, warp_group_tiling
+from tilewright.space.gpu import thread_tiling, tile_rule, warp_group_tiling
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import random_arrays
 from tilewright.testing.oracle import run
@@ -125,13 +125,13 @@ def test_a_sketch_for_each_tile_of_a_thread() -> None:
 )
 def test_tiles_are_not_much_wider_than_the_result(columns: int, widths: list[int]) -> None:
     shape = warp_group_tiling.SHAPES[1]
-    assert warp_group_tiling._columns_of(columns, shape) == widths
+    assert tile_rule._columns_of(columns, shape) == widths
 
 
 def test_rows_of_tiles_that_are_done_together_divide_them() -> None:
-    assert warp_group_tiling._orders_of(1) == [1]
-    assert warp_group_tiling._orders_of(12) == [1, 4]
-    assert warp_group_tiling._orders_of(64) == [1, 4, 8, 16]
+    assert tile_rule._orders_of(1) == [1]
+    assert tile_rule._orders_of(12) == [1, 4]
+    assert tile_rule._orders_of(64) == [1, 4, 8, 16]
 
 
 def test_what_comes_after_the_sum_is_done_on_the_way_out() -> None:
