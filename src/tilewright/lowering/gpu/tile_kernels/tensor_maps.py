@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
 from tilewright.ir.intrinsics import call_extern
 from tilewright.lowering.gpu.tile_kernels.tile_form import (
@@ -141,10 +140,7 @@ def _linear(
     block: TileBlock, access: ir.BufferLoad | ir.BufferStore
 ) -> tuple[dict[ir.Var, int] | None, int]:
     """The strides of iterators in memory, and the first address; None where it is not linear."""
-    analyzer = Analyzer()
-    for axis in block.axes.values():
-        analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
-    form = affine_of(analyzer.simplify(access.buffer.offset_of(access.indices)))
+    form = affine_of(block.analyzer().simplify(access.buffer.offset_of(access.indices)))
     if not all(term in block.axes for term in form.terms):
         return None, 0
     return dict(form.variable_terms()), form.base

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright import ir
-from tilewright.arith import Analyzer
 from tilewright.ir.annotation_keys import RESIDENT_BLOCKS
 from tilewright.ir.intrinsics import address_of, if_then_else
 from tilewright.lowering.gpu.thread_sync import SYNCHRONIZED
@@ -28,6 +27,7 @@ from tilewright.lowering.gpu.tile_kernels.building import (
 from tilewright.lowering.gpu.tile_kernels.tile_form import (
     Operand,
     TileAxis,
+    TileBlock,
     TileForm,
     refused,
     source_of,
@@ -245,7 +245,7 @@ class _Writer:
         width = _vector_width(operand, load, guard)
         fast, slow = (row, depth) if width > 1 else (depth, row)
         count, threads = row.extent * depth.extent // width, self._sizes.threads
-        if width == 1 and _stride(load, row.var, operand.copy.axes) == 1:
+        if width == 1 and _stride(load, row.var, operand.copy) == 1:
             fast, slow = row, depth
 
         def one(number: ir.Var) -> ir.Stmt:
@@ -318,7 +318,7 @@ class _Writer:
             return when(_all(guards), made) if guards else made
 
         def line(i: ir.Var) -> ir.Stmt:
-            if axes[column].is_divided or _stride(output.store, column, axes) != 1:
+            if axes[column].is_divided or _stride(output.store, column, output) != 1:
                 return loop("j", columns, lambda j: result(i, j), unrolled=True)
             return loop(
                 "piece",
@@ -353,15 +353,10 @@ def _vector_copy(
     return _vector(lambda v: put(to, source[begin + v], target + v))
 
 
-def _stride(
-    access: ir.BufferLoad | ir.BufferStore, var: ir.Var, axes: Mapping[ir.Var, TileAxis]
-) -> int | None:
+def _stride(access: ir.BufferLoad | ir.BufferStore, var: ir.Var, block: TileBlock) -> int | None:
     """How far a step along an iterator leads in memory, if always as far."""
-    analyzer = Analyzer()
-    for axis in axes.values():
-        analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
     offset = access.buffer.offset_of(access.indices)
-    found = analyzer.simplify(ir.substitute(offset, {var: ir.add(var, 1)}) - offset)
+    found = block.analyzer().simplify(ir.substitute(offset, {var: ir.add(var, 1)}) - offset)
     return found.value if isinstance(found, ir.IntImm) else None
 
 
@@ -372,10 +367,10 @@ def _vector_width(operand: Operand, load: ir.BufferLoad, guard: ir.PrimExpr | No
     aligned = all(
         (stride or 0) % width == 0
         for var in operand.copy.axes
-        if var is not row.var and (stride := _stride(load, var, operand.copy.axes)) is not None
+        if var is not row.var and (stride := _stride(load, var, operand.copy)) is not None
     )
-    known = all(_stride(load, var, operand.copy.axes) is not None for var in operand.copy.axes)
-    plain = guard is None and _stride(load, row.var, operand.copy.axes) == 1 and aligned and known
+    known = all(_stride(load, var, operand.copy) is not None for var in operand.copy.axes)
+    plain = guard is None and _stride(load, row.var, operand.copy) == 1 and aligned and known
     return width if plain and row.size % width == 0 and row.extent % width == 0 else 1
 
 

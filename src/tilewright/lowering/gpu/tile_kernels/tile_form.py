@@ -57,6 +57,13 @@ class TileBlock:
             raise refused(f"block {self.block.name_hint!r} does more than one store")
         return self.block.body
 
+    def analyzer(self) -> Analyzer:
+        """An analyzer that knows what the iterators run over, in all tiles."""
+        analyzer = Analyzer()
+        for axis in self.axes.values():
+            analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
+        return analyzer
+
 
 @dataclass(frozen=True)
 class Operand:
