@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import os
 import shutil
 import tempfile
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tilewright.native.cuda_driver import why_missing
+from tilewright.testing import fake_gpu
 
 # Property tests must give the same verdict on a slow, shared machine as on a fast one.
 settings.register_profile(
@@ -36,12 +39,68 @@ _TVM_PYTHON = Path(
 )
 
 
+class _HiddenGpu:
+    """The GPU of this machine: only tests that are marked to need it find it.
+
+    So all others say the same on every machine; what they want to see of a GPU is `fake_gpu`.
+    """
+
+    def __init__(self) -> None:
+        self._visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._hidden: contextlib.ExitStack | None = None
+
+    @functools.cached_property
+    def why_missing(self) -> str:
+        """The reason why there is none; empty if there is one."""
+        self.show()
+        return why_missing(0)
+
+    def hide(self) -> None:
+        """From this process, and from those that tests start."""
+        if self._hidden is None:
+            self._hidden = contextlib.ExitStack()
+            self._hidden.enter_context(fake_gpu.installed(fake_gpu.NoDriver()))
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+    def show(self) -> None:
+        """As it is."""
+        if self._hidden is not None:
+            self._hidden.close()
+            self._hidden = None
+            if self._visible is None:
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+            else:
+                os.environ["CUDA_VISIBLE_DEVICES"] = self._visible
+
+
+_gpu = _HiddenGpu()
+_gpu.hide()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start the driver before any test does: once started, it knows the GPUs that it has found."""
+    if any(item.get_closest_marker("cuda") for item in session.items):
+        _gpu.why_missing
+        _gpu.hide()
+
+
+def pytest_unconfigure() -> None:
+    """Leave everything as it was."""
+    _gpu.show()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Where TVM or a GPU is missing, skip the tests that are marked to need it."""
+    needs_gpu = item.get_closest_marker("cuda") is not None
+    if needs_gpu and _gpu.why_missing:
+        pytest.skip(f"needs a GPU: {_gpu.why_missing}")
+    if needs_gpu:
+        _gpu.show()
+    else:
+        _gpu.hide()
     if item.get_closest_marker("tvm") and not _TVM_PYTHON.exists():
         pytest.skip("TVM is missing: `make bench-env` installs it, or TVM_PYTHON names it")
-    if item.get_closest_marker("cuda") and why_missing(0):
-        pytest.skip(f"needs a GPU: {why_missing(0)}")
 
 
 @pytest.fixture(scope="session")

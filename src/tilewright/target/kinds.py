@@ -88,7 +88,16 @@ _KINDS: Mapping[str, TargetKind] = MappingProxyType(
                 "cuda",
                 ("cuda", "gpu"),
                 _CUDA,
-                {"arch": "sm_50", "max_num_threads": 1024, "thread_warp_size": 32},
+                # Where there is no GPU: what all of them have had since sm_80, which compilers
+                # will know for long.
+                {
+                    "arch": "sm_80",
+                    "max_num_threads": 1024,
+                    "max_shared_memory_per_block": 49152,
+                    "max_threads_per_block": 1024,
+                    "registers_per_block": 65536,
+                    "thread_warp_size": 32,
+                },
                 lambda: detected_attributes(),
             ),
         )

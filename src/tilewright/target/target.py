@@ -27,7 +27,7 @@ class Target:
     """A machine to compile for, with its attributes; immutable and hashable.
 
     `Target("llvm")` is this machine with everything detected, and so is `"llvm -mcpu=native"`.
-    `Target("cuda")` is the first GPU of this machine, if there is one.
+    `Target("cuda")` is the first GPU of this machine; without one, any GPU since sm_80.
     Strings (`"llvm -mcpu=haswell"`), dictionaries and tags (`"nvidia/nvidia-a100"`) describe
     others. The tag takes no part in comparisons: it is only a name for the rest. `with target:`
     makes a target the current one.

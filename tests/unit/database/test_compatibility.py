@@ -80,7 +80,8 @@ def test_records_of_tvm_know_less() -> None:
     assert fit_of_record(somewhere, Target("llvm -mcpu=nehalem")) is None
     assert fit_of_record(somewhere, Target("llvm -mcpu=skylake-avx512")) is SAME
     gpu = record({"kind": "cuda", "arch": "sm_86", "tag": ""})
-    assert fit_of_record(gpu, Target("nvidia/geforce-rtx-3070")) is COMPATIBLE
+    assert fit_of_record(gpu, Target("nvidia/geforce-rtx-3070")) is SAME
+    assert fit_of_record(gpu, Target("nvidia/geforce-rtx-4090")) is COMPATIBLE
 
 
 def test_intrinsics_need_their_extensions() -> None:

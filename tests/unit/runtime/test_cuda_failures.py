@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from tilewright.errors import ArgumentError, DeviceError
 from tilewright.native.cuda_driver import load_bindings
 from tilewright.runtime import cuda, ndarray as nd
 from tilewright.testing import fake_gpu
-from tilewright.testing.fake_gpu import FakeDriver, FakeStatus
+from tilewright.testing.fake_gpu import FakeDriver, FakeStatus, NoDriver
 from tilewright.testing.faults import double
 from tilewright.testing.launched_modules import scale, uncompiled
 
@@ -83,13 +82,6 @@ def test_launches_that_fail(
 
 
 # --- what is missing -----------------------------------------------------------------------------
-
-
-class NoDriver:
-    """The bindings on a machine without a driver."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("libcuda.so.1 cannot be found")
 
 
 DEVICES_MISSING = {
@@ -172,7 +164,7 @@ def test_the_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("importlib.import_module", no_module)
     with pytest.raises(DeviceError) as caught:
-        load_bindings("driver")
+        load_bindings("nvrtc")
     assert str(caught.value) == (
         "the package cuda-bindings is missing; `pip install 'tilewright[cuda]'` installs it"
     )

@@ -104,8 +104,9 @@ def test_string_form() -> None:
     target = Target({"kind": "llvm", "num-cores": 4, "mcpu": "haswell", "mattr": ["+avx2", "-fma"]})
     assert str(target) == "llvm -keys=cpu -mattr=+avx2,-fma -mcpu=haswell -num-cores=4"
     assert repr(Target("cuda", host="llvm")) == (
-        "Target('cuda -keys=cuda,gpu -arch=sm_50 -max_num_threads=1024 -thread_warp_size=32', "
-        "host='llvm -keys=cpu')"
+        "Target('cuda -keys=cuda,gpu -arch=sm_80 -max_num_threads=1024 "
+        "-max_shared_memory_per_block=49152 -max_threads_per_block=1024 "
+        "-registers_per_block=65536 -thread_warp_size=32', host='llvm -keys=cpu')"
     )
 
 
@@ -134,8 +135,11 @@ def test_cuda_defaults() -> None:
     target = Target("cuda")
     assert target.keys == ("cuda", "gpu")
     assert dict(target.attrs) == {
-        "arch": "sm_50",
+        "arch": "sm_80",
         "max_num_threads": 1024,
+        "max_shared_memory_per_block": 49152,
+        "max_threads_per_block": 1024,
+        "registers_per_block": 65536,
         "thread_warp_size": 32,
     }
     assert not target.is_cpu

@@ -205,4 +205,4 @@ def test_all_blocks_get_threads_once() -> None:
 
 def test_unbound_blocks_need_a_limit() -> None:
     with pytest.raises(TargetError, match="RewriteUnboundBlock needs the target attribute"):
-        initialized(RewriteUnboundBlock(), Target("cuda"))
+        initialized(RewriteUnboundBlock(), Target("llvm"))
