@@ -366,7 +366,8 @@ class _Contender:
         except CandidateFailed as failure:
             self._failed = RunReport(failure=failure.kind, message=str(failure))
         except Exception as error:
-            if machine_fault(error) is not None:
+            is_lost = isinstance(error, DeviceError) and error.is_lost  # for all others, too
+            if is_lost or machine_fault(error) is not None:
                 raise
             text = "".join(traceback.format_exception(error))
             self._failed = RunReport(failure=RUN_ERROR, message=text)

@@ -11,6 +11,7 @@ from unittest import mock
 from tilewright import ir
 from tilewright.codegen.cuda import compiler, launch_plan
 from tilewright.codegen.cuda.backend import CudaBackend, CudaSource
+from tilewright.codegen.cuda.hopper_functions import device_function
 from tilewright.codegen.cuda.launch_plan import DYNAMIC_SHARED, LAUNCH_PARAMS
 from tilewright.driver import compile_lowered, load
 from tilewright.ir import IRModule, PrimFunc
@@ -53,7 +54,47 @@ def scale_twice(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
     T.evaluate(T.call_packed("dependent_kernel", W, B.data, T.float32(3), 512, 2, 256))
 
 
-CUDA = """
+@T.prim_func
+def crash(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """Writes where there is no memory."""
+    T.evaluate(T.call_packed("crash_kernel", A.data, B.data, 1, 32))
+
+
+@T.prim_func
+def stray(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """Reads far behind the end of its input."""
+    T.evaluate(T.call_packed("stray_kernel", A.data, B.data, 1, 32))
+
+
+@T.prim_func
+def trap(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """Ends itself with an error."""
+    T.evaluate(T.call_packed("trap_kernel", A.data, B.data, 1, 32))
+
+
+@T.prim_func
+def hang(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """Never ends."""
+    T.evaluate(T.call_packed("hang_kernel", A.data, B.data, 1, 32))
+
+
+@T.prim_func
+def wait(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
+    """Waits at a barrier that nobody else comes to."""
+    T.evaluate(T.call_packed("wait_kernel", A.data, B.data, 1, 32))
+
+
+_BARRIERS = "".join(
+    str(device_function(name))
+    for name in ("tw_shared_address", "tw_barrier_start", "tw_barrier_wait")
+)
+
+CUDA = f"""
+#if __CUDA_ARCH__ >= 900
+{_BARRIERS}
+#endif
+"""
+CUDA += """
 extern "C" __global__ void __launch_bounds__(256)
 scale_kernel(const float* __restrict__ A, float* __restrict__ B, float factor, int n) {
   int i = blockIdx.x * 256 + threadIdx.x;
@@ -82,6 +123,29 @@ dependent_kernel(const float* __restrict__ A, float* __restrict__ B, float facto
 
 extern "C" __global__ void crash_kernel(const float* __restrict__ A, float* __restrict__ B) {
   ((float*)16)[threadIdx.x] = A[0];
+}
+
+extern "C" __global__ void stray_kernel(const float* __restrict__ A, float* __restrict__ B) {
+  B[threadIdx.x] = A[threadIdx.x + (1ll << 44)];
+}
+
+extern "C" __global__ void trap_kernel(const float* __restrict__ A, float* __restrict__ B) {
+  asm volatile("trap;");
+}
+
+extern "C" __global__ void hang_kernel(const float* __restrict__ A, volatile float* B) {
+  B[threadIdx.x] = A[threadIdx.x];
+  while (B[0] == A[0]) __nanosleep(1000);
+}
+
+extern "C" __global__ void wait_kernel(const float* __restrict__ A, float* __restrict__ B) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ unsigned long long barrier;
+  if (threadIdx.x == 0) tw_barrier_start(tw_shared_address(&barrier), 2);
+  __syncthreads();
+  tw_barrier_wait(tw_shared_address(&barrier), 0);
+#endif
+  B[threadIdx.x] = A[threadIdx.x];
 }
 """
 
@@ -114,7 +178,10 @@ KERNELS = (
     KernelHead("reverse_kernel", "handle handle", (*_PLAIN, DYNAMIC_SHARED)),
     KernelHead("copy_kernel", "handle handle"),
     KernelHead("dependent_kernel", "handle handle float32 int32", waits=True),
-    KernelHead("crash_kernel", "handle handle"),
+    *(
+        KernelHead(f"{name}_kernel", "handle handle")
+        for name in ("crash", "stray", "trap", "hang", "wait")
+    ),
 )
 
 

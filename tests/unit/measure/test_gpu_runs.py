@@ -122,6 +122,7 @@ def test_a_gpu_that_is_lost_is_no_failure_of_the_candidate(candidate: str, gpu: 
     gpu.failures["cuStreamSynchronize"] = FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS
     gpu.failures["cuCtxSynchronize"] = FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS
     gpu.failures["cuEventSynchronize"] = FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(DeviceError) as error:
-        perform("run", RunRequest(candidate, INFOS, 1, PROTOCOL))
-    assert error.value.is_lost
+    for kind in ("look", "run", "again"):
+        with pytest.raises(DeviceError) as error:
+            perform(kind, RunRequest(candidate, INFOS, 1, PROTOCOL), rounds=2)
+        assert error.value.is_lost
