@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
@@ -13,19 +14,23 @@ from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
-from tilewright.errors import TargetError
 from tilewright.ir import IRModule
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
 from tilewright.report.packing import packed_in
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import gflops, percent, seconds, short_target
+from tilewright.runtime import ndarray
+from tilewright.runtime.devices import cpu, cuda
+from tilewright.schedule import Schedule
+from tilewright.space.postprocs import RewriteUnboundBlock
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
-from tilewright.tune.context import normalize_mod
+from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.fallback import default_schedule
 
 TORCH_WORKLOADS = "tilewright.workloads.in_torch"
+_ALL = 1 << 31  # blocks of threads: more than there are elements
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
 
 
@@ -34,9 +39,7 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     program = load_program(text)
     check_can_be_tuned(program.mod)
     target = runnable_target(target_text)
-    if not target.is_cpu:
-        raise TargetError(f"--target {target_text}: versions are compared on CPUs only")
-    load = side_by_side.other_load(target.num_cores)
+    load = side_by_side.other_load(target.num_cores) if target.is_cpu else ""
     versions, notes = _versions(program, target, db, against)
     side_by_side.compare(versions)
     side_by_side.check(versions, program.mod)
@@ -56,8 +59,7 @@ def _versions(
     program: Program, target: Target, db: str | None, against: str | None
 ) -> tuple[list[TimedVersion], list[str]]:
     """What can be compared, and why other things cannot."""
-    mod = normalize_mod(program.func)
-    found = [side_by_side.kernel("naive", mod, target)]
+    found = [side_by_side.kernel("naive", _naive(program, target), target)]
     found += _ours("zero-search", default_schedule(program.func, target).mod, target)
     notes = []
     tuned, why_not = _tuned(program, target, db)
@@ -72,6 +74,17 @@ def _versions(
         elif rival:
             notes.append(rival)
     return found, notes
+
+
+def _naive(program: Program, target: Target) -> IRModule:
+    """The program as it is; for a GPU, with a thread for each element of its results."""
+    mod = normalize_mod(program.func)
+    if target.is_cpu:
+        return mod
+    sch, binding = Schedule(mod), RewriteUnboundBlock(max_threadblocks=_ALL)
+    binding._initialize_with_tune_context(TuneContext(mod, target=target))
+    binding.apply(sch)
+    return sch.mod
 
 
 def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
@@ -105,23 +118,32 @@ def _torch(program: Program, target: Target) -> TimedVersion | str:
     rivals = importlib.import_module(TORCH_WORKLOADS)
     if program.workload not in rivals.MAKERS:
         return f"PyTorch: no counterpart of {program.workload}"
-    arrays = side_by_side.inputs_of(program.mod, target)
-    call, output = rivals.make(program.workload, program.arguments, arrays)
-    return side_by_side.python_function("PyTorch", call, output)
+    arrays = side_by_side.inputs_of(_naive(program, target), target)
+    if target.is_cpu:
+        call, output = rivals.make(program.workload, program.arguments, arrays)
+        return side_by_side.python_function("PyTorch", call, output)
+    call, output = rivals.make(program.workload, program.arguments, arrays, device="cuda")
+    return TimedVersion("PyTorch", rivals.timed_on_gpu(call), lambda: [output()], settle=True)
 
 
 def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | str]:
-    """A function of the user's own, which takes all arrays and returns the output."""
+    """A function of the user's own, which takes all arrays and returns the output.
+
+    On a GPU the arrays are there, too.
+    """
 
     def make(program: Program, target: Target) -> TimedVersion | str:
         if against is None:
             return ""
         function = load_function(against)
-        arrays = side_by_side.inputs_of(program.mod, target)
+        arrays: list[Any] = side_by_side.inputs_of(_naive(program, target), target)
+        device = cpu() if target.is_cpu else cuda()
+        if not target.is_cpu:
+            arrays = [ndarray.array(array, device) for array in arrays]
         name = Path(against.partition(".py:")[0]).name + ":" + against.rpartition(":")[2]
         side_by_side.require_numbers(name, function(*arrays))
         return side_by_side.python_function(
-            name, lambda: function(*arrays), lambda: function(*arrays)
+            name, lambda: function(*arrays), lambda: function(*arrays), device.sync
         )
 
     return make

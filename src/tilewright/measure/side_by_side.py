@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tilewright.measure.checking import difference
 from tilewright.measure.row_offsets import specs_of
 from tilewright.measure.tolerance import rounding_of
 from tilewright.runtime import ndarray
+from tilewright.runtime.devices import CPU
 from tilewright.target import Target
 
 SEED = 1
@@ -63,6 +65,8 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
         args = [ndarray.array(array, module.device) for array in arguments.arrays]
 
     def results() -> list[Array]:
+        if not target.is_cpu:
+            return [args[place].numpy() for place, _ in arguments.outputs()]
         return [guarded.array for _, guarded in arguments.outputs()]
 
     return TimedVersion(name, lambda number: function.run_in_a_row(args, number), results)
@@ -75,22 +79,33 @@ def inputs_of(mod: IRModule, target: Target) -> list[Array]:
 
 
 def python_function(
-    name: str, call: Callable[[], object], output: Callable[[], object]
+    name: str,
+    call: Callable[[], object],
+    output: Callable[[], object],
+    wait: Callable[[], object] = lambda: None,
 ) -> TimedVersion:
-    """A version of somebody else's, called from Python."""
+    """A version of somebody else's, called from Python; `wait` until what it started is done."""
 
     def run(number: int) -> float:
+        wait()
         start = time.perf_counter()
         for _ in range(number):
             call()
+        wait()
         return time.perf_counter() - start
 
-    return TimedVersion(name, run, lambda: [np.asarray(output())], settle=True)
+    return TimedVersion(name, run, lambda: [on_host(output())], settle=True)
+
+
+def on_host(result: Any) -> Array:
+    """An array of NumPy of what a function returned, which may be on a GPU."""
+    has_device = hasattr(result, "__dlpack_device__") and result.__dlpack_device__()[0] != CPU
+    return ndarray.from_dlpack(result).numpy() if has_device else np.asarray(result)
 
 
 def require_numbers(name: str, result: object) -> None:
     """What a function of the user's own returned must be an array of numbers."""
-    found = np.asarray(result)
+    found = on_host(result)
     if found.dtype.kind not in _NUMBERS and not str(found.dtype).startswith(_SMALL_FLOATS):
         what = "nothing" if result is None else f"{type(result).__name__} of {found.dtype}"
         raise TuneError(f"{name} returns {what}, expected the output as an array of numbers")

@@ -145,11 +145,23 @@ MAKERS: dict[str, Callable[..., Made]] = {
 _LAST_CHANNEL = {"C1D", "C2D", "C3D", "GRP", "DIL", "DEP", "T2D", "CBR"}
 
 
+_CALLS = 20  # in a graph
+
+
 def make(
-    name: str, arguments: Sequence[int], arrays: Sequence[Array], *, compiled: bool = False
+    name: str,
+    arguments: Sequence[int],
+    arrays: Sequence[Array],
+    *,
+    compiled: bool = False,
+    device: str = "cpu",
 ) -> tuple[Callable[[], Any], Callable[[], Array]]:
     """(the timed call, the output of one call in our layout)."""
     compute, tensors = MAKERS[name](arguments, arrays)
+    if device != "cpu":
+        tensors = [tensor.to(device) for tensor in tensors]
+        torch.backends.cudnn.allow_tf32 = False  # ours has all bits of float32
+        torch.backends.cudnn.benchmark = True
     if compiled:
         compute = torch.compile(compute, options={"freezing": True})
 
@@ -161,6 +173,30 @@ def make(
         y = call()
         if name in _LAST_CHANNEL:
             y = y.movedim(1, -1)
-        return np.asarray(y)
+        return np.asarray(y.cpu())
 
     return call, output
+
+
+def timed_on_gpu(call: Callable[[], Any]) -> Callable[[int], float]:
+    """Seconds that a GPU takes for so many calls, which are replayed as a graph, as ours are."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(_CALLS):
+            call()
+
+    def run(number: int) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        replays = -(-number // _CALLS)
+        graph.replay()  # hides what starting costs
+        begin.record()
+        for _ in range(replays):
+            graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) * 1e-3 * number / (replays * _CALLS)
+
+    return run
