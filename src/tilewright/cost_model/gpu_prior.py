@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 from tilewright import ir
-from tilewright.arith import Analyzer
+from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.cost_model.gpu_loops import kernel_seconds
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
@@ -87,12 +89,9 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
 
 def _spread(form: TileForm, count: int) -> tuple[int, int]:
     """Rows and columns of tiles that the first `count` of them lie in."""
-    tile = form.tiles.loop_var
-    places = []
-    for axis in (form.row, form.column):
-        at = [ir.substitute(axis.origin, {tile: ir.const(n)}) for n in range(count)]
-        places.append({Analyzer().simplify(each) for each in at})
-    return len({str(p) for p in places[0]}), len({str(p) for p in places[1]})
+    tiles = {form.tiles.loop_var: np.arange(count)}
+    rows, columns = (evaluate_on_arrays(axis.origin, tiles) for axis in (form.row, form.column))
+    return np.unique(rows).size, np.unique(columns).size
 
 
 def _thread_tile_seconds(sizes: ThreadTiles, tiles: int, steps: int, processors: int) -> float:

@@ -51,7 +51,7 @@ from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.replayer import Draft, Replayer, SearchStatistics
+from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.task import TaskRecord
@@ -166,16 +166,20 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
         SearchStatistics(),
         context.logger,
     )
-    engine = RandomEngine(SEED)
+    engine, numbered = RandomEngine(SEED), [Sketch(*item) for item in enumerate(sketches)]
     found: dict[int, Draft] = {}
+    tried: set[Origin | None] = set()
     left = STEPS
     for number in range(max(DRAFTS, len(sketches)) if sketches else 0):
-        trace = sketches[number % len(sketches)].trace
-        assert trace is not None
-        left -= sum(SLOW_STEPS.get(inst.primitive, 1) for inst in trace.insts)
+        sketch, seed = numbered[number % len(numbered)], engine.fork_seed()
+        left -= sum(SLOW_STEPS.get(inst.primitive, 1) for inst in sketch.trace.insts)
         if left < 0 and number >= len(sketches):
             break
-        draft = replayer.replay(Trace(trace.insts), engine.fork_seed())
+        origin = sketch.drawn(seed)
+        if origin is not None and origin in tried:
+            continue
+        tried.add(origin)
+        draft = replayer.replay(sketch.trace, seed)
         if draft is not None:
             found.setdefault(draft.shash, draft)
     return list(found.values())

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright import ir
 from tilewright.arith import Analyzer
+from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.errors import ArithError
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
 _MOST_STRIDE = 8
@@ -108,11 +112,11 @@ def _evaluator(
     load: ir.BufferLoad, row: TileAxis, depth: TileAxis
 ) -> Callable[[int, int], tuple[int, ...]]:
     def at(i: int, k: int) -> tuple[int, ...]:
-        values = {row.var: ir.const(i), depth.var: ir.const(k)}
-        found = [Analyzer().simplify(ir.substitute(index, values)) for index in load.indices]
-        if not all(isinstance(value, ir.IntImm) for value in found):
-            raise refused(f"`{load}` depends on more than the tile")
-        return tuple(int(value.value) for value in found if isinstance(value, ir.IntImm))
+        values = {row.var: np.asarray(i), depth.var: np.asarray(k)}
+        try:
+            return tuple(int(evaluate_on_arrays(index, values)) for index in load.indices)
+        except ArithError:
+            raise refused(f"`{load}` depends on more than the tile") from None
 
     return at
 
