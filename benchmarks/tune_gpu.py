@@ -7,6 +7,8 @@ For each case two rows: `gpu_gemm_f16_512x512x512` after a search of N trials, a
 the note gives the speed over the library's and the time that the search took. Inputs rotate, so
 that they are not in the nearest cache; ours and theirs take turns. Kinds: f16, bf16, f32, fp8,
 int8, conv, fused, rows. With fewer than 1 trial only the rows without a search are made.
+Two more kinds are about time: `start` until a new process has its first kernel, `search` of 200
+trials, with the share of their candidates that are right.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from typing import Any
 
 import torch
 from gpu.cases import Case, all_cases
+from gpu.tuning_time import first_kernels, search
 from harness import HEADER, RESULTS, Report, Row
 
 import tilewright as tw
 from tilewright import meta_schedule as ms
 
 KINDS = ("f16", "bf16", "f32", "fp8", "int8", "conv", "fused", "rows", "elements")
+TIMES = {"start": first_kernels, "search": search}
 ROUNDS = 9
 TIMED_US = 1200.0  # of one replay
 
@@ -110,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--json", type=Path, default=RESULTS / "tune_gpu.json")
-    parser.add_argument("--only", nargs="*", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--only", nargs="*", default=[*KINDS, *TIMES], choices=[*KINDS, *TIMES])
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     described = "name,driver_version,clocks.sm,clocks.max.sm,power.limit"
@@ -119,6 +123,9 @@ def main() -> int:
     report = Report(f"kernels for a GPU: {device}")
     print(report.title, HEADER, sep="\n", flush=True)
     for kind in options.only:
+        if kind in TIMES:
+            TIMES[kind](report)
+            continue
         for case in all_cases(kind):
             try:
                 measure(case, report, options.trials)

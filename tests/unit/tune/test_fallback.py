@@ -13,7 +13,7 @@ from tilewright.ir import structural_equal
 from tilewright.records import normalize_mod
 from tilewright.schedule import Trace
 from tilewright.script import tir as T
-from tilewright.search.replayer import Draft, Replayer
+from tilewright.search.replayer import Draft, Replayer, Sketch
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune import default_schedule, fallback
 
@@ -45,6 +45,7 @@ def test_long_traces_are_replayed_less_often(monkeypatch: pytest.MonkeyPatch) ->
         return replay(self, trace, seed)
 
     monkeypatch.setattr(Replayer, "replay", counting)
+    monkeypatch.setattr(Sketch, "drawn", lambda self, seed: None)  # none is known to come twice
     default_schedule(create_te_workload("GMM", 0))
     assert len(replayed) == fallback.DRAFTS
     monkeypatch.setattr(fallback, "STEPS", 10 * replayed[0])
@@ -55,6 +56,23 @@ def test_long_traces_are_replayed_less_often(monkeypatch: pytest.MonkeyPatch) ->
     replayed.clear()
     default_schedule(create_te_workload("GMM", 0))
     assert len(replayed) == 2  # each sketch once
+
+
+def test_no_draft_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    replay = Replayer.replay
+
+    def remembering(self: Replayer, trace: Trace, seed: int) -> Draft | None:
+        draft = replay(self, trace, seed)
+        if draft is not None:
+            made.append(str(draft.trace))
+        return draft
+
+    monkeypatch.setattr(Replayer, "replay", remembering)
+    for target, name in (("llvm -mcpu=skylake-avx512", "GMM"), ("nvidia/nvidia-h200", "SFM")):
+        default_schedule(create_te_workload(name, 0), target)
+        assert 1 < len(made) == len({*made})
+        made.clear()
 
 
 @T.prim_func
