@@ -92,16 +92,13 @@ class ArgumentBinder:
     def bind(self, args: Sequence[object]) -> BoundArguments:
         """Check `args` and lay them out."""
         if self._short is not None and len(args) == len(self._short):
-            on_cpu = self.device == "cpu"
-            quick = self._bind_quickly if on_cpu else self._bind_quickly_on_device
-            slots = quick(self._short, args)
+            slots = self._bind_quickly(self._short, args)
             if slots is not None:
                 return slots, ()  # the caller holds the arrays
         return self._bind_carefully(args)
 
     def _bind_quickly(self, short: tuple[_ShortForm, ...], args: Sequence[object]) -> bytes | None:
-        offset = self._offset
-        assert offset is not None
+        offset, alignment = self._offset or 0, self.alignment
         key: list[object] = []
         values: list[int] = []
         for arg, (dtype, flags, convert, names_extent) in zip(args, short, strict=True):
@@ -114,35 +111,16 @@ class ArgumentBinder:
                 continue
             if type(arg) is NDArray:
                 arg = arg.__tilewright_array__
-            if (
-                type(arg) is not np.ndarray
-                or arg.dtype is not dtype
-                or arg.flags.num & flags != flags
-            ):
-                return None
-            key.append(arg.shape)
-            values.append(_pointer_at(id(arg) + offset).value or 0)
-        return self._packed(tuple(key), values)
-
-    def _bind_quickly_on_device(
-        self, short: tuple[_ShortForm, ...], args: Sequence[object]
-    ) -> bytes | None:
-        key: list[object] = []
-        values: list[int] = []
-        for arg, (dtype, _, convert, names_extent) in zip(args, short, strict=True):
-            if convert is not None:
-                number = convert(arg)
-                if number is None:
+            if type(arg) is np.ndarray:
+                if arg.dtype is not dtype or arg.flags.num & flags != flags:
                     return None
-                values.append(number)
-                key.append(number if names_extent else None)
+                key.append(arg.shape)
+                values.append(_pointer_at(id(arg) + offset).value or 0)
                 continue
-            found = arg.__tilewright_array__ if type(arg) is NDArray else memory_of_tensor(arg)
-            if type(found) is DeviceMemory and not found.is_readonly:
-                found = found.key, found.dtype, found.address
-            if type(found) is not tuple or found[1] is not dtype or found[2] % self.alignment:
+            found = _on_device(arg)
+            if found is None or found[1] is not dtype or found[2] % alignment:
                 return None
-            key.append(found[0])
+            key.append(found[0])  # names the device: no key of a function elsewhere
             values.append(found[2])
         return self._packed(tuple(key), values)
 
@@ -289,6 +267,13 @@ class ArgumentBinder:
             tuple(flat),
             operator.itemgetter(*order) if flat else tuple,
         )
+
+
+def _on_device(arg: object) -> tuple[object, ElementType | None, int] | None:
+    """Key, type and address of an array that is not in the memory of the CPU, if it is plain."""
+    if type(arg) is DeviceMemory:
+        return None if arg.is_readonly else (arg.key, arg.dtype, arg.address)
+    return memory_of_tensor(arg)
 
 
 def _key_of(view: TensorView) -> object:
