@@ -59,6 +59,7 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
     arguments = ArgumentSet.random(specs_of(mod), accesses_of(function), SEED, positive=False)
+    args: list[Any]
     if target.is_cpu:
         args = packed(module, arguments.arrays)
     else:

@@ -5,6 +5,7 @@ Other files of this folder add theirs with `spells`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 Spell: TypeAlias = Callable[["KernelPrinter", ir.Call], "Printed"]
 CALLS: dict[str, Spell] = {}  # by the name of the operator
+
+
+def require(printer: KernelPrinter, arch: int, what: str) -> None:
+    """Refuse an instruction that the GPUs of the target lack."""
+    if printer.prelude.arch < arch:
+        raise CodegenError(
+            f"{what} needs sm_{arch}, but the target's 'arch' is sm_{printer.prelude.arch}"
+        )
 
 
 def spells(*names: str) -> Callable[[Spell], Spell]:
@@ -184,8 +193,31 @@ def _extern(printer: KernelPrinter, node: ir.Call) -> Printed:
         return _dot_of_bytes(printer, ir.replace(node, args=args))
     text = device_function(name)
     if text is not None:
+        _check_arch(printer, name)
         printer.prelude.need(name, text)
     return f"{name}({', '.join(_argument(printer, arg) for arg in args)})", POSTFIX
+
+
+# Device functions by the first architecture that has their instructions; `wgmma` came and went.
+_SINCE = {
+    re.compile(r"tw_copy_.*"): 80,
+    re.compile(
+        r"tw_(barrier|bulk|fence|load|registers|wgmma)_.*|tw_store_(\dd|matrices)|tw_prefetch_map|"
+        r"tw_wait_for_previous_grid|tw_launch_next_grid"
+    ): 90,
+}
+_LAST_WITH_WGMMA = 90
+
+
+def _check_arch(printer: KernelPrinter, name: str) -> None:
+    for pattern, arch in _SINCE.items():
+        if pattern.fullmatch(name):
+            require(printer, arch, f"{name}(), to which the schedule leads,")
+    if name.startswith("tw_wgmma_") and printer.prelude.arch > _LAST_WITH_WGMMA:
+        raise CodegenError(
+            f"{name}(), to which the schedule leads, is for sm_{_LAST_WITH_WGMMA}a alone, but the "
+            f"target's 'arch' is sm_{printer.prelude.arch}"
+        )
 
 
 _BY_SIZE = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX
-from tilewright.codegen.cuda.calls import address, number_of, spells, text_of
-from tilewright.codegen.cuda.ptx import bound, numbered, require
+from tilewright.codegen.cuda.calls import address, number_of, require, spells, text_of
+from tilewright.codegen.cuda.ptx import bound, numbered
 from tilewright.errors import CodegenError
 
 if TYPE_CHECKING:

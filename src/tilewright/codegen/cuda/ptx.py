@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX
-from tilewright.codegen.cuda.calls import address, number_of, spells
+from tilewright.codegen.cuda.calls import address, number_of, require, spells
 from tilewright.errors import CodegenError
 
 if TYPE_CHECKING:
@@ -25,14 +25,6 @@ def numbered(first: int, count: int) -> str:
 def bound(constraint: str, name: str, count: int) -> str:
     """The C++ side of those operands: elements of an array."""
     return ", ".join(f'"{constraint}"({name}[{i}])' for i in range(count))
-
-
-def require(printer: KernelPrinter, arch: int, what: str) -> None:
-    """Refuse an instruction that the GPUs of the target lack."""
-    if printer.prelude.arch < arch:
-        raise CodegenError(
-            f"{what} needs sm_{arch}, but the target's 'arch' is sm_{printer.prelude.arch}"
-        )
 
 
 def _is_true(node: ir.Call, position: int) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX
-from tilewright.codegen.cuda.calls import address, number_of, scope_of, spells, text_of
-from tilewright.codegen.cuda.ptx import bound, numbered, require
+from tilewright.codegen.cuda.calls import address, number_of, require, scope_of, spells, text_of
+from tilewright.codegen.cuda.ptx import bound, numbered
 from tilewright.codegen.cuda.register_indices import SHAPED
 from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import CodegenError

@@ -76,3 +76,31 @@ def test_sketches_build(name: str) -> None:
             spilled = {resources[key] for key in ("spill_stores", "spill_loads", "local_bytes")}
             assert max(spilled) <= SPILLED[rule]
         assert module.get_source("cuda").count("__global__") == 1
+
+
+WRONG_GPUS = {
+    "sm_80": (
+        WARPS, HALF,
+        "tw_barrier_start(), to which the schedule leads, needs sm_90, but the target's 'arch' is "
+        "sm_80",
+    ),
+    "sm_100": (
+        WARPS, HALF,
+        "tw_wgmma_fence(), to which the schedule leads, is for sm_90a alone, but the target's "
+        "'arch' is sm_100",
+    ),
+    "sm_75": (
+        THREADS, FLOAT,
+        "tw_copy_async_4(), to which the schedule leads, needs sm_80, but the target's 'arch' is "
+        "sm_75",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", WRONG_GPUS)
+def test_gpus_without_the_instructions(arch: str) -> None:
+    rule, dtypes, message = WRONG_GPUS[arch]
+    sketch = sketches_of(product((64, 64, 64), dtypes), rule)[0]
+    with pytest.raises(CodegenError) as caught:
+        tw.build(sketch.mod, f"cuda -arch={arch}")
+    assert str(caught.value) == message
