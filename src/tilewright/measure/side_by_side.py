@@ -59,16 +59,14 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
     arguments = ArgumentSet.random(specs_of(mod), accesses_of(function), SEED, positive=False)
-    args: list[Any]
-    if target.is_cpu:
-        args = packed(module, arguments.arrays)
-    else:
-        args = [ndarray.array(array, module.device) for array in arguments.arrays]
+    own = [] if target.is_cpu else arguments.arrays
+    on_device = [ndarray.array(array, module.device) for array in own]
+    args = packed(module, arguments.arrays) if target.is_cpu else on_device
 
     def results() -> list[Array]:
-        if not target.is_cpu:
-            return [args[place].numpy() for place, _ in arguments.outputs()]
-        return [guarded.array for _, guarded in arguments.outputs()]
+        if target.is_cpu:
+            return [guarded.array for _, guarded in arguments.outputs()]
+        return [on_device[place].numpy() for place, _ in arguments.outputs()]
 
     return TimedVersion(name, lambda number: function.run_in_a_row(args, number), results)
 
