@@ -22,15 +22,12 @@ from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import gflops, percent, seconds, short_target
 from tilewright.runtime import ndarray
 from tilewright.runtime.devices import cpu, cuda
-from tilewright.schedule import Schedule
-from tilewright.space.postprocs import RewriteUnboundBlock
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
-from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.fallback import default_schedule
+from tilewright.tune.context import normalize_mod
+from tilewright.tune.fallback import default_schedule, plain_schedule
 
 TORCH_WORKLOADS = "tilewright.workloads.in_torch"
-_ALL = 1 << 31  # blocks of threads: more than there are elements
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
 
 
@@ -59,7 +56,7 @@ def _versions(
     program: Program, target: Target, db: str | None, against: str | None
 ) -> tuple[list[TimedVersion], list[str]]:
     """What can be compared, and why other things cannot."""
-    found = [side_by_side.kernel("naive", _naive(program, target), target)]
+    found = [side_by_side.kernel("naive", _plain(program, target), target)]
     found += _ours("zero-search", default_schedule(program.func, target).mod, target)
     notes = []
     tuned, why_not = _tuned(program, target, db)
@@ -76,15 +73,8 @@ def _versions(
     return found, notes
 
 
-def _naive(program: Program, target: Target) -> IRModule:
-    """The program as it is; for a GPU, with a thread for each element of its results."""
-    mod = normalize_mod(program.func)
-    if target.is_cpu:
-        return mod
-    sch, binding = Schedule(mod), RewriteUnboundBlock(max_threadblocks=_ALL)
-    binding._initialize_with_tune_context(TuneContext(mod, target=target))
-    binding.apply(sch)
-    return sch.mod
+def _plain(program: Program, target: Target) -> IRModule:
+    return plain_schedule(normalize_mod(program.func), target).mod
 
 
 def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
@@ -118,7 +108,7 @@ def _torch(program: Program, target: Target) -> TimedVersion | str:
     rivals = importlib.import_module(TORCH_WORKLOADS)
     if program.workload not in rivals.MAKERS:
         return f"PyTorch: no counterpart of {program.workload}"
-    arrays = side_by_side.inputs_of(_naive(program, target), target)
+    arrays = side_by_side.inputs_of(_plain(program, target), target)
     if target.is_cpu:
         call, output = rivals.make(program.workload, program.arguments, arrays)
         return side_by_side.python_function("PyTorch", call, output)
@@ -136,7 +126,7 @@ def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | st
         if against is None:
             return ""
         function = load_function(against)
-        arrays: list[Any] = side_by_side.inputs_of(_naive(program, target), target)
+        arrays: list[Any] = side_by_side.inputs_of(_plain(program, target), target)
         device = cpu() if target.is_cpu else cuda()
         if not target.is_cpu:
             arrays = [ndarray.array(array, device) for array in arrays]

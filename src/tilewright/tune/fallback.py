@@ -52,6 +52,7 @@ from tilewright.schedule.primitives.sample_compute_location import SampleCompute
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
+from tilewright.space.postprocs import RewriteUnboundBlock
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.task import TaskRecord
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
+PATIENCE = 4  # times as much of both, as long as no draft is accepted
 # A step that tries each place counts for so many others.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
 SEED = 1
@@ -78,7 +80,7 @@ _SPACES = ("tilewright", "post-order-apply")
 def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = None) -> Schedule:
     """A good schedule of a program, chosen by calculation alone.
 
-    A program that no rule understands comes back as it is.
+    A program that no rule understands comes back as it is, see `plain_schedule`.
     """
     module = normalize_mod(mod)
     logger = logging.getLogger("tilewright.tune")
@@ -89,7 +91,7 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
         if not symbols:
             context = _context(module, where)
             best = best_of_sketches(context, context.generate_design_space())
-            return Schedule(module) if best is None else best
+            return plain_schedule(module, where) if best is None else best
         stand_in = func.specialize(stand_in_sizes(func))
         for space in _SPACES:
             context = _context(stand_in, where, space)
@@ -97,12 +99,22 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
             found = _for_all_sizes(module, ranked, where)
             if found is not None:
                 return found
-        return Schedule(module)
+        return plain_schedule(module, where)
     except MemberError:
         raise
     except TilewrightError as error:
         logger.warning("no schedule was found, the program is used as it is: %s", error)
-        return Schedule(module)
+        return plain_schedule(module, where)
+
+
+def plain_schedule(mod: IRModule, target: Target) -> Schedule:
+    """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
+    sch = Schedule(mod)
+    if not target.is_cpu:
+        binding = RewriteUnboundBlock()
+        binding.max_threads_per_block = target.max_num_threads
+        binding.apply(sch)
+    return sch
 
 
 def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Schedule | None:
@@ -118,10 +130,12 @@ def _context(mod: PrimFunc | IRModule, target: Target, space: str = "tilewright"
 def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
     """Schedules of a program, the one that should be the fastest first; the program is one."""
     assert context.mod is not None
-    plain = Schedule(context.mod)
-    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)] + [plain]
+    assert context.target is not None
+    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)]
+    if context.target.is_cpu or not schedules:  # plain loops on a GPU are what remains
+        schedules.append(plain_schedule(context.mod, context.target))
     costs = _costs(context, schedules)
-    costs[-1] += PLAIN_HANDICAP
+    costs[-1] += PLAIN_HANDICAP if context.target.is_cpu else 0
     if costs.min() < math.log2(SHORT_SECONDS):
         serial = [_without_parallel(context.mod, schedules[n]) for n in costs.argsort()[:SERIAL]]
         schedules += serial
@@ -170,10 +184,11 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
     found: dict[int, Draft] = {}
     tried: set[Origin | None] = set()
     left = STEPS
-    for number in range(max(DRAFTS, len(sketches)) if sketches else 0):
+    for number in range(max(PATIENCE * DRAFTS, len(sketches)) if sketches else 0):
         sketch, seed = numbered[number % len(numbered)], engine.fork_seed()
         left -= sum(SLOW_STEPS.get(inst.primitive, 1) for inst in sketch.trace.insts)
-        if left < 0 and number >= len(sketches):
+        is_over = left < 0 or number >= DRAFTS
+        if number >= len(sketches) and is_over and (found or left < -PATIENCE * STEPS):
             break
         origin = sketch.drawn(seed)
         if origin is not None and origin in tried:

@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 
 from tilewright.cli import bench as bench_command
-from tilewright.cli.programs import load_program
-from tilewright.driver import build
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
-from tilewright.target import Target
 
 PROGRAM = """
 import numpy as np
@@ -190,12 +187,3 @@ def test_functions_of_others_that_fail(command: Any, file: str, name: str, messa
     done = command("bench", file, *TARGET, "--against", f"failing.py:{name}", status=2)
     assert done.err == f"error: {message}\n"
     assert done.out == ""
-
-
-@pytest.mark.parametrize("name", ["SFM:0", "NRM:0", "C2D:0"])
-def test_what_is_naive_on_a_gpu(name: str) -> None:
-    """A thread for each element: nothing in shared memory, nobody waits."""
-    program, target = load_program(name), Target("nvidia/nvidia-h200")
-    kernels = build(bench_command._naive(program, target), target).resources
-    assert kernels
-    assert {(each["shared_bytes"], each["barriers"]) for each in kernels.values()} == {(0, 0)}

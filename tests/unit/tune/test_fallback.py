@@ -8,14 +8,17 @@ import pytest
 
 import tilewright as tw
 from tilewright.database import MemoryDatabase
+from tilewright.driver import lower
 from tilewright.errors import ScheduleError
 from tilewright.ir import structural_equal
 from tilewright.records import normalize_mod
 from tilewright.schedule import Trace
 from tilewright.script import tir as T
 from tilewright.search.replayer import Draft, Replayer, Sketch
+from tilewright.target import Target
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune import default_schedule, fallback
+from tilewright.tune.fallback import plain_schedule
 
 
 def test_a_matmul_gets_a_kernel_that_is_right() -> None:
@@ -84,6 +87,14 @@ def plain(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
 def test_a_program_that_no_rule_understands_stays_as_it_is() -> None:
     sch = default_schedule(plain)
     assert structural_equal(sch.mod, normalize_mod(plain))
+
+
+def test_on_a_gpu_it_runs_on_threads() -> None:
+    """Where no draft of a sketch is accepted."""
+    gpu, func = Target("nvidia/nvidia-h200"), create_te_workload("T2D", 0)
+    sch = default_schedule(func, gpu)
+    assert len(lower(sch.mod, gpu).functions) == 3  # two kernels, and what launches them
+    assert structural_equal(sch.mod, plain_schedule(normalize_mod(func), gpu).mod)
 
 
 def test_rules_that_fail_are_no_harm(
