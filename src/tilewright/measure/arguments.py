@@ -42,9 +42,9 @@ class GuardedArray:
         size = math.prod(shape) * dtype.itemsize
         memory = np.empty(size + 2 * GUARD_BYTES + _ALIGNMENT, np.uint8)
         start = -(address_of(memory) + GUARD_BYTES) % _ALIGNMENT + GUARD_BYTES
-        self._front = memory[start - GUARD_BYTES : start]
-        self.bytes: Array = memory[start : start + size]
-        self._back = memory[start + size : start + size + GUARD_BYTES]
+        self.whole = memory[start - GUARD_BYTES : start + size + GUARD_BYTES]  # with both guards
+        self._front, self._back = self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + size :]
+        self.bytes: Array = self.whole[GUARD_BYTES : GUARD_BYTES + size]
         self.array: Array = self.bytes.view(dtype).reshape(shape)
         self.reset_guards()
 

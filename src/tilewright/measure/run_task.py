@@ -37,6 +37,7 @@ from tilewright.measure.evaluator import (
     evaluate_as_tvm,
 )
 from tilewright.measure.hooks import resolve_hook
+from tilewright.measure.placed_arguments import PlacedArguments
 from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
 from tilewright.runtime import cpu, ndarray, threads
 from tilewright.support.machine_faults import machine_fault
@@ -300,11 +301,12 @@ class _Run:
             else:  # the user's own arguments: what the reference makes of them is not known yet
                 expected, arguments = expectation_for(reference, self._given_sets[0])
             arguments.restore()
-            passed = self._on_device(arguments.arrays)
-            self.function(*passed)
-            if self.device.name != "cpu":
-                for position, guarded in arguments.outputs():
-                    guarded.array[...] = passed[position].numpy()
+            if self.device.name == "cpu":
+                self.function(*packed(self.module, arguments.arrays))
+            else:
+                placed = PlacedArguments(arguments, self.device)
+                self.function(*placed.arrays)
+                placed.fetch()
             complaint = expected.complaint(arguments)
         if complaint:
             raise CandidateFailed(

@@ -97,6 +97,42 @@ def test_a_wrong_candidate(candidate: str, artifact: Callable[[PrimFunc], str]) 
         )
 
 
+def behind_the_end(shape: tuple[int, ...], arguments: list[int]) -> None:
+    scale_kernel(shape, arguments)
+    floats(arguments[1], 513)[512] = 1
+
+
+def into_the_input(shape: tuple[int, ...], arguments: list[int]) -> None:
+    scale_kernel(shape, arguments)
+    floats(arguments[0], 512)[7] += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "message"),
+    [
+        (
+            "dependent_kernel",
+            behind_the_end,
+            "it wrote out of bounds of argument 1, 0 bytes behind its end",
+        ),
+        ("scale_kernel", into_the_input, "it changed argument 0, which is an input"),
+    ],
+)
+def test_writes_elsewhere(
+    name: str,
+    kernel: Any,
+    message: str,
+    candidate: str,
+    gpu: FakeDriver,
+    artifact: Callable[[PrimFunc], str],
+) -> None:
+    gpu.kernels[name] = kernel
+    request = RunRequest(candidate, INFOS, 1, PROTOCOL, reference=artifact(times_six))
+    report = perform("run", request)
+    assert report.failure == "wrong_result"
+    assert report.message.endswith(f"untransformed function: {message}")
+
+
 def test_times_are_those_of_the_gpu(candidate: str) -> None:
     report = perform("run", RunRequest(candidate, INFOS, 1, PROTOCOL))
     (secs,) = report.run_secs
