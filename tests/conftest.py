@@ -48,6 +48,7 @@ class _HiddenGpu:
     def __init__(self) -> None:
         self._visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._hidden: contextlib.ExitStack | None = None
+        self.hide(from_children=False)  # the workers of pytest-xdist are such, and look themselves
 
     @functools.cached_property
     def why_missing(self) -> str:
@@ -55,11 +56,12 @@ class _HiddenGpu:
         self.show()
         return why_missing(0)
 
-    def hide(self) -> None:
+    def hide(self, *, from_children: bool = True) -> None:
         """From this process, and from those that tests start."""
         if self._hidden is None:
             self._hidden = contextlib.ExitStack()
             self._hidden.enter_context(fake_gpu.installed(fake_gpu.NoDriver()))
+        if from_children:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
     def show(self) -> None:
@@ -67,21 +69,19 @@ class _HiddenGpu:
         if self._hidden is not None:
             self._hidden.close()
             self._hidden = None
-            if self._visible is None:
-                del os.environ["CUDA_VISIBLE_DEVICES"]
-            else:
-                os.environ["CUDA_VISIBLE_DEVICES"] = self._visible
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        if self._visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self._visible
 
 
 _gpu = _HiddenGpu()
-_gpu.hide()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Start the driver before any test does: once started, it knows the GPUs that it has found."""
     if any(item.get_closest_marker("cuda") for item in session.items):
         _gpu.why_missing
-        _gpu.hide()
+        _gpu.hide(from_children=False)
 
 
 def pytest_unconfigure() -> None:

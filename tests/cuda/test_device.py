@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -251,6 +252,25 @@ def test_the_stream_of_pytorch(module: Module) -> None:
     with torch.cuda.graph(graph):
         module["scale"](x, y, 3.0)
     x.fill_(4.0)
+    graph.replay()
+    assert float(y.min()) == float(y.max()) == 12.0
+
+
+def test_a_graph_outlives_its_module() -> None:
+    torch = pytest.importorskip("torch")
+    arch = f"cuda -arch={cuda_driver().arch(0)}"
+    short_lived = built(scale_twice, target=arch)
+    x, y = torch.ones(512, device="cuda"), torch.zeros(512, device="cuda")
+    short_lived(x, y)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        short_lived(x, y)
+    del short_lived
+    gc.collect()
+    for _ in range(3):  # each would unload what nobody holds, and use memory that nobody uses
+        others = [nd.zeros((512,), "float32", cuda()) for _ in range(2)]
+        built(scale_twice, target=arch)(*others)
+    x.fill_(2.0)
     graph.replay()
     assert float(y.min()) == float(y.max()) == 12.0
 

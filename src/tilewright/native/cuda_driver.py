@@ -42,6 +42,8 @@ class CudaDriver:
         self._contexts: dict[int, Any] = {}
         # Machine code that nobody holds; unloading waits for the GPU, so the next load does it.
         self.unused_libraries: list[Any] = []
+        # What graphs of others use: nobody tells when those graphs go.
+        self.used_by_graphs: list[Any] = []
         try:
             self("cuInit", 0)
             version = int(self("cuDriverGetVersion"))
@@ -154,6 +156,23 @@ class CudaDriver:
         if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
             return int(torch.cuda.current_stream(device_id).cuda_stream)
         return 0
+
+    def is_recorded(self, stream: int) -> bool:
+        """Whether somebody else makes a graph of the work that goes to a stream."""
+        if not stream or getattr(self._local, "stream", None) == stream:
+            return False
+        return bool(int(self("cuStreamIsCapturing", stream)))
+
+    @contextmanager
+    def while_recorded(self) -> Iterator[None]:
+        """Do what has no part in the graph that others make of the work of this thread."""
+        modes = "CUstreamCaptureMode"
+        relaxed = self.constant(modes, "CU_STREAM_CAPTURE_MODE_RELAXED")
+        before = self("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            yield
+        finally:
+            self("cuThreadExchangeStreamCaptureMode", before)
 
     @contextmanager
     def using(self, stream: int) -> Iterator[None]:

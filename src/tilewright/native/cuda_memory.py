@@ -51,6 +51,8 @@ class MemoryPool:
     def allocate(self, size: int) -> CudaBlock:
         """Memory for so many bytes, aligned to 256 of them."""
         rounded = _rounded(size)
+        if self._driver.is_recorded(self._driver.stream(self._device_id)):
+            return self._for_a_graph(rounded)
         with self._lock:
             if self._unused[rounded]:
                 address, stream = self._unused[rounded].pop()
@@ -60,6 +62,13 @@ class MemoryPool:
                     self._driver("cuCtxSynchronize")
                 return CudaBlock(self, address, rounded)
         return CudaBlock(self, self._new(rounded), rounded)
+
+    def _for_a_graph(self, size: int) -> CudaBlock:
+        """Memory that is used whenever a graph of others runs, so nobody else may ever have it."""
+        with self._driver.while_recorded():
+            block = CudaBlock(self, self._new(size), size)
+        self._driver.used_by_graphs.append(block)
+        return block
 
     def _new(self, size: int) -> int:
         self._driver.activate(self._device_id)

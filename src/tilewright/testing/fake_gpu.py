@@ -81,6 +81,7 @@ class FakeDriver:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     maps: list[Any] = field(default_factory=list)  # tensor maps, each of other bytes
     _memory: dict[int, Any] = field(default_factory=dict)
+    is_recorded: bool = False  # by somebody else
     _captured: list[tuple[Any, ...]] | None = None
     _clock_ms: float = 0.0
 
@@ -199,6 +200,12 @@ class FakeDriver:
 
     def cuStreamCreate(self, flags: str) -> tuple[int]:
         return (77,)
+
+    def cuStreamIsCapturing(self, stream: int) -> tuple[int]:
+        return (int(self.is_recorded),)
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: str) -> tuple[str]:
+        return ("the mode before",)
 
     def cuStreamBeginCapture(self, stream: int, mode: str) -> None:
         self._captured = []

@@ -15,7 +15,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.errors import ArgumentError, DeviceError, KernelAssertError
-from tilewright.native.cuda_driver import cuda_driver
+from tilewright.native.cuda_driver import CudaDriver, cuda_driver
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import cpu, cuda, ndarray as nd
 from tilewright.runtime.module import Module
@@ -417,6 +417,25 @@ def test_the_stream_of_pytorch(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch)
     module["scale"](a, b, 1.0)
     (launch,) = (call for call in gpu.calls if call[0] == "cuLaunchKernel")
     assert launch[9] == 4321
+
+
+def test_what_graphs_of_others_use_stays(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph may be run when its module is gone, and nobody says when the graph is gone."""
+    gpu.kernels["dependent_kernel"] = scale_kernel
+    monkeypatch.setattr(CudaDriver, "stream", lambda self, device_id: 55)
+    arrays = [nd.zeros((512,), "float32", cuda()) for _ in range(2)]
+    for is_recorded in (True, False):
+        module = uncompiled(scale_twice)
+        module(*arrays)  # fills the pool
+        gpu.is_recorded = is_recorded
+        gpu.calls.clear()
+        module(*arrays)
+        assert names_called(gpu).count("cuMemAlloc") == int(is_recorded)
+        gpu.is_recorded = False
+        del module
+        gc.collect()
+        uncompiled(scale)["scale"]
+        assert names_called(gpu).count("cuLibraryUnload") == int(not is_recorded)
 
 
 @pytest.mark.usefixtures("gpu")

@@ -54,6 +54,7 @@ class Launcher:
         self._memory = _ArgumentMemory(described["params"])
         self._is_early = bool(described["early"])
         self._lock = threading.Lock()
+        self.is_in_a_graph = False  # of somebody else, who may run it at any time
         self._allowed_shared: dict[int, int] = {}  # bytes, by device
 
     def launch(
@@ -61,6 +62,8 @@ class Launcher:
     ) -> None:
         """Send a launch to the current stream; `shared` is in bytes."""
         stream = self._driver.stream(device_id)
+        if stream and not self.is_in_a_graph:
+            self.is_in_a_graph = self._driver.is_recorded(stream)
         try:
             with self._lock:
                 if shared > self._allowed_shared.get(device_id, 0):

@@ -34,6 +34,7 @@ class CudaLibrary:
         self._plan: Plan = json.loads(artifact.meta["plan"])
         self._handle: Any = None
         self._unused: list[Any] = []
+        self._launchers: list[Launcher] = []
 
     def kernel(self, name: str, /) -> Kernel:
         """A function of the plan."""
@@ -48,6 +49,7 @@ class CudaLibrary:
             kernel: Launcher(described, driver, handle)
             for kernel, described in self._plan["kernels"].items()
         }
+        self._launchers += launchers.values()
         return PlannedFunction(name, self._plan, driver, launchers)
 
     def _loaded(self, driver: CudaDriver) -> Any:
@@ -72,7 +74,9 @@ class CudaLibrary:
         return self._handle
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and not sys.is_finalizing():
+        if getattr(self, "_handle", None) is None or sys.is_finalizing():
+            return
+        if not any(launcher.is_in_a_graph for launcher in self._launchers):
             self._unused.append(self._handle)
 
 
