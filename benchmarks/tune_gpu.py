@@ -5,10 +5,10 @@
 For each case two rows: `gpu_gemm_f16_512x512x512` after a search of N trials, and
 `first_gpu_gemm_f16_512x512x512` without any search. `ratio` is our time over the best library's;
 the note gives the speed over the library's and the time that the search took. Inputs rotate, so
-that they are not in the nearest cache; ours and theirs take turns. Kinds: f16, bf16, f32, fp8,
-int8, conv, fused, rows. With fewer than 1 trial only the rows without a search are made.
-Two more kinds are about time: `start` until a new process has its first kernel, `search` of 200
-trials, with the share of their candidates that are right.
+that they are not in the nearest cache; ours and theirs take turns. Kinds: f16, bf16, f32, tf32,
+fp8, int8, conv, fused, rows, elements. With fewer than 1 trial only the rows without a search are
+made. Two more kinds are about time: `start` until a new process has its first kernel, `search` of
+200 trials (and of 32 for other kernels), with the share of their candidates that are right.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 
 import torch
 from gpu.cases import Case, all_cases
-from gpu.tuning_time import first_kernels, search
+from gpu.tuning_time import first_kernels, searches
 from harness import HEADER, RESULTS, Report, Row
 
 import tilewright as tw
 from tilewright import meta_schedule as ms
 
-KINDS = ("f16", "bf16", "f32", "fp8", "int8", "conv", "fused", "rows", "elements")
-TIMES = {"start": first_kernels, "search": search}
+KINDS = ("f16", "bf16", "f32", "tf32", "fp8", "int8", "conv", "fused", "rows", "elements")
+TIMES = {"start": first_kernels, "search": searches}
 ROUNDS = 9
 TIMED_US = 1200.0  # of one replay
 

@@ -18,6 +18,7 @@ _TORCH = {
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,
     "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
     "int8": torch.int8,
     "int32": torch.int32,
 }
@@ -52,19 +53,26 @@ _SHORT = {
     "bfloat16": "bf16",
     "float32": "f32",
     "float8_e4m3fn": "fp8",
+    "float8_e5m2": "e5m2",
     "int8": "int8",
 }
+_BYTES = ("int8", "float8_e4m3fn", "float8_e5m2")
+# Attributes of a program that allow fewer digits, by the word for that in names of cases.
+_ALLOWED = {"": "", "tf32": "tilewright.allow_tf32", "fast": "tilewright.fast_sums"}
 
 
-def _gemm_program(m: int, n: int, k: int, dtype: str, out: str, is_turned: bool) -> PrimFunc:
-    sums = _SUMS.get(dtype, "float32")
-    a = te.placeholder((m, k), dtype, name="A")
-    b = te.placeholder((n, k) if is_turned else (k, n), dtype, name="B")
+def _gemm_program(
+    shape: tuple[int, int, int], dtypes: tuple[str, str], out: str, is_turned: bool
+) -> PrimFunc:
+    (m, n, k), (left, right) = shape, dtypes
+    sums = _SUMS.get(left, "float32")
+    a = te.placeholder((m, k), left, name="A")
+    b = te.placeholder((n, k) if is_turned else (k, n), right, name="B")
     r = te.reduce_axis((0, k), name="r")
 
     def product(i: Any, j: Any) -> Any:
-        right = b[j, r] if is_turned else b[r, j]
-        return te.sum(a[i, r].astype(sums) * right.astype(sums), axis=r)
+        factor = b[j, r] if is_turned else b[r, j]
+        return te.sum(a[i, r].astype(sums) * factor.astype(sums), axis=r)
 
     c = te.compute((m, n), product, name="C")
     if out == sums:
@@ -73,39 +81,64 @@ def _gemm_program(m: int, n: int, k: int, dtype: str, out: str, is_turned: bool)
     return te.create_prim_func([a, b, rounded])
 
 
-def gemm(m: int, n: int, k: int, dtype: str, out: str | None = None) -> Case:
-    """A product of matrices; types of 8 bits get their right operand turned."""
-    out = out or {"int8": "int32", "float8_e4m3fn": "bfloat16"}.get(dtype, dtype)
-    is_turned = dtype in ("int8", "float8_e4m3fn")
+def _with_tf32(call: Callable[..., Any], *args: Tensor) -> Any:
+    """What PyTorch makes of a call where it may use tf32."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        return call(*args)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def gemm(
+    m: int, n: int, k: int, dtype: str, mode: str = "", is_turned: bool | None = None
+) -> Case:  # fmt: skip
+    """A product of matrices; types of 8 bits get their right operand turned.
+
+    `mode`: tf32, or fast sums of 8-bit floats; the library gets the same. It multiplies numbers of
+    e5m2 with others only.
+    """
+    is_float8 = dtype.startswith("float8")
+    out = "bfloat16" if is_float8 else "int32" if dtype == "int8" else dtype
+    turned = dtype in _BYTES if is_turned is None else is_turned
+    other = "float8_e4m3fn" if is_float8 else dtype
+
+    def program() -> PrimFunc:
+        made = _gemm_program((m, n, k), (dtype, other), out, turned)
+        return made.with_attr(_ALLOWED[mode], True) if mode else made
 
     def inputs() -> list[Tensor]:
-        right = (n, k) if is_turned else (k, n)
         empty = torch.empty((m, n), device=DEVICE, dtype=_TORCH[out])
-        return [_random((m, k), dtype), _random(right, dtype), empty]
+        return [_random((m, k), dtype), _random((n, k) if turned else (k, n), other), empty]
 
     one = torch.ones((), device=DEVICE)
 
     def rival(a: Tensor, b: Tensor, o: Tensor) -> Any:
+        right = b.T if turned else b
         if dtype == "int8":
-            return torch._int_mm(a, b.T, out=o)
-        if is_turned:
-            options = {"out_dtype": _TORCH[out], "use_fast_accum": True, "out": o}
-            return torch._scaled_mm(a, b.T, one, one, **options)
-        return torch.matmul(a, b, out=o)
+            return torch._int_mm(a, right, out=o)
+        if is_float8:
+            options = {"out_dtype": _TORCH[out], "use_fast_accum": mode == "fast", "out": o}
+            return torch._scaled_mm(a, right, one, one, **options)
+        if mode == "tf32":
+            return _with_tf32(lambda: torch.matmul(a, right, out=o))
+        return torch.matmul(a, right, out=o)
 
     def exact(a: Tensor, b: Tensor, o: Tensor) -> Tensor:
-        return a.double() @ (b.double().T if is_turned else b.double())
+        return a.double() @ (b.double().T if turned else b.double())
 
-    size = {"float32": 4, "int8": 1, "float8_e4m3fn": 1}.get(dtype, 2)
+    size = _TORCH[dtype].itemsize
+    order = "" if is_turned is None else "nt_" if turned else "nn_"
+    tolerance = 1e-4 if dtype == "float32" else 5e-3
     return Case(
-        f"gpu_gemm_{_SHORT[dtype]}_{m}x{n}x{k}",
-        lambda: _gemm_program(m, n, k, dtype, out, is_turned),
+        f"gpu_gemm_{mode + '_' if mode else ''}{_SHORT[dtype]}_{order}{m}x{n}x{k}",
+        program,
         inputs,
         rival,
         exact,
         2.0 * m * n * k,
         size * (m * k + n * k) + m * n * 4.0,
-        tolerance=2e-2 if dtype == "float8_e4m3fn" else 1e-4 if dtype == "float32" else 5e-3,
+        tolerance=2e-2 if is_float8 else 2e-3 if mode == "tf32" else tolerance,
     )
 
 
@@ -366,13 +399,20 @@ def transpose(m: int, n: int) -> Case:
 
 def all_cases(kind: str) -> list[Case]:
     """The rows of one part of the table."""
+    sizes = (2048, 4096)
     half = [gemm(s, s, s, "float16") for s in (512, 1024, 2048, 4096, 8192)]
     return {
         "f16": [*half, gemm(128, 4096, 1024, "float16"), gemm(512, 3072, 768, "float16")],
         "bf16": [gemm(s, s, s, "bfloat16") for s in (2048, 4096)],
         "f32": [gemm(s, s, s, "float32") for s in (512, 1024, 2048, 4096)],
-        "fp8": [gemm(s, s, s, "float8_e4m3fn") for s in (2048, 4096)],
-        "int8": [gemm(s, s, s, "int8") for s in (2048, 4096)],
+        "tf32": [
+            gemm(s, s, s, "float32", "tf32", turned) for turned in (True, False) for s in sizes
+        ],
+        "fp8": [
+            *(gemm(s, s, s, "float8_e4m3fn", mode) for mode in ("", "fast") for s in sizes),
+            gemm(4096, 4096, 4096, "float8_e5m2"),
+        ],
+        "int8": [gemm(s, s, s, "int8", "", turned) for turned in (None, False) for s in sizes],
         "conv": [
             conv(1, 56, 64, 64, 1), conv(1, 14, 256, 256, 3), conv(16, 56, 64, 64, 3),
             conv(16, 14, 256, 256, 3), conv(16, 224, 3, 64, 7, 2),

@@ -37,6 +37,8 @@ def kernel_seconds(nests: Sequence[StoreNest], gpu: GpuDescription) -> float:
     extents = {loop.tag: loop.extent for nest in nests for loop in nest.loops if loop.tag}
     blocks = math.prod(n for tag, n in extents.items() if tag.startswith("blockIdx"))
     threads = math.prod(n for tag, n in extents.items() if tag.startswith("threadIdx"))
+    if blocks * threads == 0:
+        return 0.0  # nothing is launched
     moved = sum(float(each.footprints(nest.loops)[0]) for nest, each in _in_memory(nests))
     operations = sum(nest.operations * _turns(nest.loops) for nest in nests)
     rate = gpu.multiprocessors * _CORES * _USED_CORES * gpu.clock_mhz * 1e6

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.cost_model.gpu_loops import kernel_seconds
+from tilewright.cost_model.gpu_thread_tiles import thread_tile_seconds
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
@@ -23,17 +24,19 @@ from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.target import Target
 
+_MEETING = 1.5e-6  # seconds until blocks that share a tile have met twice
+_FAR_BYTES = 64  # a cycle, from the shared memory of other processors
+# Processors that clusters of some size can use at the same time, as a part of all.
+_USED = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}
 _LAUNCH = 2.0e-6  # seconds until the first tile arrives, and after the last one
-_HERTZ = 1.45e9
-_COPY_RATE = 104e9  # bytes a second into the shared memory of one processor
+_HERTZ = 1.83e9
+_COPY_RATE = 125e9  # bytes a second into the shared memory of one processor
 _MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
 _OUTPUT_BYTES = 64  # a cycle
-_REGISTERS = 65536  # of a processor
-_CORES = 128  # multiply-adds a cycle
-_CORE_HERTZ = 1.75e9
-_STEP_CYCLES = 900  # of a step of the sum at least
-_SHADOW = 0.2  # of the shorter of two times that overlap
+_SHADOW = 0.33  # of the shorter of two times that overlap
+_HIDDEN = 0.1  # of copies, or products, that take place during the other
 _STEP_BYTES = 128  # of a row of a tile
+_PART_LATENCY = 100  # cycles from the end of products to the next ones of the same group
 _NARROW_STEP = 13  # cycles of an instruction at least
 
 
@@ -69,22 +72,39 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     assert isinstance(tiles, ir.IntImm)
     assert isinstance(steps, ir.IntImm)
     if form.thread_tile is not None:
-        return _thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
+        return thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
     layout = GroupLayout.of(form, SHARED_BYTES)
-    read = (2048 + 32 * layout.columns) / 128  # cycles for operands from shared memory
-    per_instruction = max(layout.columns / 2, read, _NARROW_STEP) + _SHADOW * read / 2
-    instructions = layout.form.consumers * layout.matrices * layout.depth_steps
-    products = instructions * per_instruction / _HERTZ
+    products = _step_cycles(layout) / _HERTZ
     copies = layout.stage_bytes / _COPY_RATE
     output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
-    tile = steps.value * max(products, copies) + output / _OUTPUT_BYTES / _HERTZ
+    own_steps = math.ceil(steps.value / form.splits)
+    step = max(products, copies) + _HIDDEN * min(products, copies)
+    tile = own_steps * step + output / _OUTPUT_BYTES / _HERTZ
+    if form.splits > 1:
+        sums = form.row.extent * layout.columns * 4
+        tile += _MEETING + sums / _FAR_BYTES / _HERTZ
     # Blocks that run at the same time share rows and columns, which are read from memory once.
-    rows, columns = _spread(form, min(processors, tiles.value))
+    at_once = int(processors * _USED[form.splits]) // form.splits
+    rows, columns = _spread(form, min(at_once, tiles.value))
     moved = (rows * form.row.extent + columns * form.column.extent) * steps.value * _STEP_BYTES
     fetched = moved / _MEMORY_RATE
     # What is hidden behind the longer of the two still costs power, and so some of the clock.
     round_ = max(tile, fetched) + _SHADOW * min(tile, fetched)
-    return _LAUNCH + math.ceil(tiles.value / processors) * round_
+    return _LAUNCH + math.ceil(tiles.value / at_once) * round_
+
+
+def _step_cycles(layout: GroupLayout) -> float:
+    """Of the tensor cores, in one step of the sum."""
+    width = layout.promoted_columns or layout.columns
+    read = (2048 + 32 * width) / 128  # cycles for operands from shared memory
+    per_instruction = max(width / 2, read, _NARROW_STEP) + _SHADOW * read / 2
+    parts = layout.matrices * (layout.columns // width)
+    cycles = layout.form.consumers * parts * layout.depth_steps * per_instruction
+    if not layout.promoted_columns:
+        return cycles
+    # Each part is waited for and added; meanwhile another group may multiply.
+    alone = parts * (layout.depth_steps * per_instruction + _PART_LATENCY + width / 2)
+    return max(cycles, alone)
 
 
 def _spread(form: TileForm, count: int) -> tuple[int, int]:
@@ -92,16 +112,3 @@ def _spread(form: TileForm, count: int) -> tuple[int, int]:
     tiles = {form.tiles.loop_var: np.arange(count)}
     rows, columns = (evaluate_on_arrays(axis.origin, tiles) for axis in (form.row, form.column))
     return np.unique(rows).size, np.unique(columns).size
-
-
-def _thread_tile_seconds(sizes: ThreadTiles, tiles: int, steps: int, processors: int) -> float:
-    """Threads multiply, and load what they multiply; several blocks share a processor."""
-    rows, columns = sizes.tile
-    per_depth = rows * columns + 6.0 * (rows + columns)
-    resident = max(1, min(_REGISTERS // (sizes.threads * (rows * columns + 90)), 4))
-    at_once = math.ceil(tiles / processors)
-    groups = math.ceil(at_once / resident)
-    shared = min(at_once, resident)
-    cycles = steps * sizes.depth * per_depth * sizes.threads * shared / _CORES
-    latency = steps * _STEP_CYCLES
-    return _LAUNCH + groups * max(cycles, latency) / _CORE_HERTZ

@@ -50,6 +50,11 @@ BOUND_WEIGHTS: Final = "tilewright.bound_weights"
 
 # --- loops and blocks that lowering looks at ----------------------------------------------------
 
+# The turns of a loop do not depend on each other; see lowering/gpu/spread_independent_loops.py.
+INDEPENDENT: Final = "tilewright.independent"
+# Running totals: of products, the axis (-1: of everything), without the element itself; see
+# lowering/gpu/lower_scans.py.
+RUNNING_TOTALS: Final = "tilewright.running_totals"
 # How many partial results a reduction loop keeps side by side; see lowering/vector_reduction.py.
 VECTOR_REDUCTION: Final = "vector_reduction"
 # Products with a factor that is zero by construction vanish; see lowering/skip_zero_terms.py.
@@ -67,11 +72,21 @@ DOUBLE_BUFFER_SCOPE: Final = "double_buffer_scope"
 # as many as there is room for), and the warp groups that multiply; see lowering/gpu/tile_kernels.
 TILE_STAGES: Final = "tilewright.tile_stages"
 TILE_CONSUMERS: Final = "tilewright.tile_consumers"
+# On that loop, and of a function: sums of 8-bit floats have the digits that tensor cores keep.
+FAST_SUMS: Final = "tilewright.fast_sums"
+# Of a function: tensor cores may multiply float32, of which they use the first 11 digits.
+ALLOW_TF32: Final = "tilewright.allow_tf32"
+# On the same loop: how many blocks of threads share the sum of a tile, each a part of its steps.
+TILE_SPLITS: Final = "tilewright.tile_splits"
+# On statements of a kernel: how many blocks of threads form a cluster.
+CLUSTER_BLOCKS: Final = "tilewright.cluster_blocks"
 # On statements of a kernel: how many blocks of threads share a processor.
 RESIDENT_BLOCKS: Final = "tilewright.resident_blocks"
 # On the loop over tiles, where single threads multiply: rows and columns of the result of each.
 THREAD_ROWS: Final = "tilewright.thread_rows"
 THREAD_COLUMNS: Final = "tilewright.thread_columns"
+# There too: parts of each step of the sum that threads of their own take.
+THREAD_SLICES: Final = "tilewright.thread_slices"
 
 # --- written by post-processors -----------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics, nodes as ir
+from tilewright.ir.annotation_keys import INDEPENDENT
 from tilewright.ir.node import Node
 from tilewright.ir.operators import ExprLike, ExprOperators
 from tilewright.ir.stmt import Enclose, enclosed
@@ -25,6 +26,7 @@ _KINDS = {
     "parallel": ir.ForKind.PARALLEL,
     "vectorize": ir.ForKind.VECTORIZED,
     "unroll": ir.ForKind.UNROLLED,
+    "independent": ir.ForKind.SERIAL,  # but it need not be
 }
 # The size of memory behind a bare pointer: unknown, so as much as an int32 can index.
 _UNKNOWN_EXTENT = 2**31 - 1
@@ -163,7 +165,8 @@ class IRBuilder:
             yield var
         start = ir.cast(index, start)
         extent = ir.subtract(ir.cast(index, stop), start)
-        self.emit(ir.For(var, start, extent, _KINDS[kind], body[0]))
+        notes = {INDEPENDENT: 1} if kind == "independent" else {}
+        self.emit(ir.For(var, start, extent, _KINDS[kind], body[0], None, notes))
 
     @contextmanager
     def while_loop(self, condition: ExprLike) -> Iterator[None]:

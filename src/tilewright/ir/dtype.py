@@ -100,6 +100,19 @@ class DType(str):
             return self
         return DType(f"{'float' if self.is_float else self.code}32").with_lanes(self.lanes)
 
+    def holds(self, other: DType) -> bool:
+        """Whether this type, of 32 bits or more, has all numbers of another one."""
+        if other == self:
+            return True
+        if self.bits < 32 or not (other.is_float or other.is_integral):
+            return False
+        if self.is_float:  # of 24 or 53 digits
+            digits = 24 if self.bits == 32 else 53
+            return other.bits < (self.bits if other.is_float else digits + other.is_int)
+        if self.is_int:
+            return other.is_integral and other.bits < self.bits
+        return self.is_uint and other.is_uint and other.bits < self.bits
+
     def with_lanes(self, lanes: int) -> DType:
         """The same element type with another number of lanes."""
         if lanes == self.lanes:

@@ -3,6 +3,9 @@
 A schedule may change the order of a sum, and nothing else. A sum of n terms of either sign, rounded
 after every step, is off by about sqrt(n) units of its type, whatever the order; so the distance
 between two orders grows likewise. Integers do not round: they must be equal.
+
+Tensor cores round operands or sums to fewer digits than their types have: float32, where a function
+allows tf32, and sums of 8-bit floats.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import math
 
 import msgspec
 
-from tilewright.ir import Block, Cast, DType, IntImm, IRModule, IterType
+from tilewright.ir import Block, Cast, DType, IntImm, IRModule, IterType, PrimFunc
+from tilewright.ir.annotation_keys import ALLOW_TF32, FAST_SUMS
 from tilewright.ir.patterns import nodes_of
 
 _UNITS = {  # the distance from 1 to the next number of a type
@@ -25,6 +29,8 @@ _UNITS = {  # the distance from 1 to the next number of a type
 _PER_VALUE = 16.0  # units, for what is computed without a sum: functions, conversions
 _PER_PRECISE_VALUE = 8.0  # the same, beside a result without rounding errors of its own
 _PER_TERM = 8.0  # units, times the square root of the number of terms
+_UNIT_OF_SUMS = 2.0**-13  # of 8-bit floats in tensor cores,
+_TAKEN_OVER = 128  # where no more than so many terms are added up
 _ASSUMED_TERMS = 4096  # for programs whose sums we cannot see
 
 
@@ -33,13 +39,15 @@ class Rounding(msgspec.Struct, frozen=True, array_like=True):
 
     dtypes: tuple[str, ...] = ()  # that values are stored in or cast to
     sums: tuple[tuple[str, int], ...] = (("", _ASSUMED_TERMS),)  # dtype ("": the result's), terms
+    tensor_cores: float = 0.0  # what they may leave of 1, where that is more than a type does
 
     def tolerance(self, result: str) -> float:
         """The error that a result of that dtype may have, relative to results of usual size."""
         if _unit(result) == 0.0:
             return 0.0
         of_sums = [_unit(dtype or result) * math.sqrt(terms) for dtype, terms in self.sums]
-        return _PER_VALUE * self._coarsest(result) + _PER_TERM * sum(of_sums)
+        value = max(self._coarsest(result), self.tensor_cores)
+        return _PER_VALUE * value + _PER_TERM * sum(of_sums)
 
     def precise_tolerance(self, result: str) -> float:
         """How far a result may be from one in higher precision.
@@ -51,7 +59,8 @@ class Rounding(msgspec.Struct, frozen=True, array_like=True):
             _unit(DType(dtype or result).accumulator) * math.sqrt(terms)
             for dtype, terms in self.sums
         ]
-        return _PER_PRECISE_VALUE * self._coarsest(result) + _PER_TERM * sum(of_sums)
+        value = max(self._coarsest(result), self.tensor_cores)
+        return _PER_PRECISE_VALUE * value + _PER_TERM * sum(of_sums)
 
     def _coarsest(self, result: str) -> float:
         return max(_unit(dtype) for dtype in (result, *self.dtypes))
@@ -76,6 +85,7 @@ def rounding_of(mod: IRModule) -> Rounding:
     """The rounding errors to expect of a program, read off its blocks."""
     dtypes: set[str] = set()
     sums: list[tuple[str, int]] = []
+    tensor_cores = 0.0
     for func in mod.functions.values():
         dtypes |= {str(node.dtype) for node in nodes_of(func.body, Cast)}
         for block in nodes_of(func.body, Block):
@@ -83,7 +93,17 @@ def rounding_of(mod: IRModule) -> Rounding:
             terms = _terms(block)
             if terms > 1 and block.writes:
                 sums.append((str(block.writes[0].buffer.dtype), terms))
-    return Rounding(tuple(sorted(filter(_unit, dtypes))), tuple(sums))
+                tensor_cores = max(tensor_cores, _unit_of_tensor_cores(func, block, terms))
+    return Rounding(tuple(sorted(filter(_unit, dtypes))), tuple(sums), tensor_cores)
+
+
+def _unit_of_tensor_cores(func: PrimFunc, block: Block, terms: int) -> float:
+    """Of the sums of a block, where tensor cores may round more than its types do."""
+    operands = {region.buffer.dtype for region in block.reads}
+    if any(dtype.is_float and dtype.bits == 8 for dtype in operands):
+        return _UNIT_OF_SUMS * (max(1, terms // _TAKEN_OVER) if func.attrs.get(FAST_SUMS) else 1)
+    allows_tf32 = func.attrs.get(ALLOW_TF32) and operands == {DType("float32")}
+    return _UNITS["float16"] if allows_tf32 else 0.0  # both have 11 digits
 
 
 def _terms(block: Block) -> int:

@@ -84,6 +84,8 @@ class NotApplied(list[Schedule]):
 class ScheduleRule(Member, ABC):
     """Turns a schedule into the schedules that treat one block in one way or another."""
 
+    takes_empty: ClassVar[bool] = False  # also blocks with an axis of length zero
+
     @abstractmethod
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The schedules to go on with.

@@ -239,6 +239,7 @@ _CUDA_KERNELS = (
     _spec("WarpGroupTiling"),
     _spec("ThreadTiling"),
     _spec("RowKernels"),
+    _spec("LoopKernels"),
     _spec("ElementKernels"),
 )
 

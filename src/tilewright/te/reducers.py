@@ -57,6 +57,8 @@ def _pick(better: Compare, first: bool = False) -> Combine:
 REDUCERS: tuple[CommutativeReducer, ...] = (
     CommutativeReducer("sum", lambda x, y: (ir.Add(x[0], y[0]),), (_number(0),)),
     CommutativeReducer("product", lambda x, y: (ir.Mul(x[0], y[0]),), (_number(1),)),
+    CommutativeReducer("any", lambda x, y: (ir.Or(x[0], y[0]),), (_number(0),)),
+    CommutativeReducer("all", lambda x, y: (ir.And(x[0], y[0]),), (_number(1),)),
     CommutativeReducer("min", lambda x, y: (ir.Min(x[0], y[0]),), (max_value,)),
     CommutativeReducer("max", lambda x, y: (ir.Max(x[0], y[0]),), (min_value,)),
     CommutativeReducer(

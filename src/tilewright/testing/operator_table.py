@@ -16,7 +16,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import te
-from tilewright.ir import DType, IntImm
+from tilewright.ir import DType, IntImm, PrimFunc
 from tilewright.ir.numpy_bridge import to_numpy
 
 Shape: TypeAlias = tuple[int, ...]
@@ -122,8 +122,16 @@ def exact(array: Any) -> Any:
     return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
 
 
-def check(row: Row, dtype: str) -> None:
-    """Compile a row for a data type, run it, and compare."""
+Run: TypeAlias = Callable[[PrimFunc, list[Any]], None]  # a function on its arrays
+
+
+def run_compiled(func: PrimFunc, arrays: list[Any]) -> None:
+    """On the CPU."""
+    tw.build(func)(*arrays)
+
+
+def check(row: Row, dtype: str, run: Run = run_compiled) -> None:
+    """Run a row for a data type, and compare."""
     tensors: list[te.Tensor] = []
     arrays: list[Any] = []
     results: list[te.Tensor] = []
@@ -140,7 +148,7 @@ def check(row: Row, dtype: str) -> None:
         with np.errstate(all="ignore"):
             expected += _several(row.reference(*map(exact, given)))
     outputs = [np.full(_shape_of(t), _UNTOUCHED, to_numpy(str(t.dtype))) for t in results]
-    tw.build(te.create_prim_func([*tensors, *results]))(*arrays, *outputs)
+    run(te.create_prim_func([*tensors, *results]), [*arrays, *outputs])
     for output, want in zip(outputs, expected, strict=True):
         assert _dtype_of(output) == row.result(dtype), "the data type of the result"
         compare(row, output, np.asarray(want))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import ir, te, topi
+from tilewright.ir.annotation_keys import TILE_STAGES
 from tilewright.space.base import schedule_rules
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
@@ -15,16 +16,16 @@ from tilewright.testing.simt import run
 
 
 def ordered_product(
-    sizes: tuple[int, int, int], dtypes: tuple[str, str, str], order: str = "nn", bias: bool = False
+    sizes: tuple[int, int, int], dtypes: Sequence[str], order: str = "nn", bias: bool = False
 ) -> ir.PrimFunc:
-    """A product of m x k and k x n, of operands, sums and results of some types.
+    """A product of m x k and k x n; the types of operands (one or both), sums and results.
 
     `order` has a `t` for an operand that is stored the other way round. With `bias`, a value for
     each column is added, and what is negative becomes zero.
     """
-    (m, n, k), (operand, sums, result) = sizes, dtypes
-    left = te.placeholder((k, m) if order[0] == "t" else (m, k), operand, name="left")
-    right = te.placeholder((n, k) if order[1] == "t" else (k, n), operand, name="right")
+    (m, n, k), (*operands, sums, result) = sizes, dtypes
+    left = te.placeholder((k, m) if order[0] == "t" else (m, k), operands[0], name="left")
+    right = te.placeholder((n, k) if order[1] == "t" else (k, n), operands[-1], name="right")
     shift = te.placeholder((n,), sums, name="shift")
     r = te.reduce_axis((0, k), name="k")
 
@@ -58,9 +59,11 @@ def tile_kernel(
 ) -> ir.IRModule:
     """The lowered program for one of the sketches of a rule; the last has the smallest tiles.
 
-    `annotations` replace those of its loop over tiles.
+    `rule` may have several names; `annotations` are added to those of its loop over tiles, or
+    replace them.
     """
-    module, rules = ir.IRModule({"main": func}), [schedule_rules.create(rule)]
+    module = ir.IRModule({"main": func})
+    rules = [schedule_rules.create(name) for name in rule.split()]
     drafts = [*candidates(module, target, "cuda-kernels", range(3), 1, sch_rules=rules)]
     chosen = drafts[sketch % len(drafts)].mod["main"]
     return lower_for_gpu(_annotated(chosen, annotations or {}), str(target))
@@ -68,8 +71,9 @@ def tile_kernel(
 
 def _annotated(func: ir.PrimFunc, annotations: Mapping[str, int]) -> ir.PrimFunc:
     def loop(node: ir.For) -> ir.For:
-        changed = {key: annotations.get(key, value) for key, value in node.annotations.items()}
-        return ir.updated(node, annotations=changed)
+        if TILE_STAGES not in node.annotations:
+            return node
+        return ir.updated(node, annotations={**node.annotations, **annotations})
 
     return func.with_body(ir.rewrite(func.body, {ir.For: loop}))
 

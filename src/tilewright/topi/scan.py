@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import Buffer, ExprLike, IntImm, PrimExpr, Stmt, const
+from tilewright.ir.annotation_keys import RUNNING_TOTALS
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
@@ -74,8 +75,15 @@ def _scan(
     else:
         scanned = [normalize_axis(axis, data.ndim, running.name)]
     body = _ScanBody(data.shape, scanned, running, exclusive)
+    note = [running.start, -1 if axis is None else scanned[0], int(exclusive)]
     tensor: Tensor = te.extern(
-        shape, [data], body.emit, f"T_{running.name}", str(result), tag="scan"
+        shape,
+        [data],
+        body.emit,
+        f"T_{running.name}",
+        str(result),
+        tag="scan",
+        attrs={RUNNING_TOTALS: note},
     )
     return tensor
 

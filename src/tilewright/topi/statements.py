@@ -28,8 +28,9 @@ def loop_kind(count: ExprLike, shape: Sequence[PrimExpr]) -> str:
     """How to run a loop of `count` independent steps over a tensor of this shape."""
     steps, work = convert(count), extent_product(shape)
     if not isinstance(steps, IntImm) or not isinstance(work, IntImm):
-        return "serial"
-    return "parallel" if steps.value > 1 and work.value >= _STEPS_WORTH_THREADS else "serial"
+        return "independent"
+    is_worth_it = steps.value > 1 and work.value >= _STEPS_WORTH_THREADS
+    return "parallel" if is_worth_it else "independent"
 
 
 def row_indices(row: PrimExpr, extents: Sequence[PrimExpr]) -> list[PrimExpr]:

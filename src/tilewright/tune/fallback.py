@@ -52,8 +52,9 @@ from tilewright.schedule.primitives.sample_compute_location import SampleCompute
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
-from tilewright.space.postprocs import RewriteUnboundBlock
+from tilewright.space.base import postprocs
 from tilewright.target import Target
+from tilewright.tune.better_choices import with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.task import TaskRecord
 
@@ -71,7 +72,7 @@ SHORT_SECONDS = 5e-6
 SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
-PLAIN_HANDICAP = 0.25
+PLAIN_HANDICAP, PLAIN_HANDICAP_ON_GPU = 0.25, 1.0
 # Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
 _SPACES = ("tilewright", "post-order-apply")
 
@@ -90,7 +91,13 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
     try:
         if not symbols:
             context = _context(module, where)
-            best = best_of_sketches(context, context.generate_design_space())
+            sketches = context.generate_design_space()
+            if where.is_cpu:
+                best = best_of_sketches(context, sketches)
+            else:
+                ranked = _ranked(context, sketches)
+                improved = [_improved(context, ranked)] if ranked else []
+                best = _first_that_lowers([*improved, *ranked], where, logger)
             return plain_schedule(module, where) if best is None else best
         stand_in = func.specialize(stand_in_sizes(func))
         for space in _SPACES:
@@ -111,16 +118,43 @@ def plain_schedule(mod: IRModule, target: Target) -> Schedule:
     """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
     sch = Schedule(mod)
     if not target.is_cpu:
-        binding = RewriteUnboundBlock()
-        binding.max_threads_per_block = target.max_num_threads
-        binding.apply(sch)
+        context = _context(mod, target)
+        for name in ("RewriteUnboundBlock", "RewriteReductionBlock"):
+            member = postprocs.create(name)
+            member._initialize_with_tune_context(context)
+            member.apply(sch)
     return sch
 
 
 def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Schedule | None:
     """The best schedule that a space offers, by calculation; None if the program is better."""
-    best = next(iter(_ranked(context, sketches)), None)
-    return None if best is None or best.trace is None or not best.trace.has_steps() else best
+    ranked = _ranked(context, sketches)
+    if not ranked or ranked[0].trace is None or not ranked[0].trace.has_steps():
+        return None
+    if context.target is None or context.target.is_cpu:
+        return ranked[0]
+    return _improved(context, ranked)
+
+
+def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
+    """The first schedule, or one with other choices that should be faster."""
+    replayer = _replayer(context)
+    known = {_decisions_of(sch.trace) for sch in ranked if sch.trace is not None}
+
+    def replay(trace: Trace) -> Schedule | None:
+        decisions = _decisions_of(trace)
+        if decisions in known:
+            return None
+        known.add(decisions)
+        draft = replayer.replay(trace, SEED)
+        return None if draft is None else draft.candidate.sch
+
+    return with_better_choices(ranked[0], replay, lambda tried: list(_costs(context, tried)))
+
+
+def _decisions_of(trace: Trace) -> str:
+    """What tells drafts of the same sketch apart, post-processing left out."""
+    return "\n".join(trace.as_python(remove_postproc=True))
 
 
 def _context(mod: PrimFunc | IRModule, target: Target, space: str = "tilewright") -> TuneContext:
@@ -131,16 +165,29 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
     """Schedules of a program, the one that should be the fastest first; the program is one."""
     assert context.mod is not None
     assert context.target is not None
-    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)]
-    if context.target.is_cpu or not schedules:  # plain loops on a GPU are what remains
-        schedules.append(plain_schedule(context.mod, context.target))
+    plain = plain_schedule(context.mod, context.target)
+    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)] + [plain]
     costs = _costs(context, schedules)
-    costs[-1] += PLAIN_HANDICAP if context.target.is_cpu else 0
-    if costs.min() < math.log2(SHORT_SECONDS):
+    costs[-1] += PLAIN_HANDICAP if context.target.is_cpu else PLAIN_HANDICAP_ON_GPU
+    if context.target.is_cpu and costs.min() < math.log2(SHORT_SECONDS):
         serial = [_without_parallel(context.mod, schedules[n]) for n in costs.argsort()[:SERIAL]]
         schedules += serial
         costs = np.concatenate([costs, _costs(context, serial)])
     return [schedules[int(place)] for place in costs.argsort(kind="stable")]
+
+
+def _first_that_lowers(
+    ranked: Sequence[Schedule], target: Target, logger: logging.Logger
+) -> Schedule | None:
+    """The best schedule that can be built."""
+    for sch in ranked:
+        try:
+            lower(sch.mod, target)
+        except TilewrightError as error:
+            logger.info("a schedule cannot be built: %s", error)
+        else:
+            return sch
+    return None
 
 
 def _costs(context: TuneContext, schedules: Sequence[Schedule]) -> npt.NDArray[np.float64]:
@@ -170,16 +217,20 @@ def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target)
     return None
 
 
-def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
+def _replayer(context: TuneContext) -> Replayer:
     assert context.mod is not None
     assert context.space_generator is not None
-    replayer = Replayer(
+    return Replayer(
         context.mod,
         (),  # nothing is run, so that a program may have parameters that no measurement could fill
         context.space_generator.postprocs,
         SearchStatistics(),
         context.logger,
     )
+
+
+def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
+    replayer = _replayer(context)
     engine, numbered = RandomEngine(SEED), [Sketch(*item) for item in enumerate(sketches)]
     found: dict[int, Draft] = {}
     tried: set[Origin | None] = set()

@@ -11,6 +11,7 @@ import tilewright.codegen.cuda.pipeline  # noqa: F401 (registers the passes)
 from tilewright.ir import PrimFunc, as_module
 from tilewright.lowering import get_pass, list_passes
 from tilewright.script import from_source
+from tilewright.target import Target
 from tilewright.testing.tile_programs import THREAD_FORM, TILE_FORM
 
 TO_FLAT = (
@@ -109,24 +110,56 @@ def main(A: T.Buffer((4, 32, 2), "float32"), B: T.Buffer((4, 32, 2), "float32"))
 TWO_BUFFERS = """
 @T.prim_func
 def main(
-    A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float16"), C: T.Buffer((64,), "float32")
+    A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float16"), C: T.Buffer((256,), "float32")
 ):
-    X = T.alloc_buffer((64,), "float32", scope="shared")
-    Y = T.alloc_buffer((64,), "float16", scope="shared")
-    Z = T.alloc_buffer((64,), "float32", scope="local")
-    for t in T.thread_binding(64, thread="threadIdx.x"):
+    X = T.alloc_buffer((256,), "float32", scope="shared")
+    Y = T.alloc_buffer((256,), "float16", scope="shared")
+    Z = T.alloc_buffer((256,), "float32", scope="local")
+    for t in T.thread_binding(256, thread="threadIdx.x"):
         with T.block("X"):
-            v = T.axis.spatial(64, t)
+            v = T.axis.spatial(256, t)
             X[v] = A[v]
         with T.block("Z"):
-            v = T.axis.spatial(64, t)
-            Z[v] = X[63 - v]
+            v = T.axis.spatial(256, t)
+            Z[v] = X[255 - v]
         with T.block("Y"):
-            v = T.axis.spatial(64, t)
+            v = T.axis.spatial(256, t)
             Y[v] = B[v]
         with T.block("C"):
-            v = T.axis.spatial(64, t)
-            C[v] = Z[v] + T.Cast("float32", Y[63 - v])
+            v = T.axis.spatial(256, t)
+            C[v] = Z[v] + T.Cast("float32", Y[255 - v])
+"""
+
+
+TOTALS = """
+@T.prim_func
+def main(A: T.Buffer((8, 300), "float32"), B: T.Buffer((8, 300), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(1, thread="threadIdx.x"):
+            with T.block("B"):
+                T.reads(A[0:8, 0:300])
+                T.writes(B[0:8, 0:300])
+                T.block_attr({"tilewright.running_totals": [0, 1, 0]})
+                for row in range(8):
+                    B[row, 0] = A[row, 0]
+                    for k in range(299):
+                        B[row, k + 1] = B[row, k] + A[row, k + 1]
+"""
+SORTED_ROWS = """
+@T.prim_func
+def main(A: T.Buffer((40, 2), "float32"), B: T.Buffer((40, 2), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(1, thread="threadIdx.x"):
+            with T.block("B"):
+                T.reads(A[0:40, 0:2])
+                T.writes(B[0:40, 0:2])
+                for row in T.parallel(40):
+                    keys = T.allocate([2], "float32", "global")
+                    work = T.Buffer((2,), data=keys)
+                    work[0] = T.min(A[row, 0], A[row, 1])
+                    work[1] = T.max(A[row, 0], A[row, 1])
+                    B[row, 0] = work[0]
+                    B[row, 1] = work[1]
 """
 
 
@@ -137,6 +170,7 @@ class Case:
     name: str
     source: str
     prepare: tuple[str, ...] = ()
+    target: str = ""
 
     @property
     def pass_name(self) -> str:
@@ -174,6 +208,12 @@ CASES = [
     Case("ThreadSync", REVERSED, (*TO_FLAT, "VectorizeLoop")),
     Case("ThreadSync-merged", TWO_BUFFERS, (*TO_FLAT, "MergeSharedMemoryAllocations")),
     Case("SplitHostDevice", REVERSED, (*TO_FLAT, "VectorizeLoop", "ThreadSync", "HostABI")),
+    Case("StartEarly", REVERSED,
+         (*TO_FLAT, "VectorizeLoop", "ThreadSync", "HostABI", "SplitHostDevice"),
+         "nvidia/nvidia-h200"),
+    Case("LowerScans", TOTALS),
+    Case("SpreadIndependentLoops", SORTED_ROWS),
+    Case("MoveWorkspaces", SORTED_ROWS, ("SpreadIndependentLoops", *TO_FLAT)),
 ]  # fmt: skip
 
 
@@ -184,7 +224,7 @@ def test_before_and_after(case: Case, golden: Callable[[str, str], None]) -> Non
     before = as_module(func)
     for name in case.prepare:
         before = get_pass(name)(before)
-    after = get_pass(case.pass_name)(before)
+    after = get_pass(case.pass_name)(before, Target(case.target) if case.target else None)
     assert after is not before
     text = "\n\n".join(str(func) for func in after.functions.values())
     golden(f"{case.name}.txt", f"{before['main']}\n\n# --- {case.pass_name} ---\n\n{text}\n")

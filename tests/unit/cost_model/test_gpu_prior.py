@@ -14,9 +14,10 @@ HALF, FLOAT = ("float16", "float32"), ("float32", "float32")
 
 
 def seconds(func: ir.PrimFunc, sketch: Schedule, *choices: int) -> float:
-    """Of a sketch with these choices: the width of a tile, and the rows of tiles at a time."""
+    """Of a sketch with these choices: the width of a tile, the rows of tiles at a time, and the
+    blocks that share a tile, as far as there is a choice; the first of what is left out."""
     kinds = [kind for kind, _ in decisions_of(sketch)]
-    made = with_decisions(func, sketch, [*zip(kinds, choices, strict=True)])
+    made = with_decisions(func, sketch, [*zip(kinds, (*choices, 0, 0), strict=False)])
     assert made is not None
     return estimate_on_gpu(made.mod["main"], H200)
 
@@ -50,6 +51,14 @@ def test_no_rows_for_nothing() -> None:
     assert seconds(func, sketches[0], 1, 0) <= seconds(func, sketches[3], 1, 0)
 
 
+def test_few_tiles_are_shared_where_sums_are_long() -> None:
+    long, short = product((128, 512, 8192), HALF), product((512, 512, 512), HALF)
+    sketch = sketches_of(long, "WarpGroupTiling")[0]
+    assert seconds(long, sketch, 1, 0, 3) < seconds(long, sketch, 1, 0, 0)
+    sketch = sketches_of(short, "WarpGroupTiling")[0]
+    assert seconds(short, sketch, 0, 0, 1) > seconds(short, sketch, 0, 0, 0)
+
+
 def test_tiles_that_share_operands_in_the_cache() -> None:
     func = product((8192, 8192, 256), HALF)
     sketch = sketches_of(func, "WarpGroupTiling")[0]
@@ -59,13 +68,19 @@ def test_tiles_that_share_operands_in_the_cache() -> None:
 def test_larger_tiles_of_threads_for_large_products() -> None:
     func = product((4096, 4096, 4096), FLOAT)
     sketches = sketches_of(func, "ThreadTiling")
-    assert seconds(func, sketches[3], 1, 0) < seconds(func, sketches[0], 0, 0)
+    assert seconds(func, sketches[-1], 1, 0) < seconds(func, sketches[0], 0, 0)
 
 
 def test_smaller_tiles_of_threads_for_small_products() -> None:
     func = product((128, 128, 2048), FLOAT)
     sketches = sketches_of(func, "ThreadTiling")
-    assert seconds(func, sketches[0], 0, 0) < seconds(func, sketches[4], 0, 0)
+    assert seconds(func, sketches[0], 0, 0) < seconds(func, sketches[-1], 0, 0)
+
+
+def test_slices_for_a_long_sum_of_few_tiles() -> None:
+    func = product((512, 512, 2048), FLOAT)
+    sketches = sketches_of(func, "ThreadTiling")
+    assert seconds(func, sketches[4], 0, 0) < seconds(func, sketches[2], 0, 0)
 
 
 @pytest.mark.parametrize("size", [64, 1000])

@@ -14,6 +14,30 @@ from tilewright.errors import IRError
 from tilewright.ir import DType, max_value_of, min_value_of
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
 
+HELD = {
+    "float32": "float8_e4m3fn float8_e5m2 float16 bfloat16 float32 int8 uint8 int16 uint16",
+    "float64": "float16 float32 float64 int32 uint32",
+    "int32": "int8 uint8 int16 uint16 int32",
+    "uint32": "uint8 uint16 uint32",
+    "int64": "int32 uint32",
+    "float16": "float16",
+}
+NOT_HELD = {
+    "float32": "int32 uint32 float64 handle",
+    "float64": "int64 uint64",
+    "int32": "uint32 float16 int64 bool",
+    "uint32": "int8 int16 uint64",
+    "float16": "bfloat16 int8 float32",
+}
+
+
+@pytest.mark.parametrize("dtype", HELD)
+def test_numbers_of_other_types(dtype: str) -> None:
+    for held in HELD[dtype].split():
+        assert DType(dtype).holds(DType(held)), held
+    for other in NOT_HELD.get(dtype, "").split():
+        assert not DType(dtype).holds(DType(other)), other
+
 
 @pytest.mark.parametrize(
     ("spelling", "code", "bits", "lanes", "itemsize"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tilewright.ir import as_module
+from tilewright.ir.annotation_keys import ALLOW_TF32, FAST_SUMS
 from tilewright.measure import LocalRunner
 from tilewright.measure.arguments import (
     GUARD_BYTES,
@@ -27,6 +28,7 @@ from tilewright.measure.tolerance import Rounding, rounding_of
 from tilewright.records import FailureKind, RunnerInput
 from tilewright.script import tir as T
 from tilewright.testing.te_workload import create_te_workload
+from tilewright.testing.tile_programs import product
 
 ALL_TYPES = [
     "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64",
@@ -210,6 +212,17 @@ def test_inputs_do_not_round() -> None:
                 B[v] = T.Cast("float32", A[v]) * T.float32(3)
 
     assert rounding_of(as_module(widen)) == Rounding(("float32",), ())
+
+
+def test_tensor_cores_keep_fewer_digits() -> None:
+    unit, digits_of_sums = 2.0**-10, 2.0**-13
+    plain = create_te_workload("GMM", 0)
+    assert rounding_of(as_module(plain.with_attr(ALLOW_TF32, True))).tensor_cores == unit
+    short = product((8, 8, 1024), ("float8_e4m3fn", "float32"))
+    assert rounding_of(as_module(short)).tensor_cores == digits_of_sums
+    fast = rounding_of(as_module(short.with_attr(FAST_SUMS, True)))
+    assert fast.tensor_cores == 8 * digits_of_sums
+    assert fast.tolerance("float32") > 16 * 8 * digits_of_sums
 
 
 # --- whole programs ---

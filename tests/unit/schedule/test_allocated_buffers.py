@@ -103,6 +103,29 @@ def test_dtype_before_and_after(chain: PrimFunc) -> None:
     assert same.mod["main"] is chain
 
 
+def test_a_cast_to_a_type_that_holds_all_numbers_goes() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float16"), C: T.Buffer((16,), "float32")):
+        B = T.alloc_buffer((16,), "float16")
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi]
+        for i in range(16):
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = T.Cast("float32", B[vi]) * T.float32(3)
+
+    for dtype, read in (
+        ("float32", "B[vi]"),
+        ("int32", 'T.Cast("float32", T.Cast("float16", B[vi]))'),
+    ):
+        sch = Schedule(main, debug_mask="all")
+        sch.unsafe_set_dtype("B", 0, dtype)
+        assert f'B[vi] = T.Cast("{dtype}", A[vi])' in str(sch.mod)
+        assert f"C[vi] = {read} * T.float32(3)" in str(sch.mod)
+
+
 def test_dtype_of_matched_buffers() -> None:
     sch = Schedule(matched, debug_mask="all")
     sch.unsafe_set_dtype("B", 0, "float64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright import te
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
 from tilewright.schedule.state.flag_check import verify_cached_flags
@@ -17,6 +18,7 @@ from tilewright.testing.placement_programs import (
     padding,
     two_stages,
 )
+from tilewright.testing.schedule_checks import assert_same_result
 
 COVERED = [
     (two_stages, True),
@@ -75,3 +77,18 @@ def test_wrong_flags_are_found() -> None:
     sch.state.info(block).affine_binding = False
     with pytest.raises(AssertionError, match="affine_binding of block 'C' is out of date"):
         verify_cached_flags(sch.state)
+
+
+@pytest.mark.parametrize("threads", [128, 256, 512])
+def test_a_copy_under_the_same_test_of_outer_loops_covers_its_reader(threads: int) -> None:
+    """Indices modulo the extents of axes have another form where threads do not divide them."""
+    a = te.placeholder((2, 14, 14, 64), name="A")
+    func = te.create_prim_func([a, te.compute(a.shape, lambda *i: a(*i) + 1.0, name="B")])
+    sch = Schedule(func)
+    *outer, last = sch.get_loops("B")
+    vectors, _ = sch.split(last, [None, 4])
+    _, thread = sch.split(sch.fuse(*outer, vectors), [None, threads])
+    copy = sch.cache_read("B", 0, "local", ["B"])
+    sch.compute_at(copy, thread, preserve_unit_loops=True)
+    sch.reverse_compute_at(sch.cache_write("B", 0, "local"), thread, preserve_unit_loops=True)
+    assert_same_result(func, sch.mod)

@@ -88,6 +88,8 @@ def chosen_with_nan(better: str, last: bool) -> str:
 PROGRAMS = {
     "sum": single("C[vi] + A[vi, vk]", "T.float32(0)", "float32"),
     "product": single("C[vi] * A[vi, vk]", "1", "int32"),
+    "any": single("C[vi] or A[vi, vk]", "T.bool(False)", "bool"),
+    "all": single("C[vi] and A[vi, vk]", "T.bool(True)", "bool"),
     "min": single("T.min(C[vi], A[vi, vk])", 'T.max_value("float32")', "float32"),
     "max": single("T.max(C[vi], A[vi, vk])", 'T.min_value("int8")', "int8"),
     "two sums": PAIR.format(

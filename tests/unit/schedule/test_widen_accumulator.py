@@ -85,6 +85,13 @@ def test_long_sums_are_as_good_as_in_the_wide_type(dtype: str, update: str) -> N
     np.testing.assert_allclose(c.astype("float64"), exact, rtol=0.01)
 
 
+def test_shorter_floats_are_converted_at_once() -> None:
+    func = program("float16", 8, "C[vi, vj] + T.Cast('float16', T.Cast('float8_e5m2', A[vi, vk]))")
+    sch = Schedule(func)
+    sch.widen_accumulator("C", "float32")
+    assert 'T.Cast("float32", T.Cast("float8_e5m2", A[vi, vk]))' in str(sch.mod)
+
+
 @pytest.mark.parametrize(
     ("dtype", "message"),
     [

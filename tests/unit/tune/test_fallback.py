@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database import MemoryDatabase
 from tilewright.driver import lower
 from tilewright.errors import ScheduleError
 from tilewright.ir import structural_equal
-from tilewright.records import normalize_mod
+from tilewright.records import MeasureCandidate, normalize_mod
 from tilewright.schedule import Trace
 from tilewright.script import tir as T
 from tilewright.search.replayer import Draft, Replayer, Sketch
@@ -96,6 +99,19 @@ def test_on_a_gpu_it_runs_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     sch = default_schedule(func, gpu)
     assert len(lower(sch.mod, gpu).functions) == 3  # two kernels, and what launches them
     assert structural_equal(sch.mod, plain_schedule(normalize_mod(func), gpu).mod)
+
+
+@pytest.mark.parametrize(("advantage", "is_plain"), [(0.9, False), (1.1, True)])
+def test_drafts_on_a_gpu_that_are_worse_than_plain_loops(
+    advantage: float, is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score(self: AnalyticPrior, context: Any, candidates: list[MeasureCandidate]) -> Any:
+        return np.array([0.0] * (len(candidates) - 1) + [-advantage])
+
+    monkeypatch.setattr(AnalyticPrior, "score", score)
+    gpu, func = Target("nvidia/nvidia-h200"), create_te_workload("GMM", 0)
+    expected = plain_schedule(normalize_mod(func), gpu).mod
+    assert structural_equal(default_schedule(func, gpu).mod, expected) == is_plain
 
 
 def test_rules_that_fail_are_no_harm(

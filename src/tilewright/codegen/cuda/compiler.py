@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -50,8 +50,16 @@ class CompiledKernels:
 
 def compile_kernels(source: str, arch: str) -> CompiledKernels:
     """Machine code for an architecture such as "sm_90a"."""
+    compiled = _compiled(source, arch, _OPTIONS)
+    if compiled.resources:
+        return compiled
+    # Machine code that NVRTC has kept on disk comes without what it once said of it.
+    return _compiled(source, arch, (*_OPTIONS, "--no-cache"))
+
+
+def _compiled(source: str, arch: str, chosen: Sequence[str]) -> CompiledKernels:
     nvrtc = _nvrtc()
-    options = [option.encode() for option in (f"--gpu-architecture={arch}", *_OPTIONS)]
+    options = [option.encode() for option in (f"--gpu-architecture={arch}", *chosen)]
     program = _checked(
         nvrtc.nvrtcCreateProgram(source.encode(), FILE_NAME.encode(), 0, [], []), nvrtc
     )

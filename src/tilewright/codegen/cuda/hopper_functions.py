@@ -35,6 +35,7 @@ _PLAIN = {
     "tw_fence_barriers": _Plain("fence.mbarrier_init.release.cluster;"),
     "tw_fence_async_shared": _Plain("fence.proxy.async.shared::cta;"),
     "tw_named_barrier": _Plain("bar.sync %0, %1;", "int number, int threads"),
+    "tw_cluster_barrier": _Plain("barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;"),
     "tw_prefetch_map": _Plain("prefetch.tensormap [%0];", "const tw_tensor_map& map"),
     "tw_wait_for_previous_grid": _Plain("griddepcontrol.wait;"),
     "tw_launch_next_grid": _Plain("griddepcontrol.launch_dependents;"),
@@ -72,8 +73,23 @@ __device__ __forceinline__ int tw_warp_of_thread(int thread) {
   return __shfl_sync(0xffffffffu, thread / 32, 0);
 }
 """,
+    # The same number in a register of its own: the compiler must not leave the addition out.
+    "tw_settled": """\
+__device__ __forceinline__ float tw_settled(float x) {
+  asm("add.f32 %0, %0, 0f00000000;" : "+f"(x));
+  return x;
+}
+""",
+    # A number of which the compiler knows nothing.
+    "tw_kept": """\
+__device__ __forceinline__ int tw_kept(int x) {
+  asm("" : "+r"(x));
+  return x;
+}
+""",
     "tw_barrier_wait": f"""\
 __device__ __forceinline__ void tw_barrier_wait(unsigned int barrier, unsigned int parity) {{
+  #pragma unroll 1
   for (int tries = 0; tries < {_MOST_TRIES}; ++tries) {{
     unsigned int done;
     asm volatile(
@@ -103,7 +119,9 @@ _LETTERS = {
 }
 _ACCUMULATORS = {"f32": ("float", "f"), "s32": ("int", "r")}
 _WGMMA = re.compile(r"tw_wgmma_(m64n(\d+)k\d+)_(f32|s32)_(\w+?)_(\w+?)_t([01])([01])")
+_WAIT_FOR = re.compile(r"tw_wgmma_wait_(\d)_for_(\d+)")
 _COPY = re.compile(r"tw_(load|store)_([1-5])d")
+_SHARED_LOAD = re.compile(r"tw_load_(own|far)_([14])_(f32|s32)")
 _ASYNC_COPY = re.compile(r"tw_copy_async_(4|8|16)")
 _NUMBERED = {
     r"tw_copy_wait_(\d)": "cp.async.wait_group {};",
@@ -125,8 +143,12 @@ def device_function(name: str) -> str | None:
         return _function(name, _bulk_copy(copy[1], int(copy[2])))
     if copy := _ASYNC_COPY.fullmatch(name):
         return _asynchronous_copy(name, int(copy[1]))
+    if load := _SHARED_LOAD.fullmatch(name):
+        return _shared_load(name, load)
     if wgmma := _WGMMA.fullmatch(name):
         return _multiplication(name, wgmma)
+    if wait := _WAIT_FOR.fullmatch(name):
+        return _wait_for_sums(name, wait[1], int(wait[2]))
     for pattern, instruction in _NUMBERED.items():
         if match := re.fullmatch(pattern, name):
             return _function(name, _Plain(instruction.format(match[1])))
@@ -164,6 +186,30 @@ def _bulk_copy(direction: str, rank: int) -> _Plain:
     )
 
 
+def _shared_load(name: str, match: re.Match[str]) -> str:
+    """Loads neighbours from shared memory, of this block or of another one of its cluster."""
+    width, (ctype, letter) = int(match[2]), _ACCUMULATORS[match[3]]
+    results = ", ".join(f'"={letter}"(to[{n}])' for n in range(width))
+    places = ", ".join(f"%{n}" for n in range(width))
+    vector = f".v{width}" if width > 1 else ""
+    targets = f"{{{places}}}" if width > 1 else places
+    head = f"__device__ __forceinline__ void {name}({ctype}* to, unsigned int from"
+    if match[1] == "own":
+        return f"""\
+{head}) {{
+  asm volatile("ld.shared{vector}.b32 {targets}, [%{width}];"
+      : {results} : "r"(from) : "memory");
+}}
+"""
+    return f"""\
+{head}, int rank) {{
+  asm volatile("{{\\n.reg .u32 far;\\nmapa.shared::cluster.u32 far, %{width}, %{width + 1};\\n"
+      "ld.shared::cluster{vector}.b32 {targets}, [far];\\n}}"
+      : {results} : "r"(from), "r"(rank) : "memory");
+}}
+"""
+
+
 def _asynchronous_copy(name: str, size: int) -> str:
     """Copies to shared memory; what is beyond the valid bytes becomes zero."""
     cached = "cg" if size == 16 else "ca"
@@ -194,6 +240,18 @@ __device__ __forceinline__ void {name}(
         "%{count}, %{count + 1}, p{tail};\\n}}"
         : {operands}
         : "l"(left), "l"(right), "r"(adds));
+}}
+"""
+
+
+def _wait_for_sums(name: str, pending: str, count: int) -> str:
+    """Waits for products; what is done with their sums cannot be moved ahead of that."""
+    operands = _broken([f'"+f"(sums[{n}])' for n in range(count)], "\n          ")
+    return f"""\
+__device__ __forceinline__ void {name}(float* sums) {{
+  asm volatile("wgmma.wait_group.sync.aligned {pending};"
+        : {operands}
+        :: "memory");
 }}
 """
 

@@ -36,6 +36,7 @@ from tilewright.codegen.cuda.tensor_maps import MAP_CALLS
 from tilewright.codegen.cuda.types import cuda_identifier
 from tilewright.errors import CodegenError
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.lowering.gpu.start_early import WAIT
 from tilewright.lowering.host_abi import is_kernel
 
 LAUNCH_PARAMS = "tir.kernel_launch_params"
@@ -58,7 +59,6 @@ _CALLED = {
     "tir.bitwise_xor": "^",
     "tir.if_then_else": "if",
 }
-_WAIT = "tw_wait_for_previous_grid"
 _LAUNCHES = ("tir.call_packed", "tir.tvm_call_packed")
 
 
@@ -109,7 +109,7 @@ def _kernel(name: str, func: ir.PrimFunc) -> Plan:
         "symbol": cuda_identifier(str(func.attrs.get("global_symbol", name))),
         "params": list(map(_param_type, func.params)),
         "tags": [str(tag) for tag in func.attrs[LAUNCH_PARAMS]],
-        "early": any(_extern_name(call) == _WAIT for call in ir.nodes_of(func.body, ir.Call)),
+        "early": any(_extern_name(call) == WAIT for call in ir.nodes_of(func.body, ir.Call)),
     }
 
 

@@ -17,6 +17,7 @@ Shape: TypeAlias = Sequence[int]
 
 # Parameters that are more than a slot: size, alignment, and their format in `struct`.
 _LARGE_PARAMETERS = {"tensormap": (128, 64, "128s")}
+_KEPT_CONFIGS = 64  # of launches of a kernel
 
 
 class _ArgumentMemory:
@@ -56,6 +57,7 @@ class Launcher:
         self._lock = threading.Lock()
         self.is_in_a_graph = False  # of somebody else, who may run it at any time
         self._allowed_shared: dict[int, int] = {}  # bytes, by device
+        self._configs: dict[tuple[int, ...], Any] = {}  # by shape and bytes of shared memory
 
     def launch(
         self, device_id: int, shape: Shape, shared: int, arguments: Sequence[int | bytes]
@@ -78,11 +80,22 @@ class Launcher:
         if not self._is_early:
             driver.check(self._start(self._kernel, *shape, shared, stream, address, 0))
             return
-        module = driver.module
+        known = (*shape, shared)
+        config = self._configs.get(known)
+        if config is None:
+            if len(self._configs) >= _KEPT_CONFIGS:
+                self._configs.clear()
+            config = self._configs[known] = self._config(shape, shared)
+        config.hStream = stream
+        driver("cuLaunchKernelEx", config, self._kernel, address, 0)
+
+    def _config(self, shape: Shape, shared: int) -> Any:
+        """A launch that may start early; making one takes longer than the launch."""
+        driver, module = self._driver, self._driver.module
         config = module.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = shape[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ = shape[3:]
-        config.sharedMemBytes, config.hStream = shared, stream
+        config.sharedMemBytes = shared
         early = module.CUlaunchAttribute()
         name = "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
         early.id = driver.constant("CUlaunchAttributeID", name)
@@ -90,7 +103,7 @@ class Launcher:
         value.programmaticStreamSerializationAllowed = 1
         early.value = value
         config.attrs, config.numAttrs = [early], 1
-        driver("cuLaunchKernelEx", config, self._kernel, address, 0)
+        return config
 
     def _allow_shared(self, device_id: int, shared: int) -> None:
         """Kernels get more than 48 KB of shared memory only if they say so."""

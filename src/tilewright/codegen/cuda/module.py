@@ -11,7 +11,7 @@ from tilewright.codegen.cuda.prelude import CudaPrelude
 from tilewright.codegen.cuda.statements import KernelPrinter
 from tilewright.codegen.cuda.types import arch_number, kernel_symbol
 from tilewright.errors import CodegenError
-from tilewright.ir.annotation_keys import RESIDENT_BLOCKS
+from tilewright.ir.annotation_keys import CLUSTER_BLOCKS, RESIDENT_BLOCKS
 from tilewright.target import Target
 
 _DEVICE_KERNEL = 2  # the value of `calling_conv` of functions that run on the device
@@ -43,7 +43,7 @@ def _kernel(func: ir.PrimFunc, name: str, prelude: CudaPrelude) -> str:
     printer.declare_threads(extents)
     printer.visit(func.body)
     body = "".join(f"{line}\n" for line in printer.lines)
-    bounds = _launch_bounds(extents, func.body)
+    bounds = _launch_bounds(extents, func.body) + _cluster(func.body)
     head = f'extern "C" __global__ void {bounds}{kernel_symbol(name)}'
     return f"{head}({_listed(params, len(head))}) {{\n{body}}}\n"
 
@@ -116,11 +116,24 @@ def _launch_bounds(extents: dict[ir.IterVar, ir.PrimExpr], body: ir.Stmt) -> str
 
 def _resident_blocks(body: ir.Stmt) -> int:
     """Blocks of threads that share a processor; 0 where the compiler may decide."""
-    for attr in ir.nodes_of(body, ir.AttrStmt):
-        if attr.attr_key == RESIDENT_BLOCKS and isinstance(attr.value, ir.IntImm):
-            return attr.value.value
+    if blocks := _noted(body, RESIDENT_BLOCKS):
+        return blocks
     # Threads that pass registers on have a processor for themselves.
     return int(any(map(_passes_registers, ir.nodes_of(body, ir.Call))))
+
+
+def _cluster(body: ir.Stmt) -> str:
+    """The blocks of threads that run at the same time, side by side."""
+    blocks = _noted(body, CLUSTER_BLOCKS)
+    return f"__cluster_dims__({blocks}, 1, 1) " if blocks else ""
+
+
+def _noted(body: ir.Stmt, key: str) -> int:
+    """The number of an annotation on statements of a kernel; 0 where it has none."""
+    for attr in ir.nodes_of(body, ir.AttrStmt):
+        if attr.attr_key == key and isinstance(attr.value, ir.IntImm):
+            return attr.value.value
+    return 0
 
 
 def _passes_registers(call: ir.Call) -> bool:

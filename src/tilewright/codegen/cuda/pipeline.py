@@ -13,6 +13,7 @@ from tilewright.lowering.gpu.inject_ptx_async_copy import InjectPTXAsyncCopy
 from tilewright.lowering.gpu.inject_software_pipeline import InjectSoftwarePipeline
 from tilewright.lowering.gpu.inject_virtual_thread import InjectVirtualThread
 from tilewright.lowering.gpu.lower_cross_thread_reduction import LowerCrossThreadReduction
+from tilewright.lowering.gpu.lower_scans import LowerScans
 from tilewright.lowering.gpu.lower_thread_allreduce import LowerThreadAllreduce
 from tilewright.lowering.gpu.lower_warp_memory import LowerWarpMemory
 from tilewright.lowering.gpu.manifest_shared_memory_local_stage import (
@@ -21,7 +22,10 @@ from tilewright.lowering.gpu.manifest_shared_memory_local_stage import (
 from tilewright.lowering.gpu.merge_shared_memory_allocations import (
     MergeSharedMemoryAllocations,
 )
+from tilewright.lowering.gpu.move_workspaces import MoveWorkspaces
 from tilewright.lowering.gpu.split_host_device import SplitHostDevice
+from tilewright.lowering.gpu.spread_independent_loops import SpreadIndependentLoops
+from tilewright.lowering.gpu.start_early import StartEarly
 from tilewright.lowering.gpu.thread_sync import ThreadSync
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.lowering.gpu.unify_thread_binding import UnifyThreadBinding
@@ -56,6 +60,8 @@ def _blocks_to_buffers(context: PassContext) -> list[Pass]:
     return [
         *context.user_passes(0),
         LowerTileKernels(),
+        LowerScans(),
+        SpreadIndependentLoops(),
         UnifyThreadBinding(),
         LowerCrossThreadReduction(),
         LowerInitBlock(),
@@ -97,6 +103,8 @@ def _kernels(context: PassContext) -> list[Pass]:
         *context.user_passes(3),
         LowerIntrin(),
         CommonSubexprElim(context.enables("cse_tir")),
+        MoveWorkspaces(),
         HostABI(),
         SplitHostDevice(),
+        StartEarly(),
     ]

@@ -21,6 +21,7 @@ _DTYPES = {
     "float16": "FLOAT16",
     "bfloat16": "BFLOAT16",
     "float32": "FLOAT32",
+    "tfloat32": "TFLOAT32",  # float32 in memory, rounded on the way
     "float64": "FLOAT64",
     "int32": "INT32",
     "int8": "UINT8",
@@ -28,7 +29,7 @@ _DTYPES = {
     "float8_e4m3fn": "UINT8",
     "float8_e5m2": "UINT8",
 }
-_ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4}
+_ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "tfloat32": 4, "float64": 8, "int32": 4}
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 
 

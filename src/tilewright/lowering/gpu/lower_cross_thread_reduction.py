@@ -2,6 +2,8 @@
 
 Each thread reduces its own share into a register, `tvm_thread_allreduce` combines the registers
 of all threads, and the result is stored. Memory that the threads share is written by one of them.
+A short innermost loop gets a register for each of its turns, so that they do not wait for each
+other; these are combined in pairs.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import bound_tag, is_thread_tag
 from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.te.reduce import Values
 from tilewright.te.reducers import CommutativeReducer, Reduction, recognize_reduction
 
 REDUCE_SCOPE = "reduce_scope"
+_MOST_LANES = 8
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,15 @@ class _Nest:
     realize: ir.BlockRealize
     threads: Sequence[ir.Var]
     reduction: Reduction
+
+    @property
+    def lanes(self) -> int:
+        """Turns of the innermost loop that have registers of their own."""
+        loop = self.loops[-1] if self.loops else None
+        if loop is None or loop.kind == ir.ForKind.VECTORIZED:
+            return 1
+        turns = loop.extent.value if isinstance(loop.extent, ir.IntImm) else 1
+        return turns if 1 < turns <= _MOST_LANES else 1
 
     def substituted(self, node: ir.PrimExpr) -> ir.PrimExpr:
         """An expression of the block in terms of loops and threads."""
@@ -91,8 +104,8 @@ def _recognized(block: ir.Block) -> Reduction:
     return reduction
 
 
-def _register(name: str, dtype: ir.DType) -> ir.Buffer:
-    return ir.decl_buffer((1,), dtype, name, scope="local")
+def _registers(name: str, dtype: ir.DType, count: int = 1) -> ir.Buffer:
+    return ir.decl_buffer((count,), dtype, name, scope="local")
 
 
 def _opaque(name: str, body: ir.Stmt, predicate: ir.PrimExpr = ir.TRUE) -> ir.Stmt:
@@ -106,8 +119,9 @@ def _lowered(nest: _Nest) -> ir.Stmt:
     names = [store.buffer.name for store in nest.reduction.targets]
     dtypes = [store.buffer.dtype for store in nest.reduction.targets]
     pairs = list(zip(names, dtypes, strict=True))
-    partial = [_register(f"{name}_in_thread", dtype) for name, dtype in pairs]
-    total = [_register(f"{name}_cross_thread", dtype) for name, dtype in pairs]
+    lanes = nest.lanes
+    partial = [_registers(f"{name}_in_thread", dtype, lanes) for name, dtype in pairs]
+    total = [_registers(f"{name}_cross_thread", dtype) for name, dtype in pairs]
     body = ir.seq(
         (
             *_within_thread(nest, partial),
@@ -120,19 +134,21 @@ def _lowered(nest: _Nest) -> ir.Stmt:
     return ir.root_realize(block)
 
 
-def _first(buffers: Sequence[ir.Buffer]) -> list[ir.PrimExpr]:
-    return [buffer[0] for buffer in buffers]
+def _at(buffers: Sequence[ir.Buffer], index: ir.ExprLike = 0) -> list[ir.PrimExpr]:
+    return [buffer[index] for buffer in buffers]
 
 
-def _stores(buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr]) -> list[ir.Stmt]:
+def _stores(
+    buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr], place: ir.ExprLike = 0
+) -> list[ir.Stmt]:
     """Stores of all values, each of which may use what is there before."""
+    index = ir.convert(place)
     pairs = list(zip(buffers, values, strict=True))
     if len(pairs) == 1:
-        return [ir.BufferStore(buffer, value, (ir.const(0),)) for buffer, value in pairs]
+        return [ir.BufferStore(buffer, value, (index,)) for buffer, value in pairs]
     named = [ir.Var(f"{buffer.name}_next", buffer.dtype) for buffer in buffers]
     body: ir.Stmt = ir.seq(
-        ir.BufferStore(buffer, var, (ir.const(0),))
-        for buffer, var in zip(buffers, named, strict=True)
+        ir.BufferStore(buffer, var, (index,)) for buffer, var in zip(buffers, named, strict=True)
     )
     for var, value in reversed(list(zip(named, values, strict=True))):
         body = ir.LetStmt(var, value, body)
@@ -140,22 +156,45 @@ def _stores(buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr]) -> list
 
 
 def _within_thread(nest: _Nest, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
-    """What each thread does for itself."""
+    """What each thread does for itself; the first register has the result."""
     reducer, name = nest.reduction.reducer, nest.realize.block.name_hint
     start = reducer.identity([buffer.dtype for buffer in partial])
     inputs = [nest.substituted(value) for value in nest.reduction.inputs]
+    lane = nest.loops[-1].loop_var - nest.loops[-1].min if nest.lanes > 1 else ir.const(0)
     update: ir.Stmt = _opaque(
         f"{name}_in_thread",
-        ir.seq(_stores(partial, reducer.combine(_first(partial), inputs))),
+        ir.seq(_stores(partial, reducer.combine(_at(partial, lane), inputs), lane)),
         nest.substituted(nest.realize.predicate),
     )
     for loop in reversed(nest.loops):
         update = ir.replace(loop, body=update)
-    initial = ir.seq(
-        ir.BufferStore(buffer, value, (ir.const(0),))
-        for buffer, value in zip(partial, start, strict=True)
-    )
-    return [_opaque(f"{name}_in_thread_init", initial), update]
+    initial = _started(partial, start, nest.lanes)
+    return [_opaque(f"{name}_in_thread_init", initial), update, *_in_pairs(nest, partial)]
+
+
+def _started(partial: Sequence[ir.Buffer], values: Values, lanes: int) -> ir.Stmt:
+    """Registers of all lanes with the neutral element in them."""
+    lane: ir.PrimExpr = ir.const(0) if lanes == 1 else ir.Var("lane", ir.INT32)
+    pairs = zip(partial, values, strict=True)
+    stores = ir.seq(ir.BufferStore(buffer, value, (lane,)) for buffer, value in pairs)
+    if not isinstance(lane, ir.Var):
+        return stores
+    return ir.For(lane, ir.const(0), ir.const(lanes), ir.ForKind.UNROLLED, stores)
+
+
+def _in_pairs(nest: _Nest, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
+    """The registers of all lanes are combined; pairs do not wait for each other."""
+    steps: list[ir.Stmt] = []
+    left = nest.lanes
+    while left > 1:
+        half = (left + 1) // 2
+        for number in range(left - half):
+            both = _at(partial, number), _at(partial, number + half)
+            values = nest.reduction.reducer.combine(*both)
+            steps += _stores(partial, values, number)
+        left = half
+    name = f"{nest.realize.block.name_hint}_in_pairs"
+    return [_opaque(name, ir.seq(steps))] if steps else []
 
 
 def _comm_reducer(reducer: CommutativeReducer, dtypes: Sequence[ir.DType]) -> ir.CommReducer:
@@ -170,9 +209,9 @@ def _exchange(nest: _Nest, partial: Sequence[ir.Buffer], total: Sequence[ir.Buff
         "handle",
         "tir.tvm_thread_allreduce",
         ir.const(len(partial), "uint32"),
-        *_first(partial),
+        *_at(partial),
         ir.TRUE,
-        *_first(total),
+        *_at(total),
         *nest.threads,
     )
     nothing = ir.intrinsics.reinterpret("handle", ir.const(0, "uint64"))
@@ -197,7 +236,7 @@ def _write_back(nest: _Nest, total: Sequence[ir.Buffer]) -> ir.Stmt:
         tests += [ir.equal(thread, ir.const(0, thread.dtype)) for thread in nest.threads]
     stores = ir.seq(
         ir.BufferStore(store.buffer, value, tuple(map(nest.substituted, store.indices)))
-        for store, value in zip(targets, _first(total), strict=True)
+        for store, value in zip(targets, _at(total), strict=True)
     )
     name = f"{nest.realize.block.name_hint}_write_back"
     return _opaque(name, stores, ir.logical_and(*tests))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.errors import LowerError
@@ -24,6 +25,8 @@ WARP_SIZE = 32
 _ALLREDUCE = ir.Op.get("tir.tvm_thread_allreduce")
 _DIMENSIONS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _WHOLE_WARP = 0xFFFFFFFF
+_FEW_WARPS = 8  # whose results each thread reads itself, which is faster than shuffles
+_Bindings: TypeAlias = list[tuple[ir.Var, ir.PrimExpr]]
 
 
 @dataclass(frozen=True)
@@ -168,21 +171,23 @@ def _shuffled(
     results: Sequence[ir.BufferLoad],
 ) -> ir.Stmt:
     """Lanes exchange values with ever nearer neighbours; in the end each of them has all."""
-    bindings: list[tuple[ir.Var, ir.PrimExpr]] = []
-
-    def named(name: str, exprs: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr]:
-        made = [(ir.Var(name, expr.dtype), expr) for expr in exprs]
-        bindings.extend(made)
-        return [var for var, _ in made]
-
-    (mask,) = named("mask", [mask])
-    current = named("value", values)
+    bindings: _Bindings = []
+    (mask,) = _named(bindings, "mask", [mask])
+    current = _named(bindings, "value", values)
     distance = size // 2
     while distance:
-        theirs = named("other", [_exchanged(mask, value, distance) for value in current])
-        current = named("value", reduction.combined(current, theirs))
+        exchanged = [_exchanged(mask, value, distance) for value in current]
+        theirs = _named(bindings, "other", exchanged)
+        current = _named(bindings, "value", reduction.combined(current, theirs))
         distance //= 2
     return with_lets(bindings, ir.seq(_stores(results, current)))
+
+
+def _named(bindings: _Bindings, name: str, exprs: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr]:
+    """Names for values, which are computed in the order in which they are named."""
+    made = [(ir.Var(name, expr.dtype), expr) for expr in exprs]
+    bindings.extend(made)
+    return [var for var, _ in made]
 
 
 def _exchanged(mask: ir.PrimExpr, value: ir.PrimExpr, distance: int) -> ir.PrimExpr:
@@ -215,23 +220,55 @@ def _across_warps(reduction: _Reduction, group: _Group, mask: ir.PrimExpr) -> ir
     lane, warp = group.rank % WARP_SIZE, group.rank // WARP_SIZE
     start = group.number * warps
     slots = [_load(buffer, start + warp) for buffer in buffers]
-    taken = [
-        if_then_else(lane < warps, _load(buffer, start + lane), zero)
-        for buffer, zero in zip(buffers, reduction.identity, strict=True)
-    ]
-    width = 1 << (warps - 1).bit_length()
-    if width == warps:  # then lanes beyond the last slot may read any of them
-        taken = [_load(buffer, start + lane % warps) for buffer in buffers]
+    if warps <= _FEW_WARPS:
+        taken = [[_load(buffer, start + number) for buffer in buffers] for number in range(warps)]
+        total = _in_pairs(reduction, taken)
+    else:
+        read = _slots_of_lanes(reduction, buffers, start, lane, warps)
+        total = _shuffled(reduction, read, _power_of_two(warps), mask, reduction.results)
     body = ir.seq(
         (
             _shuffled(reduction, reduction.values, WARP_SIZE, mask, own),
             ir.IfThenElse(ir.equal(lane, 0), ir.seq(_stores(slots, own))),
-            _shuffled(
-                reduction, taken, WARP_SIZE if width != warps else width, mask, reduction.results
-            ),
+            total,
         )
     )
     return _allocated([*partial, *buffers], body)
+
+
+def _in_pairs(reduction: _Reduction, values: Sequence[Sequence[ir.PrimExpr]]) -> ir.Stmt:
+    """Each thread reduces all values; half of them do not wait for the other half."""
+    bindings: _Bindings = []
+    left = [_named(bindings, "value", each) for each in values]
+    while len(left) > 1:
+        half = (len(left) + 1) // 2
+        pairs = zip(left, left[half:], strict=False)
+        sums = [_named(bindings, "value", reduction.combined(*pair)) for pair in pairs]
+        left = [*sums, *left[len(sums) : half]]
+    return with_lets(bindings, ir.seq(_stores(reduction.results, left[0])))
+
+
+def _power_of_two(number: int) -> int:
+    """The first one that is not less."""
+    return 1 << (number - 1).bit_length()
+
+
+def _slots_of_lanes(
+    reduction: _Reduction,
+    buffers: Sequence[ir.Buffer],
+    start: ir.PrimExpr,
+    lane: ir.PrimExpr,
+    warps: int,
+) -> list[ir.PrimExpr]:
+    """The result of a warp for each lane, repeated as often as a warp has room."""
+    width = _power_of_two(warps)
+    if width == warps:
+        return [_load(buffer, start + lane % warps) for buffer in buffers]
+    slot = lane % width
+    return [
+        if_then_else(slot < warps, _load(buffer, start + slot), zero)
+        for buffer, zero in zip(buffers, reduction.identity, strict=True)
+    ]
 
 
 def _load(buffer: ir.Buffer, index: ir.PrimExpr) -> ir.BufferLoad:

@@ -1,8 +1,8 @@
 """Buffers in shared memory whose lives do not overlap use the same bytes.
 
 Dynamic shared memory is always one array of bytes, of which buffers are parts. Static buffers stay
-arrays of their own unless that takes more bytes than parts of one array would, and all become
-dynamic if they do not fit into what a kernel may declare statically. Barriers come later
+arrays of their own unless that takes clearly more bytes than parts of one array would, and all
+become dynamic if they do not fit into what a kernel may declare statically. Barriers come later
 (`ThreadSync`), and see that buffers share bytes.
 """
 
@@ -20,6 +20,7 @@ from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.lowering.storage_rewrite import scope_of
 
 STATIC_BYTES = 48 * 1024  # what a kernel may declare; more has to be asked for at the launch
+_SAVED_BYTES = 256  # at least: bytes that are used again cost a barrier
 STATIC, DYNAMIC = "shared", "shared.dyn"
 _NAMES = {STATIC: "buf_shmem", DYNAMIC: "buf_dyn_shmem"}
 _ALIGNMENT, _LARGE_ALIGNMENT = 16, 128
@@ -96,7 +97,7 @@ def _arenas(kernel: ir.Stmt) -> list[_Arena]:
     if packed.bytes > STATIC_BYTES:
         return [_arena(DYNAMIC, [*static, *dynamic])]
     arenas = [_arena(DYNAMIC, dynamic)] if dynamic else []
-    if packed.bytes < sum(piece.bytes for piece in static):
+    if sum(piece.bytes for piece in static) - packed.bytes >= _SAVED_BYTES:
         arenas.append(packed)
     return arenas
 

@@ -27,6 +27,7 @@ class DtypeChanger(AllocationChanger):
     def __init__(self, buffer: ir.Buffer, dtype: ir.DType) -> None:
         super().__init__(buffer, with_dtype(buffer, dtype))
         self._dtype = dtype
+        self._is_exact = dtype.holds(buffer.dtype)
 
     def change_match(self, buffer: ir.Buffer) -> ir.Buffer:
         return with_dtype(buffer, self._dtype)
@@ -34,6 +35,15 @@ class DtypeChanger(AllocationChanger):
     def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         changed: ir.BufferLoad = super().visit_buffer_load(node)
         return ir.Cast(node.dtype, changed) if node.buffer in self.buffers else changed
+
+    def visit_cast(self, node: ir.Cast) -> ir.PrimExpr:
+        load, wanted = node.value, self._dtype.with_lanes(node.dtype.lanes)
+        is_changed = isinstance(load, ir.BufferLoad) and load.buffer in self.buffers
+        if not (is_changed and self._is_exact and node.dtype == wanted):
+            return self.generic_visit(node)
+        assert isinstance(load, ir.BufferLoad)
+        changed: ir.PrimExpr = super().visit_buffer_load(load)
+        return changed  # nothing was lost on the way
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
         changed: ir.BufferStore = super().visit_buffer_store(node)

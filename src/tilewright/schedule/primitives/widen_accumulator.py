@@ -44,12 +44,16 @@ class _Widener(AllocationChanger):
             return changed
         return ir.replace(changed, value=self._widened(changed.value))
 
+    def _is_better(self, given: ir.DType, cast: ir.DType) -> bool:
+        """Whether a value need not be cast to the old type before it is cast to the new one."""
+        return given == self._dtype or not given.is_float or given.bits < cast.bits
+
     def _widened(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """A value of the old type in the new one, with as few roundings as possible."""
         if not value.dtype.is_float:
             return ir.cast(self._dtype, value)
         match value:
-            case ir.Cast(value=inner) if inner.dtype == self._dtype or not inner.dtype.is_float:
+            case ir.Cast(value=inner) if self._is_better(inner.dtype, value.dtype):
                 return ir.cast(self._dtype, inner)
             case ir.FloatImm(value=number):
                 return ir.const(number, self._dtype)

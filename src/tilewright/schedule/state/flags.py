@@ -127,10 +127,11 @@ def _is_covered(
     view = RelaxedView(realize_of(block), loops_between(block, top), outer)
     consumed, _ = view.box(region.region)
     boxes: list[Box] = []
+    holds = _outer_tests(block, top)
     for producer in producers:
         for written in producer.block.writes:
             if written.buffer is region.buffer:
-                made = produced_box(state, producer, written, top)
+                made = produced_box(state, producer, written, top, holds)
                 if made is None:
                     continue
                 if box_covers(made, consumed, region, outer):
@@ -139,11 +140,29 @@ def _is_covered(
     return _merged_cover(boxes, consumed, region, outer)
 
 
+def _outer_tests(block: StmtSRef, top: StmtSRef) -> list[ir.PrimExpr]:
+    """Tests of a block whose outcome is the same for all it does under `top`."""
+    inner = {loop.loop_var for loop in loops_between(block, top)}
+    tests = ir.conjuncts(realize_of(block).predicate)
+    return [test for test in tests if not ir.uses_var(test, inner.__contains__)]
+
+
 def produced_box(
-    state: ScheduleState, producer: StmtSRef, written: ir.BufferRegion, top: StmtSRef
+    state: ScheduleState,
+    producer: StmtSRef,
+    written: ir.BufferRegion,
+    top: StmtSRef,
+    holds: Sequence[ir.PrimExpr] = (),
 ) -> Box | None:
-    """A box that a block surely writes during one iteration of what lies around `top`."""
+    """A box that a block surely writes during one iteration of what lies around `top`.
+
+    `holds` are tests that are known to hold in that iteration.
+    """
     realize = realize_of(producer)
+    if holds:
+        tests = ir.conjuncts(realize.predicate)
+        left = [t for t in tests if not any(ir.expr_deep_equal(t, known) for known in holds)]
+        realize = ir.replace(realize, predicate=ir.logical_and(*left))
     outer = Surroundings(loops_from(top))
     view = RelaxedView(realize, loops_between(producer, top), outer)
     box, exact = view.box(written.region)

@@ -194,7 +194,9 @@ def _check_names(function: str, blocks: list[StmtSRef]) -> None:
 def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
     """True when the block is still there, does anything, and no custom rule has claimed it."""
     sref = sch.symbols.get(block)
-    if not isinstance(sref, StmtSRef) or sref.stmt is None or runs_never(sref.block):
+    if not isinstance(sref, StmtSRef) or sref.stmt is None:
+        return False
+    if runs_never(sref.block) and not rule.takes_empty:
         return False
     return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
 

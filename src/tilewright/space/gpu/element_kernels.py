@@ -35,6 +35,7 @@ _THREADS = (128, 256, 512)
 _TILE_THREADS = 256
 _TILE_SIDES = (64, 32, 16)
 _SIDE_BYTES = 128
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
 @schedule_rules.register("ElementKernels")
@@ -46,7 +47,7 @@ class ElementKernels(ScheduleRule):
         sref = sch.get_sref(block)
         if reason := _why_not_free_elements(sref):
             return NotApplied(sch, reason)
-        _inline_producers(sch, block)
+        inline_producers(sch, block)
         across = _read_across(sch.get_sref(block))
         if across is not None:
             tiled = sch.copy()
@@ -60,7 +61,8 @@ class ElementKernels(ScheduleRule):
         return [sch]
 
 
-def _why_not_elements(block: StmtSRef) -> str:
+def why_not_elements(block: StmtSRef) -> str:
+    """Why a block is not elementwise; empty if it is."""
     if not all_iters_spatial(block.block):
         return "it is a reduction"
     if not has_trivial_binding(block) or len(block.block.writes) != 1:
@@ -69,13 +71,14 @@ def _why_not_elements(block: StmtSRef) -> str:
     return "" if extents and all(extents) else "it has no loops, or ones of unknown extents"
 
 
-def _inline_producers(sch: Schedule, block: BlockRV) -> None:
-    """Compute elements where they are read, if all that read them are elementwise."""
+def inline_producers(sch: Schedule, block: BlockRV) -> None:
+    """Compute elements where they are read, if all other blocks that read them are elementwise."""
+    own = sch.get_sref(block)
     for producer in sch.get_producers(block):
-        readers = [producer, *sch.get_consumers(producer)]
-        if any(_why_not_free_elements(sch.get_sref(each)) for each in readers):
+        readers = [sch.get_sref(each) for each in (producer, *sch.get_consumers(producer))]
+        if any(_why_not_free_elements(each) for each in readers if each is not own):
             continue
-        _inline_producers(sch, producer)
+        inline_producers(sch, producer)
         try:
             sch.compute_inline(producer)
         except ScheduleError:
@@ -83,7 +86,7 @@ def _inline_producers(sch: Schedule, block: BlockRV) -> None:
 
 
 def _why_not_free_elements(block: StmtSRef) -> str:
-    return why_not_free(block) or _why_not_elements(block)
+    return why_not_free(block) or why_not_elements(block)
 
 
 # --- vectors ------------------------------------------------------------------------------------
@@ -93,16 +96,33 @@ def _share_vectors(sch: Schedule, block: BlockRV) -> None:
     loops = sch.get_loops(block)
     extents = [constant_extent(sch.get_sref(loop)) or 1 for loop in loops]
     width = _width(sch.get_sref(block).block, extents[-1])
-    vectors, _ = sch.split(loops[-1], [None, width])
+    vectors, inner = sch.split(loops[-1], [None, width])
     fused = sch.fuse(*loops[:-1], vectors) if len(loops) > 1 else vectors
     count = math.prod(extents) // width
-    fitting = [n for n in _THREADS if n <= count] or [_THREADS[0]]
+    fitting = [n for n in _THREADS if n <= count] or [count]
     outer, thread = sch.split(fused, [None, sampled(sch, fitting)])
     sch.bind(outer, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
     sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
-    if width > 1:
+    if width > 1 and _is_copy(sch.get_sref(block).block):
+        sch.vectorize(inner)
+    elif width > 1:
         through_registers(sch, block, thread, STRUCTURE)
+
+
+def _is_copy(stmt: ir.Block) -> bool:
+    """Does a block move elements as they are, or put a constant where there are none?"""
+    lane = stmt.iter_vars[-1].var
+    value = stmt.body.value if isinstance(stmt.body, ir.BufferStore) else None
+    while isinstance(value, ir.Call) and value.op is _IF_THEN_ELSE:
+        condition, value, other = value.args
+        if ir.uses_var(condition, lambda var: var is lane) or not isinstance(
+            other, (ir.IntImm, ir.FloatImm)
+        ):
+            return False
+    if not isinstance(value, ir.BufferLoad):
+        return False
+    return lies_along(list(value.indices), lane)
 
 
 def _width(stmt: ir.Block, extent: int) -> int:

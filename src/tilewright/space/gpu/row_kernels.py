@@ -44,9 +44,11 @@ STRUCTURE = "row kernel"
 # Rows up to these lengths, and the threads that share one at least.
 _THREADS = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128), (32768, 512))
 _LONG_ROW_THREADS = 1024
-_MORE_THREADS = (1, 2, 4)  # times as many are tried
+_MORE_THREADS = 4  # times as many are tried at most, or until each has one vector
+_WARP = 32
 _BLOCK_THREADS = (64, 128, 256)  # of all rows of a block
 _REGISTERS = 64  # elements of a row that a thread holds at most
+_HELD_BYTES = 256  # of rows and of what all rows share that a thread holds at most
 _LONG_ROW = 32768
 _FEW_ROWS = 32  # of which each is the work of one multiprocessor
 
@@ -156,8 +158,9 @@ def _threads_of(rows: _Rows) -> list[int]:
     if not rows.fits:
         return [least]
     vectors = rows.length // _width(rows)
-    tried = [n for n in (least * more for more in _MORE_THREADS) if n <= min(vectors, 1024)]
-    tried = [n for n in tried if rows.length / n <= _REGISTERS] or [least]
+    most = min(vectors, _MORE_THREADS * least, 1024)
+    sizes = [n for n in (8, 16, *range(_WARP, most + 1, _WARP)) if least <= n <= most]
+    tried = [n for n in sizes if rows.length / n <= _REGISTERS] or [least]
     return [n for n in tried if vectors % n == 0] or tried[:1]
 
 
@@ -190,8 +193,10 @@ class _RowBuilder:
         self._check_reads([block, *before])
         copies = self._cached_rows([block, *before]) if self._rows.fits else []
         row = self._bound_rows(block)
-        for each in [*before, *copies]:
+        for each in before:
             sch.compute_at(each, row, preserve_unit_loops=True)
+        for copy in reversed(copies):  # all loads are under way before the first is waited for
+            sch.compute_at(copy, row, preserve_unit_loops=True, index=-2)
         for each in before:
             for position in range(len(sch.get_sref(each).block.writes)):
                 sch.set_scope(each, position, "local")
@@ -241,7 +246,8 @@ class _RowBuilder:
         return len(own) == len(read) and all(a is b for a, b in zip(own, read, strict=True))
 
     def _cached_rows(self, blocks: Sequence[BlockRV]) -> list[BlockRV]:
-        """Copies in registers of all that reductions read along their rows."""
+        """Copies in registers of what reductions read along their rows, and of what all rows
+        share, as far as there is room."""
         sch = self._sch
         readers: dict[ir.Buffer, list[tuple[BlockRV, int]]] = {}
         for each in blocks:
@@ -249,13 +255,17 @@ class _RowBuilder:
             for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
                 if region.buffer not in self._made(blocks) and self._is_own(stmt, region):
                     readers.setdefault(region.buffer, []).append((each, position))
-        copies = []
-        for found in readers.values():
-            if any(sch.get_sref(each).block.init is not None for each, _ in found):
+        copies, left = [], _HELD_BYTES * self._threads
+        for buffer, found in sorted(readers.items(), key=lambda item: not self._reduces(item[1])):
+            left -= self._rows.length * buffer.dtype.itemsize
+            if left >= 0 or self._reduces(found):
                 first, position = found[0]
                 users = [each for each, _ in found]
                 copies.append(sch.cache_read(first, position, "local", users))
         return copies
+
+    def _reduces(self, readers: Sequence[tuple[BlockRV, int]]) -> bool:
+        return any(self._sch.get_sref(each).block.init is not None for each, _ in readers)
 
     def _made(self, blocks: Sequence[BlockRV]) -> set[ir.Buffer]:
         stmts = (self._sch.get_sref(each).block for each in blocks)

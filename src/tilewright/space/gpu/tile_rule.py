@@ -4,34 +4,58 @@ The block becomes a product of matrices by fusing iterators. A block of threads 
 the result: tiles of both operands go through shared memory, and what comes after the sum is done on
 the way out. How threads share the work is left to `lowering/gpu/tile_kernels`.
 
-Decisions are the width of a tile and the order of tiles, which decides what they find in the cache.
+Decisions are the width of a tile, the order of tiles, which decides what they find in the cache,
+and, where tiles are few, how many blocks of threads share the sum of each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from tilewright import ir, te
 from tilewright.errors import LowerError, ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import (
+    FAST_SUMS,
     THREAD_ROWS,
+    TILE_SPLITS,
     TILE_STAGES,
     TILING_STRUCTURE,
 )
 from tilewright.lowering.gpu.tile_kernels.layout import can_be_written
-from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
+from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
+    LowerTileKernels,
+    processors_of,
+)
+from tilewright.lowering.gpu.tile_kernels.tile_form import CopyRefused
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
+from tilewright.space.gpu.packed_operands import packed_operand
+from tilewright.space.gpu.thread_vectors import sampled
 from tilewright.space.tvm.tensor_core_layout import transform_for_tensorization
 from tilewright.target import Target
 
 STRUCTURE = "tile kernel"
+_ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
+_FEW_ROWS = 48
+_SPLITS = (1, 2, 4, 8)  # blocks of threads that share the sum of a tile
+_LEAST_STEPS = 4  # of each of them
+
+
+class Types(NamedTuple):
+    """Of both operands, and of the sum of their products."""
+
+    left: str
+    right: str
+    sums: str
 
 
 class TileShape(NamedTuple):
@@ -43,15 +67,13 @@ class TileShape(NamedTuple):
     annotations: Mapping[str, int]
 
 
-_ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
-
-
 class TileRule(ScheduleRule):
     """A rule that writes tile kernels: for some types, where the target can run them."""
 
-    types: ClassVar[Sequence[tuple[str, str]]]
+    types: ClassVar[Sequence[Types]]
     shapes: ClassVar[Sequence[TileShape]]
     other_types: ClassVar[str]  # the reason to leave other types alone
+    may_pack: ClassVar[bool] = False  # operands that cannot be fetched as they lie
 
     def __init__(self) -> None:
         self._target: Target | None = None
@@ -68,51 +90,34 @@ class TileRule(ScheduleRule):
         sref = sch.get_sref(block)
         if reason := self.why_not_on(self._target) or why_not_free(sref):
             return NotApplied(sch, reason)
-        dtypes = types_of(sref.block, self.types)
-        if dtypes is None:
+        attrs = sch.mod[sch.state.function_of(sref)].attrs
+        dtypes = types_of(sref.block)
+        if dtypes is None or not self.knows(dtypes, attrs):
             return NotApplied(sch, self.other_types)
         assert self._target is not None
-        return tile_sketches(sch, block, dtypes, self.shapes, self._target)
+        marks = {key: 1 for key in (FAST_SUMS,) if attrs.get(key)}
+        return _Tiling(dtypes, marks, self._target, self.may_pack).sketches(sch, block, self.shapes)
+
+    def knows(self, dtypes: Types, attrs: Mapping[str, object]) -> bool:
+        """Whether it writes kernels for these types, in a function with these attributes."""
+        return dtypes in self.types
 
 
-def tile_sketches(
-    sch: Schedule,
-    block: BlockRV,
-    dtypes: tuple[str, str],
-    shapes: Sequence[TileShape],
-    target: Target,
-) -> list[Schedule]:
-    """One sketch for each shape of which a kernel can be made."""
-    sketches, reason = [], "it is not a product of two matrices"
-    for shape in shapes:
-        made = sch.copy()
-        try:
-            tiled = _tile(made, block, dtypes, shape)
-            if tiled:
-                LowerTileKernels()(made.mod, target)
-        except (ScheduleError, LowerError) as error:
-            reason = str(error).rpartition("but ")[2]
-            continue
-        if tiled:
-            sketches.append(made)
-    return sketches or NotApplied(sch, reason)
-
-
-def types_of(block: ir.Block, known: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    """The types of both operands and of the sum, if they are known ones."""
+def types_of(block: ir.Block) -> Types | None:
+    """The types of a product of two operands; sums of short floats are added up in float32."""
     inputs = [str(region.buffer.dtype) for region in inputs_of(block).values()]
-    if len(inputs) != 2 or inputs[0] != inputs[1] or len(block.writes) != 1:
+    if len(inputs) != 2 or len(block.writes) != 1:
         return None
-    found = inputs[0], str(block.writes[0].buffer.dtype)
-    return found if found in known else None
+    left, right = inputs
+    return Types(left, right, str(block.writes[0].buffer.dtype.accumulator))
 
 
 @functools.cache
-def _product(operand: str, sums: str) -> ir.PrimFunc:
+def _product(dtypes: Types) -> ir.PrimFunc:
     """A product of matrices of these types."""
-    left = te.placeholder((16, 16), operand, name="left")
-    right = te.placeholder((16, 16), operand, name="right")
-    k = te.reduce_axis((0, 16), name="k")
+    left = te.placeholder((16, 16), dtypes.left, name="left")
+    right = te.placeholder((16, 16), dtypes.right, name="right")
+    k, sums = te.reduce_axis((0, 16), name="k"), dtypes.sums
     product = te.compute(
         (16, 16),
         lambda i, j: te.sum(left[i, k].astype(sums) * right[k, j].astype(sums), axis=k),
@@ -121,40 +126,108 @@ def _product(operand: str, sums: str) -> ir.PrimFunc:
     return te.create_prim_func([left, right, product])
 
 
-def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: TileShape) -> bool:
-    """Tile a block; False if it is not a product of matrices."""
-    mapping = get_auto_tensorize_mapping_info(sch, block, _product(*dtypes))
-    if mapping is None:
-        return False
-    copies = transform_for_tensorization(sch, block, mapping)
-    *batch, rows, columns, depth = sch.get_loops(block)
-    widths = _columns_of(_extent(sch, columns), shape)
-    width = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
-    row, inner_row = sch.split(rows, [None, shape.rows])
-    column, inner_column = sch.split(columns, [None, width])
-    step, inner_depth = sch.split(depth, [None, shape.depth // ir.DType(dtypes[0]).itemsize])
-    orders = _orders_of(_extent(sch, row))
-    order = sch.sample_categorical(orders, [1 / len(orders)] * len(orders))
-    outer, together = sch.split(row, [None, order])
-    sch.reorder(*batch, outer, column, together, step, inner_row, inner_column, inner_depth)
-    tiles = sch.fuse(*batch, outer, column, together)
-    sch.bind(tiles, "blockIdx.x")
-    sch.annotate(tiles, TILE_STAGES, 0)
-    for key, value in shape.annotations.items():
-        sch.annotate(tiles, key, value)
-    on_threads = THREAD_ROWS in shape.annotations
-    output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
-    sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
-    for position, copy in enumerate(copies.reads):
-        tile = sch.cache_read(block, position, "shared.dyn")
-        sch.compute_at(tile, step, preserve_unit_loops=True)
-        _inline_producers(sch, copy)
-        sch.annotate(tile, TILING_STRUCTURE, STRUCTURE)
-    sch.reverse_compute_inline(copies.write)
-    _inline_consumers(sch, output, on_threads=on_threads)
-    for each in (block, output):
-        sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
-    return True
+@dataclass(frozen=True)
+class _Tiling:
+    """Writes the sketches of a rule for one block."""
+
+    dtypes: Types
+    marks: Mapping[str, int]  # annotations of the loop over tiles
+    target: Target
+    may_pack: bool
+
+    def sketches(
+        self, sch: Schedule, block: BlockRV, shapes: Sequence[TileShape]
+    ) -> list[Schedule]:
+        """One sketch for each shape of which a kernel can be made."""
+        made, reason, packed = [], "", list[int]()
+        for shape in shapes:
+            try:
+                made.append(self._sketch(sch, block, shape, packed))
+            except (ScheduleError, LowerError) as error:
+                reason = str(error).rpartition("but ")[2]
+        return made or NotApplied(sch, reason)
+
+    def _sketch(
+        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: list[int]
+    ) -> Schedule:
+        """A sketch that can be lowered; what must be packed for that is added to `packed`."""
+        made, copies = self._tile(sch.copy(), block, shape, packed)
+        try:
+            LowerTileKernels()(made.mod, self.target)
+        except CopyRefused as error:
+            written = [made.get_sref(copy).block.writes[0].buffer for copy in copies]
+            position = written.index(error.written)
+            if not self.may_pack or position in packed:
+                raise
+            packed.append(position)
+            try:
+                return self._sketch(sch, block, shape, packed)
+            except LowerError:
+                packed.remove(position)  # it did not help
+                raise error from None
+        return made
+
+    def _tile(
+        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: Sequence[int]
+    ) -> tuple[Schedule, list[BlockRV]]:
+        """Tile a block; also gives the blocks that copy both operands.
+
+        At some of these positions kernels of their own pack operands.
+        """
+        if str(sch.get_sref(block).block.writes[0].buffer.dtype) != self.dtypes.sums:
+            sch.widen_accumulator(block, self.dtypes.sums)
+        mapping = get_auto_tensorize_mapping_info(sch, block, _product(self.dtypes))
+        if mapping is None:
+            raise ScheduleError("it is not a product of two matrices")
+        copies = transform_for_tensorization(sch, block, mapping)
+        on_threads = THREAD_ROWS in shape.annotations
+        converted = [on_threads and given != self.dtypes.sums for given in self.dtypes[:2]]
+        for copy, is_converted in zip(copies.reads, converted, strict=True):
+            if is_converted:
+                sch.unsafe_set_dtype(copy, 0, self.dtypes.sums)
+        step, tiles = self._loops(sch, block, shape)
+        output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
+        sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
+        fetched = []
+        for position, copy in enumerate(copies.reads):
+            fetched.append(sch.cache_read(block, position, "shared.dyn"))
+            sch.compute_at(fetched[-1], step, preserve_unit_loops=True)
+            if converted[position]:
+                sch = packed_operand(sch, copy, is_turned=False)
+            elif position in packed:
+                sch = packed_operand(sch, copy, is_turned=position == 1)
+            else:
+                _inline_producers(sch, copy)
+        sch.reverse_compute_inline(copies.write)
+        _inline_consumers(sch, output, on_threads=on_threads)
+        for each in (*fetched, block, output):
+            sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
+        return sch, fetched
+
+    def _loops(self, sch: Schedule, block: BlockRV, shape: TileShape) -> tuple[LoopRV, LoopRV]:
+        """The loop over steps of the sum, and the one over tiles."""
+        *batch, rows, columns, depth = sch.get_loops(block)
+        extents = [_extent(sch, loop) for loop in (*batch, rows, columns)]
+        widths = _columns_of(extents[-1], shape)
+        width = sampled(sch, widths)
+        row, inner_row = sch.split(rows, [None, shape.rows])
+        column, inner_column = sch.split(columns, [None, width])
+        on_threads = THREAD_ROWS in shape.annotations
+        size = ir.DType(self.dtypes.sums if on_threads else self.dtypes.left).itemsize
+        step, inner_depth = sch.split(depth, [None, shape.depth // size])
+        outer, together = sch.split(row, [None, sampled(sch, _orders_of(_extent(sch, row)))])
+        sch.reorder(*batch, outer, column, together, step, inner_row, inner_column, inner_depth)
+        tiles = sch.fuse(*batch, outer, column, together)
+        sch.bind(tiles, "blockIdx.x")
+        for key, value in {TILE_STAGES: 0, **shape.annotations, **self.marks}.items():
+            sch.annotate(tiles, key, value)
+        if THREAD_ROWS not in shape.annotations:
+            fewest = math.ceil(extents[-2] / shape.rows) * math.ceil(extents[-1] / widths[-1])
+            tile_count = math.prod(extents[:-2]) * fewest
+            splits = _splits_of(_extent(sch, step), tile_count, processors_of(self.target))
+            if len(splits) > 1:
+                sch.annotate(tiles, TILE_SPLITS, sampled(sch, splits))
+        return step, tiles
 
 
 def _extent(sch: Schedule, loop: LoopRV) -> int:
@@ -171,8 +244,15 @@ def _columns_of(count: int, shape: TileShape) -> list[int]:
 
 
 def _orders_of(rows: int) -> list[int]:
-    """Rows of tiles that may be done together."""
-    return [n for n in _ORDERS if rows % n == 0]
+    """Rows of tiles that may be done together: near those wanted, or all where they are few."""
+    divisors = [n for n in range(1, _ORDERS[-1] + 1) if rows % n == 0]
+    wanted = {min(divisors, key=lambda n, near=near: abs(n - near)) for near in _ORDERS}  # type: ignore[misc]
+    return sorted(wanted | ({rows} if rows <= _FEW_ROWS else set()))
+
+
+def _splits_of(steps: int, tiles: int, processors: int) -> list[int]:
+    """How many blocks may share a tile: only where wide ones leave processors without work."""
+    return [n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and tiles * n <= processors)]
 
 
 def _inline_producers(sch: Schedule, copy: BlockRV) -> None:
@@ -191,10 +271,19 @@ def _inline_consumers(sch: Schedule, output: BlockRV, *, on_threads: bool) -> No
     while len(consumers := sch.get_consumers(output)) == 1:
         if not on_threads and not can_be_written(_result_type(sch, consumers[0])):
             return  # it is done afterwards
+        _inline_operands(sch, consumers[0], output)
         try:
             sch.reverse_compute_inline(consumers[0])
         except ScheduleError:
             return  # so is what cannot be done on the way
+
+
+def _inline_operands(sch: Schedule, consumer: BlockRV, output: BlockRV) -> None:
+    """What else a consumer reads and is computed after the tiles: a bias in another type, say."""
+    for producer in sch.get_producers(consumer):
+        if sch.get(producer) is not sch.get(output):
+            with contextlib.suppress(ScheduleError):
+                sch.compute_inline(producer)
 
 
 def _result_type(sch: Schedule, block: BlockRV) -> ir.DType:

@@ -5,18 +5,21 @@ One sketch for each way to share a tile among warp groups.
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import TILE_CONSUMERS
+from collections.abc import Mapping
+
+from tilewright.ir.annotation_keys import ALLOW_TF32, TILE_CONSUMERS
 from tilewright.space.base import schedule_rules
-from tilewright.space.gpu.tile_rule import TileRule, TileShape
+from tilewright.space.gpu.tile_rule import TileRule, TileShape, Types
 from tilewright.target import Target
 
-# Types of both operands and of their sum.
-_TYPES = (
-    ("float16", "float32"),
-    ("bfloat16", "float32"),
-    ("float8_e4m3fn", "float32"),
-    ("float8_e5m2", "float32"),
-    ("int8", "int32"),
+_SHORT_FLOATS = ("float8_e4m3fn", "float8_e5m2")
+_BYTES = ("int8", "uint8")
+_TF32 = Types("float32", "float32", "float32")
+TENSOR_CORE_TYPES = (
+    Types("float16", "float16", "float32"),
+    Types("bfloat16", "bfloat16", "float32"),
+    *(Types(a, b, "float32") for a in _SHORT_FLOATS for b in _SHORT_FLOATS),
+    *(Types(a, b, "int32") for a in _BYTES for b in _BYTES),
 )
 
 
@@ -36,9 +39,14 @@ SHAPES = (
 class WarpGroupTiling(TileRule):
     """Tiles contractions for the warp groups of Hopper."""
 
-    types = _TYPES
+    types = TENSOR_CORE_TYPES
     shapes = SHAPES
     other_types = "its types are not those of tensor cores"
+    may_pack = True
+
+    def knows(self, dtypes: Types, attrs: Mapping[str, object]) -> bool:
+        """Tensor cores multiply float32 with fewer digits, where that is allowed."""
+        return super().knows(dtypes, attrs) or (dtypes == _TF32 and bool(attrs.get(ALLOW_TF32)))
 
     def why_not_on(self, target: Target | None) -> str:
         """Warp groups came with sm_90, and later GPUs do not have them."""

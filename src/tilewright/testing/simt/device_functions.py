@@ -96,16 +96,25 @@ def _sync(warp: Warp, args: Arguments) -> Iterator[Wait]:
     return _meet(warp, 0, warp.block.threads)
 
 
+@_effect("tw_cluster_barrier")
+def _cluster_barrier(warp: Warp, args: Arguments) -> Iterator[Wait]:
+    return _wait_at(warp, warp.block.cluster.barrier, "the barrier of a cluster")
+
+
 def _meet(warp: Warp, number: int, threads: int) -> Iterator[Wait]:
-    warp.need(LANES, f"named barrier {number}")
     barrier = warp.block.named.setdefault(number, NamedBarrier(threads))
     if barrier.threads != threads or not 0 <= number < 16:
         raise RaceError(f"named barrier {number} is of {barrier.threads} and of {threads} threads")
+    return _wait_at(warp, barrier, f"named barrier {number}")
+
+
+def _wait_at(warp: Warp, barrier: NamedBarrier, name: str) -> Iterator[Wait]:
+    warp.need(LANES, name)
     turn = barrier.turn
     barrier.arrive()
     yield Wait(
         lambda: barrier.turn != turn,
-        lambda: f"named barrier {number} ({barrier.arrived} of {threads} threads are there)",
+        lambda: f"{name} ({barrier.arrived} of {barrier.threads} threads are there)",
     )
 
 
@@ -177,7 +186,7 @@ def _commit_products(warp: Warp, args: Arguments) -> None:
     warp.products.commit()
 
 
-@_effect(r"tw_wgmma_wait_(\d)")
+@_effect(r"tw_wgmma_wait_(\d)(?:_for_\d+)?")
 def _wait_for_products(warp: Warp, args: Arguments, pending: str) -> Iterator[Wait]:
     warp.need(LANES, "tw_wgmma_wait")
     return warp.products.wait(int(pending))
@@ -208,8 +217,26 @@ def _write(warp: Warp, addresses: Array, values: Array) -> None:
     if np.any(first % data.shape[1]):
         raise RaceError(f"a store of {data.shape[1]} bytes does not begin at a multiple of them")
     places = first[:, None] + np.arange(data.shape[1])
-    warp.block.shared.write(places, data)
+    warp.block.shared.write(places, data, warp.block.interval)
     warp.unfenced.append(places)
+
+
+@_effect("tw_load_(own|far)_([14])_(f32|s32)")
+def _load_sums(warp: Warp, args: Arguments, where: str, width: str, kind: str) -> None:
+    """Neighbours in shared memory: of this block, or of one of its cluster."""
+    target, source, *rank = args
+    block = warp.block.cluster.blocks[warp.number(rank[0])] if where == "far" else warp.block
+    if not block.running:
+        raise RaceError(f"{warp.name} reads shared memory of a block that has ended")
+    count = int(width)
+    first = warp.lanes(source).astype(np.int64)[warp.taken]
+    if np.any(first % (4 * count)):
+        raise RaceError(f"a load of {4 * count} bytes does not begin at a multiple of them")
+    found = block.shared.read(first[:, None] + np.arange(4 * count), block.interval)
+    registers = address_taken(target)
+    begin = warp.number(registers.indices[0])
+    memory = warp.memory(registers.buffer).view("float32" if kind == "f32" else "int32")
+    memory[warp.taken, begin : begin + count] = np.ascontiguousarray(found).view(memory.dtype)
 
 
 @_effect("tw_fence_async_shared")

@@ -58,9 +58,11 @@ class HostProgram:
         assert isinstance(dtype, ir.StringImm)
         assert isinstance(data, ir.Var)
         memory = self.values[data].reshape(-1).view(np.uint8)[self._number(base) :]
-        return MAPS[name.value](
-            memory, to_numpy(dtype.value).itemsize, [*map(self._number, numbers)]
-        )
+        is_rounded = dtype.value == "tfloat32"
+        size = to_numpy("float32" if is_rounded else dtype.value).itemsize
+        made = MAPS[name.value](memory, size, [*map(self._number, numbers)])
+        made.is_rounded = is_rounded
+        return made
 
     def _number(self, expr: ir.PrimExpr) -> int:
         numbers = {var: ir.const(value) for var, value in self.values.items() if var.dtype.is_int}
@@ -78,4 +80,6 @@ class HostProgram:
             for param, arg in zip(kernel.params, passed, strict=True)
         }
         sizes = dict(zip(map(str, tags), map(self._number, extents), strict=True))
+        if 0 in sizes.values():
+            return  # of no threads
         self.launch(kernel, sizes, bound)

@@ -85,6 +85,8 @@ class KernelInStep(LockstepThreads):
                 self._land(int(name.rpartition("_")[2]))
             case "tw_copy_async_":
                 self._copy_bytes(call, int(name.rpartition("_")[2]))
+            case "tw_wait_for_previous_grid" | "tw_launch_next_grid":
+                pass  # kernels run one after another
             case known if known in INSTRUCTIONS:
                 INSTRUCTIONS[known](self, call)
             case _:

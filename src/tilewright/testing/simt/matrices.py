@@ -45,7 +45,9 @@ def dot_of_bytes(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType({"__dp4a": dot_of_bytes})
+FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType(
+    {"__dp4a": dot_of_bytes, "tw_settled": np.positive, "tw_kept": np.positive}
+)
 
 
 def _fill(threads: Threads, call: ir.Call) -> None:

@@ -20,6 +20,7 @@ _DTYPES = {
     "s8": "int8",
     "u8": "uint8",
     "f32": "float32",
+    "tf32": "float32",
     "s32": "int32",
 }
 _WIDTHS = {0: 0, 1: 128, 2: 64, 3: 32}  # of patterns, by their number in a descriptor
@@ -69,11 +70,27 @@ class Wgmma:
         """The product of two tiles, from their bytes."""
         sums = to_numpy(_DTYPES[self.sums])
         a, b = (
-            np.ascontiguousarray(data).view(to_numpy(_DTYPES[kind]))[:, :, 0].astype(sums)
+            _numbers(data, kind).astype(sums)
             for data, kind in zip((left, right), self.types, strict=True)
         )
         product: Array = a @ b.T
         return product
+
+    def kept(self, sums: Array) -> Array:
+        """Sums as tensor cores keep them: the first 14 digits of those of 8-bit floats."""
+        if self.types[0] not in ("e4m3", "e5m2"):
+            return sums
+        words = np.ascontiguousarray(sums).view(np.uint32) & 0xFFFFFC00
+        cut: Array = words.view(np.float32)
+        return cut
+
+
+def _numbers(data: Array, kind: str) -> Array:
+    """The elements of a tile; of float32 the first digits count."""
+    if kind == "tf32":
+        data = (np.ascontiguousarray(data).view(np.uint32) & 0xFFFFE000).view(np.uint8)
+    found: Array = np.ascontiguousarray(data).view(to_numpy(_DTYPES[kind]))[:, :, 0]
+    return found
 
 
 @dataclass

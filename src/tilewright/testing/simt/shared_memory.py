@@ -64,6 +64,7 @@ class SharedMemory:
         self._is_visible = np.zeros(size, np.bool_)  # to bulk copies and `wgmma`
         self._is_unread = np.zeros(size, np.bool_)  # landed, but nobody has begun to read it
         self._readers = np.zeros(size, np.int64)  # that have begun and not ended
+        self._written = np.full(size, -1)  # by threads: the interval between barriers
         self.start = start
         self.barriers: dict[int, Barrier] = {}
 
@@ -117,12 +118,21 @@ class SharedMemory:
         self._bytes[at] = data
         self._is_visible[at] = self._is_unread[at] = True
 
-    def write(self, addresses: Array, data: Array) -> None:
-        """LockstepThreads write; bulk copies see it after a fence."""
+    def write(self, addresses: Array, data: Array, interval: int) -> None:
+        """Threads write; bulk copies see it after a fence, other threads after a barrier."""
         at = self._offsets(addresses)
         self._check_unused(at, "a thread")
         self._bytes[at] = data
         self._is_visible[at] = False
+        self._written[at] = interval
+
+    def read(self, addresses: Array, interval: int) -> Array:
+        """What threads wrote before they met."""
+        at = self._offsets(addresses)
+        written = self._written[at]
+        if np.any(written < 0) or np.any(written == interval):
+            raise RaceError("a thread reads shared memory that no thread wrote before a barrier")
+        return self._bytes[at]
 
     def fence(self, addresses: Array) -> None:
         """Bulk copies see what a thread wrote."""

@@ -24,6 +24,8 @@ class CopyMap:
     swizzle = 128
     box_bytes: int
 
+    is_rounded = False  # to tf32, when it is read
+
     def __init__(self, memory: Array, size: int) -> None:
         self._memory = memory
         self._size = size
@@ -43,7 +45,8 @@ class CopyMap:
         at, inside = self._bytes(coordinates)
         found = np.zeros(at.shape, np.uint8)
         found[inside] = self._memory[at[inside]]
-        return found.reshape(-1)
+        data = found.reshape(-1)
+        return rounded_to_tf32(data.view(np.float32)).view(np.uint8) if self.is_rounded else data
 
     def write(self, coordinates: Sequence[int], data: Array) -> None:
         """Put the bytes of a box into the array; those outside of it are dropped."""
@@ -56,6 +59,13 @@ class CopyMap:
         if np.any(at[inside.reshape(-1)] >= len(self._memory)):
             raise RaceError("a tensor map reaches over the end of its array")
         return at, inside.reshape(-1)
+
+
+def rounded_to_tf32(values: Array) -> Array:
+    """Numbers with the 11 digits of tf32; those between two go to the one further from zero."""
+    words = np.ascontiguousarray(values).view(np.uint32)
+    rounded: Array = ((words + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+    return rounded
 
 
 class TiledCopyMap(CopyMap):

@@ -48,6 +48,14 @@ class NamedBarrier:
 
 
 @dataclass
+class Cluster:
+    """Blocks that run at the same time, and their barrier."""
+
+    barrier: NamedBarrier
+    blocks: list[BlockState] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class BlockState:
     """What the warps of a block share."""
 
@@ -55,7 +63,15 @@ class BlockState:
     shared: SharedMemory
     scheduler: Scheduler
     groups: Mapping[int, WarpGroup]
+    cluster: Cluster
     named: dict[int, NamedBarrier] = field(default_factory=dict)
+    running: int = 0  # warps
+
+    @property
+    def interval(self) -> int:
+        """A number that grows whenever threads meet."""
+        barriers = (*self.named.values(), self.cluster.barrier)
+        return sum(barrier.turn for barrier in barriers)
 
 
 @dataclass(frozen=True)
@@ -79,7 +95,8 @@ class Warp(LockstepThreads):
     ) -> None:
         super().__init__(places, LANES)
         self.block = block
-        self.name = f"warp {number}"
+        rank = block.cluster.blocks.index(block)
+        self.name = f"warp {number} of block {rank}" if rank else f"warp {number}"
         self.products = WarpProducts(block.groups[number // WARPS], number)
         self.stores = BulkStores()
         self.unfenced: list[Array] = []  # addresses that were written since the last fence
@@ -89,9 +106,11 @@ class Warp(LockstepThreads):
 
     def run(self, body: ir.Stmt) -> Iterator[Wait]:
         """Run the kernel."""
+        self.block.running += 1
         yield from self.steps(body)
         self.products.check_end()
         self.stores.check_end()
+        self.block.running -= 1
 
     def allocate(self, node: ir.Allocate) -> None:
         """Shared memory is there already, and used by its addresses."""

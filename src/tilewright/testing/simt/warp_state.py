@@ -22,9 +22,9 @@ class Sums:
     values: Array
     pending: int = 0
 
-    def add(self, part: Array, is_sum: bool) -> None:
-        """A product is done."""
-        self.values = self.values + part if is_sum else part
+    def add(self, product: TileProduct, part: Array, is_sum: bool) -> None:
+        """A product is done; its results are these."""
+        self.values = product.instruction.kept(self.values + part if is_sum else part)
         self.pending -= 1
         if not self.pending:
             self.registers[...] = self.values
@@ -92,7 +92,7 @@ class WarpProducts:
             lambda: f"a product that {product.warps} of {WARPS} warps have started",
         )
         rows = product.rows_of(self._warp % WARPS, self._group.shared)
-        started.sums.add(rows, started.is_sum)
+        started.sums.add(product, rows, started.is_sum)
         self._sums = {key: sums for key, sums in self._sums.items() if sums.pending}
 
     def check_end(self) -> None:

@@ -13,45 +13,72 @@ from typing import Any
 import numpy as np
 
 from tilewright import ir
+from tilewright.ir.annotation_keys import CLUSTER_BLOCKS
 from tilewright.testing.simt.device_functions import DEVICE_FUNCTIONS
 from tilewright.testing.simt.in_step import TAGS
 from tilewright.testing.simt.products import WARPS, WarpGroup
 from tilewright.testing.simt.scheduler import Scheduler
 from tilewright.testing.simt.shared_memory import SharedMemory
-from tilewright.testing.simt.threads import RaceError
-from tilewright.testing.simt.warp import LANES, BlockState, Warp
+from tilewright.testing.simt.threads import Array, RaceError
+from tilewright.testing.simt.warp import LANES, BlockState, Cluster, NamedBarrier, Warp
 
 
 def run_warps(
     kernel: ir.PrimFunc, sizes: Mapping[str, int], params: Mapping[ir.Var, Any], seed: int
 ) -> None:
-    """Launch a kernel, one block after another; `seed` gives the order of turns."""
+    """Launch a kernel, one cluster of blocks after another; `seed` gives the order of turns."""
     shape = tuple(sizes.get(tag, 1) for tag in TAGS)
     per_block = math.prod(shape[3:])
     places = np.indices(shape).reshape(6, -1, per_block)
     random = np.random.default_rng(seed)
-    for number in range(places.shape[1]):
-        block = _block(per_block, sizes.get("tir.use_dyn_shared_memory", 0), random)
+    size = _cluster_size(kernel)
+    if places.shape[1] % size:
+        raise RaceError(f"{places.shape[1]} blocks are no number of clusters of {size}")
+    for first in range(0, places.shape[1], size):
+        cluster = _cluster(size, per_block, sizes.get("tir.use_dyn_shared_memory", 0), random)
         warps = [
-            Warp(
-                block,
-                first // LANES,
-                dict(zip(TAGS, places[:, number, first : first + LANES], strict=True)),
-                params,
-                DEVICE_FUNCTIONS,
-            )
-            for first in range(0, per_block, LANES)
+            warp
+            for rank, block in enumerate(cluster.blocks)
+            for warp in _warps(block, places[:, first + rank], params)
         ]
-        block.scheduler.run({warp.name: warp.run(kernel.body) for warp in warps})
-        block.shared.check_end()
-        block.scheduler.finish()
+        scheduler = cluster.blocks[0].scheduler
+        scheduler.run({warp.name: warp.run(kernel.body) for warp in warps})
+        for block in cluster.blocks:
+            block.shared.check_end()
+        scheduler.finish()
 
 
-def _block(threads: int, size: int, random: np.random.Generator) -> BlockState:
+def _cluster_size(kernel: ir.PrimFunc) -> int:
+    notes = ir.nodes_of(kernel.body, ir.AttrStmt)
+    return next((_number(note.value) for note in notes if note.attr_key == CLUSTER_BLOCKS), 1)
+
+
+def _number(value: ir.PrimExpr) -> int:
+    assert isinstance(value, ir.IntImm)
+    return value.value
+
+
+def _warps(block: BlockState, places: Array, params: Mapping[ir.Var, Any]) -> list[Warp]:
+    return [
+        Warp(
+            block,
+            first // LANES,
+            dict(zip(TAGS, places[:, first : first + LANES], strict=True)),
+            params,
+            DEVICE_FUNCTIONS,
+        )
+        for first in range(0, block.threads, LANES)
+    ]
+
+
+def _cluster(count: int, threads: int, size: int, random: np.random.Generator) -> Cluster:
     if threads % LANES:
         raise RaceError(f"a block of {threads} threads is no number of warps")
+    cluster, scheduler = Cluster(NamedBarrier(count * threads)), Scheduler(random)
     # Shared memory begins at a multiple of 16, and kernels must not rely on more.
-    shared = SharedMemory(size, 1024 + 16 * int(random.integers(64)))
-    count = -(-threads // (LANES * WARPS))
-    groups = {number: WarpGroup(shared) for number in range(count)}
-    return BlockState(threads, shared, Scheduler(random), groups)
+    start = 1024 + 16 * int(random.integers(64))
+    for _ in range(count):
+        shared = SharedMemory(size, start)
+        groups = {n: WarpGroup(shared) for n in range(-(-threads // (LANES * WARPS)))}
+        cluster.blocks.append(BlockState(threads, shared, scheduler, groups, cluster))
+    return cluster

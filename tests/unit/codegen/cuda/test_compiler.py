@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tilewright.codegen.cuda import compiler
 from tilewright.codegen.cuda.compiler import (
+    CompiledKernels,
     KernelResources,
     compile_kernels,
     disassembled,
@@ -215,3 +217,18 @@ def test_without_the_disassembler(monkeypatch: pytest.MonkeyPatch) -> None:
         "machine code as text ('sass') needs nvdisasm, but it was not found; `pip install "
         "nvidia-cuda-nvdisasm` installs it"
     )
+
+
+def test_machine_code_from_nvrtc_s_cache_comes_without_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compile_once, options = compiler._compiled, []
+
+    def as_if_kept(source: str, arch: str, chosen: tuple[str, ...]) -> CompiledKernels:
+        options.append(chosen)
+        made = compile_once(source, arch, chosen)
+        return made if "--no-cache" in chosen else replace(made, resources={}, warnings=())
+
+    monkeypatch.setattr(compiler, "_compiled", as_if_kept)
+    assert "scale_kernel" in compile_kernels(CUDA, "sm_90a").resources
+    assert len(options) == 2

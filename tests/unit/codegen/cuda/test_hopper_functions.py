@@ -19,7 +19,11 @@ PLAIN = [
     "tw_store_pair_f32", "tw_store_pair_s32", "tw_pack_f16", "tw_pack_bf16", "tw_shared_address",
     "tw_warp_of_thread", "tw_matrix_descriptor", "tw_copy_async_4", "tw_copy_async_8",
     "tw_copy_async_16", "tw_copy_wait_0", "tw_copy_wait_2", "tw_wgmma_wait_0", "tw_wgmma_wait_1",
+    "tw_wgmma_wait_0_for_32", "tw_wgmma_wait_1_for_64",
     "tw_bulk_wait_0", "tw_bulk_wait_read_0", "tw_registers_inc_232", "tw_registers_dec_40",
+    "tw_settled", "tw_kept",
+    "tw_cluster_barrier", "tw_load_own_1_f32", "tw_load_own_4_s32", "tw_load_far_1_s32",
+    "tw_load_far_4_f32",
 ]  # fmt: skip
 COPIES = [f"tw_{way}_{rank}d" for way in ("load", "store") for rank in range(1, 6)]
 MULTIPLICATIONS = [
@@ -27,6 +31,7 @@ MULTIPLICATIONS = [
       for n in (16, 64, 256) for t in ("f16", "bf16") for turned in ("00", "01", "10", "11")),
     *(f"tw_wgmma_m64n{n}k32_f32_{t}_{t}_t00" for n in (32, 128) for t in ("e4m3", "e5m2")),
     "tw_wgmma_m64n64k32_f32_e4m3_e5m2_t00",
+    *(f"tw_wgmma_m64n{n}k8_f32_tf32_tf32_t00" for n in (32, 256)),
     *(f"tw_wgmma_m64n{n}k32_s32_s8_s8_t00" for n in (32, 256)),
     "tw_wgmma_m64n64k32_s32_u8_s8_t00",
 ]  # fmt: skip

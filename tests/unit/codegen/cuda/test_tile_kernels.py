@@ -10,6 +10,8 @@ import tilewright as tw
 from tilewright import ir, te
 from tilewright.codegen.cuda import compiler
 from tilewright.errors import CodegenError
+from tilewright.ir.annotation_keys import TILE_SPLITS
+from tilewright.lowering.gpu.tile_kernels.tile_form import tile_loops
 from tilewright.testing.tile_programs import H200, convolution, product, sketches_of
 
 WARPS, THREADS = "WarpGroupTiling", "ThreadTiling"
@@ -48,6 +50,8 @@ WORKLOADS: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
     "float16": (WARPS, lambda: product((512, 512, 256), HALF, result="float16")),
     "float16, turned": (WARPS, lambda: product((512, 512, 256), HALF, is_turned=True)),
     "float16, odd": (WARPS, lambda: product((100, 72, 40), HALF)),
+    "float16, a result of any alignment": (
+        WARPS, lambda: product((100, 77, 40), HALF, is_turned=True)),
     "bfloat16": (
         WARPS, lambda: product((512, 512, 256), ("bfloat16", "float32"), result="bfloat16")),
     "float8": (
@@ -104,3 +108,22 @@ def test_gpus_without_the_instructions(arch: str) -> None:
     with pytest.raises(CodegenError) as caught:
         tw.build(sketch.mod, f"cuda -arch={arch}")
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("sizes", [(512, 512, 4096), (500, 504, 4000), (501, 507, 4001)])
+@pytest.mark.parametrize("splits", [1, 2, 8])
+def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> None:
+    for sketch in sketches_of(product(sizes, HALF, result="float16"), WARPS):
+        (loop,) = tile_loops(sketch.mod["main"].body)
+        notes = {**loop.annotations, TILE_SPLITS: splits}
+        shared = ir.updated(loop, annotations=notes)
+        func = sketch.mod["main"]
+        func = func.with_body(
+            ir.rewrite(func.body, {ir.For: lambda n, old=loop, new=shared: new if n is old else n})  # type: ignore[misc]
+        )
+        module = tw.build(func, H200)
+        for resources in module.resources.values():
+            assert not resources["spill_stores"] + resources["local_bytes"]
+        text = module.get_source("cuda")
+        assert (f"__cluster_dims__({splits}, 1, 1)" in text) == (splits > 1)
+        assert text.count("__global__") == (3 if sizes[2] % 8 else 1)

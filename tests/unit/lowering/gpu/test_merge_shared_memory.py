@@ -10,11 +10,21 @@ from tilewright.testing.gpu_programs import at_the_same_time, one_after_another
 
 
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-@pytest.mark.parametrize(("first", "second"), [(64, 64), (100, 30), (7, 200)])
+@pytest.mark.parametrize(("first", "second"), [(64, 64), (1000, 300), (70, 2000)])
 def test_one_after_another(scope: str, first: int, second: int) -> None:
     func = one_after_another(first, second, scope)
     lowered = lower_for_gpu(func)
     assert f'T.allocate([{4 * max(first, second)}], "uint8", "{scope}")' in str(lowered)
+    a, b, c, d = result_on_gpu(func, lowered)
+    np.testing.assert_array_equal(a, c)
+    np.testing.assert_array_equal(b, d)
+
+
+def test_a_few_bytes_are_not_worth_a_barrier() -> None:
+    func = one_after_another(32, 8, "shared")
+    lowered = lower_for_gpu(func)
+    assert 'T.allocate([32], "float32", "shared")' in str(lowered)
+    assert 'T.allocate([8], "float32", "shared")' in str(lowered)
     a, b, c, d = result_on_gpu(func, lowered)
     np.testing.assert_array_equal(a, c)
     np.testing.assert_array_equal(b, d)

@@ -60,11 +60,31 @@ def test_the_form() -> None:
     check(func, func)
 
 
+def test_more_threads_of_a_warp_along_the_shorter_side() -> None:
+    text = THREAD_FORM.replace('thread_rows": 8', 'thread_rows": 16')
+    sizes = sizes_of(tile_func(text))
+    assert (sizes.lanes, sizes.warps) == ((4, 8), (1, 1))
+    check(tile_func(text), tile_func(text))
+
+
+@pytest.mark.parametrize(("slices", "dtype"), [(2, "float32"), (4, "float32"), (2, "float64")])
+def test_slices(slices: int, dtype: str) -> None:
+    columns = 4 if dtype == "float64" else 8
+    tile = f'thread_columns": {columns}, "tilewright.thread_slices": {slices}'
+    text = THREAD_FORM.replace('thread_columns": 8', tile).replace("float32", dtype)
+    func = tile_func(text)
+    sizes = sizes_of(func)
+    assert sizes.threads == slices * sizes.tile_threads == slices * 64 * (8 // columns)
+    check(func, func)
+
+
 # Sizes that tiles divide; that they do not; that are smaller than a tile; of one row.
-SHAPES = [(64, 64, 64), (36, 70, 20), (33, 35, 37), (3, 5, 7), (1, 64, 32), (64, 1, 5)]
+SHAPES = [
+    (64, 64, 64), (36, 70, 20), (33, 35, 37), (3, 5, 7), (1, 64, 32), (64, 1, 5), (40, 9, 300)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "number"), [*zip(SHAPES, (0, 1, 2, 3, 4, 0), strict=True)])
+@pytest.mark.parametrize(("shape", "number"), [*zip(SHAPES, (0, 1, 3, 6, 7, 2, 5), strict=True)])
 def test_products(shape: tuple[int, int, int], number: int) -> None:
     func = product(shape, FLOAT)
     check(sketches_of(func, "ThreadTiling")[number].mod["main"], func)
@@ -96,5 +116,5 @@ def test_products(shape: tuple[int, int, int], number: int) -> None:
     ],
 )
 def test_other_programs(func: ir.PrimFunc) -> None:
-    for sketch in sketches_of(func, "ThreadTiling")[:3:2]:
+    for sketch in sketches_of(func, "ThreadTiling")[:4:3]:
         check(sketch.mod["main"], func)

@@ -35,6 +35,10 @@ THREADS = '"tilewright.thread_rows": 8, "tilewright.thread_columns": 8'
 NOTHING = "    T.evaluate(0)\n"
 
 
+def sliced(count: int) -> str:
+    return f'"tilewright.thread_slices": {count}'
+
+
 def summed(a: str, b: str) -> str:
     return f'sums[vi, vj] + T.Cast("float32", {a}) * T.Cast("float32", {b})'
 
@@ -179,10 +183,6 @@ REFUSED: dict[str, tuple[Changes, str]] = {
         ((OUTPUT, 'C[vi, vj] = T.Cast("float16", sums[vi, 63 - vj])'),),
         "its output reads the sums at `63 - vj`, expected a plain iterator",
     ),
-    "a result across the rows": (
-        ((OUTPUT, 'C[vj, vi] = T.Cast("float16", sums[vi, vj])'),),
-        "the rows of C are not contiguous",
-    ),
     "an operand that is computed": (
         ((COPY, "left[vi, vk] = A[vi, vk] + T.float16(1)"),),
         "`A[vi, vk] + T.float16(1)` is not a copy, with zeros where there is nothing to read",
@@ -230,6 +230,14 @@ def test_a_symbolic_extent_is_refused() -> None:
          "a thread has 32 x 8 results of float32, expected fours, at most 512 bytes"),
         (('"tilewright.thread_columns": 8', '"tilewright.thread_columns": 12'),
          "its tile is not a number of warps of 8 x 4 threads"),
+        (('"tilewright.thread_rows": 8', '"tilewright.thread_rows": 12'),
+         "its tile is not a number of warps of 4 x 8 threads"),
+        (('"tilewright.thread_rows": 8', '"tilewright.thread_rows": 8, ' + sliced(3)),
+         "3 slices do not divide a step of 64 into even parts, or 8 rows"),
+        (('"tilewright.thread_rows": 8', '"tilewright.thread_rows": 4, ' + sliced(8)),
+         "8 slices do not divide a step of 64 into even parts, or 4 rows"),
+        (('"tilewright.thread_rows": 8', '"tilewright.thread_rows": 8, ' + sliced(8)),
+         "8 slices exchange 131072 bytes, at most 101376 are in shared memory"),
     ],
 )  # fmt: skip
 def test_what_is_refused_of_threads(changes: tuple[str, str], reason: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright import ir
-from tilewright.ir.annotation_keys import TILE_STAGES
+from tilewright.ir.annotation_keys import TILE_SPLITS, TILE_STAGES
 from tilewright.ir.intrinsics import bitwise_xor
 from tilewright.target import Target
 from tilewright.testing.simt import RaceError
@@ -131,6 +131,38 @@ def test_a_product_needs_all_warps_of_its_group(kernel: ir.IRModule) -> None:
     changed = kernel["main_kernel"].with_body(ir.rewrite(body, {ir.For: in_three_warps}))
     with pytest.raises(RaceError, match="a product that 3 of 4 warps have started"):
         run_often(ir.IRModule({**kernel.functions, "main_kernel": changed}))
+
+
+# --- blocks that share a tile --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared() -> ir.IRModule:
+    """Two groups of warps multiply in each block."""
+    return tile_kernel(FUNC, hopper(), 1, annotations={TILE_STAGES: 2, TILE_SPLITS: 2})
+
+
+def test_the_shared_kernel_is_fine(shared: ir.IRModule) -> None:
+    run_often(shared)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        # Calls in the order of the text: those who fetch, those who multiply, all at the end.
+        ("tw_cluster_barrier", left_out(0), "nobody can go on|no thread wrote before a barrier"),
+        ("tw_cluster_barrier", left_out(1), "no thread wrote before a barrier"),
+        ("tw_cluster_barrier", left_out(2), "reads shared memory of a block that has ended"),
+        ("tw_named_barrier", left_out(), "a thread writes to shared memory that is still being"),
+        ("tw_load_far_4_f32", with_argument(2, more(4)), "does not begin at a multiple of them"),
+        ("tw_load_far_4_f32", with_argument(2, more(1 << 14)), "no thread wrote|outside of"),
+    ],
+)
+def test_faults_of_shared_tiles_are_noticed(
+    shared: ir.IRModule, name: str, change: Change, message: str
+) -> None:
+    with pytest.raises(RaceError, match=message):
+        run_often(with_calls(shared, name, change))
 
 
 # --- on threads ----------------------------------------------------------------------------------

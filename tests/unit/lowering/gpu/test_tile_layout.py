@@ -17,7 +17,7 @@ from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
 )
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
-from tilewright.space.gpu.warp_group_tiling import SHAPES
+from tilewright.space.gpu.warp_group_tiling import SHAPES, WarpGroupTiling
 from tilewright.target import Target
 from tilewright.testing.tile_programs import (
     H200,
@@ -68,6 +68,12 @@ def sized(result: str = "float16", **sizes: int) -> ir.PrimFunc:
         assert old in text, old
         text = text.replace(old, new)
     return tile_func(text)
+
+
+def split(blocks: int) -> ir.PrimFunc:
+    """The form with blocks that share its tile."""
+    note = '"tilewright.tile_stages": 2'
+    return tile_func(TILE_FORM, [(note, f'{note}, "tilewright.tile_splits": {blocks}')])
 
 
 # --- sizes ---------------------------------------------------------------------------------------
@@ -131,8 +137,9 @@ REFUSED: dict[str, tuple[Callable[[], ir.PrimFunc], str]] = {
         "each thread would have 192 sums in registers, at most 160 fit"),
     "shared memory": (
         lambda: sized(stages=32), "it needs 529920 bytes of shared memory, 232448 exist"),
-    "bytes": (lambda: sized("int8"), "results of int8 cannot be written by bulk copies"),
-    "doubles": (lambda: sized("float64"), "results of float64 cannot be written by bulk copies"),
+    "three blocks": (lambda: split(3), "3 blocks share a tile, expected 1, 2, 4 or 8"),
+    "sixteen blocks": (lambda: split(16), "16 blocks share a tile, expected 1, 2, 4 or 8"),
+    "more blocks than steps": (lambda: split(4), "4 blocks share the 2 steps of a tile"),
 }  # fmt: skip
 
 
@@ -178,9 +185,20 @@ def test_types_without_an_instruction(changes: list[tuple[str, str]], reason: st
 
 def test_columns_that_are_no_parts_of_results() -> None:
     turned = [("B[vk, vj]", "B[vj, vk]"), ("B: T.Buffer((128, 48)", "B: T.Buffer((48, 128)")]
-    layout_of(tile_func(str(sized("float32", columns=48)), turned))
-    with pytest.raises(LowerError, match="48 columns of float16 are not whole rows of 64 bytes"):
-        layout_of(tile_func(str(sized(columns=48)), turned))
+    assert layout_of(tile_func(str(sized("float32", columns=48)), turned)).is_bulk
+    assert not layout_of(tile_func(str(sized(columns=48)), turned)).is_bulk
+
+
+@pytest.mark.parametrize("result", ["int8", "float64"])
+def test_results_that_threads_write(result: str) -> None:
+    assert not layout_of(sized(result)).is_bulk
+
+
+def test_sums_take_the_place_of_tiles() -> None:
+    layout = layout_of(split(2))
+    assert (layout.is_bulk, layout.output_map, layout.output_offset) == (False, None, 0)
+    assert layout.pitch == 72 * 4  # rows begin in other banks
+    assert layout.full_offset == max(64 * 72 * 4, 2 * layout.stage_bytes)
 
 
 def test_types_of_results() -> None:
@@ -295,8 +313,11 @@ def test_windows_that_are_refused(
     kernel: tuple[int, int, int],
     options: dict[str, int],
     reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     func = convolution(image, kernel, HALF, **options)
+    assert maps_of(func)[0].map.buffer.name.endswith("_reindex")  # a kernel before gathers them
+    monkeypatch.setattr(WarpGroupTiling, "may_pack", False)
     assert reason_of(sketches_of(func, "WarpGroupTiling")) == reason
 
 

@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 
 from tilewright import ir, te, topi
-from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS, TILE_CONSUMERS
+from tilewright.ir.annotation_keys import (
+    ALLOW_TF32,
+    THREAD_COLUMNS,
+    THREAD_ROWS,
+    TILE_CONSUMERS,
+)
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.space.base import NotApplied
 from tilewright.space.gpu import thread_tiling, tile_rule, warp_group_tiling
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import random_arrays
 from tilewright.testing.oracle import run
+from tilewright.testing.tile_kernel_runs import ordered_product
 from tilewright.testing.tile_programs import RULES, convolution, product, reason_of, sketches_of
 
 WARPS, THREADS = RULES
@@ -28,6 +34,17 @@ def bias_and_relu(dtypes: tuple[str, str]) -> ir.PrimFunc:
     bias = te.placeholder((16,), dtypes[1], name="bias")
     c = topi.matmul(a, b) if dtypes[0] == dtypes[1] else _summed(a, b, dtypes[1])
     d = te.compute(c.shape, lambda i, j: c[i, j] + bias[j], name="D")
+    return te.create_prim_func([a, b, bias, topi.nn.relu(d)])
+
+
+def rounded_bias(dtypes: tuple[str, str]) -> ir.PrimFunc:
+    """As `bias_and_relu`, with a bias that is computed after the product."""
+    a = te.placeholder((10, 24), dtypes[0], name="A")
+    b = te.placeholder((24, 16), dtypes[0], name="B")
+    bias = te.placeholder((16,), "float16", name="bias")
+    c = _summed(a, b, dtypes[1])
+    wide = te.compute((16,), lambda j: bias[j].astype(dtypes[1]), name="wide")
+    d = te.compute(c.shape, lambda i, j: c[i, j] + wide[j], name="D")
     return te.create_prim_func([a, b, bias, topi.nn.relu(d)])
 
 
@@ -51,11 +68,26 @@ def _summed(a: te.Tensor, b: te.Tensor, dtype: str) -> te.Tensor:
 
 COMPUTED: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
     "float16": (WARPS, lambda: product((10, 16, 24), HALF)),
+    "odd sizes": (WARPS, lambda: product((9, 11, 13), HALF)),
+    "odd sizes, turned": (WARPS, lambda: product((9, 11, 13), HALF, is_turned=True)),
+    "odd sizes, batches": (WARPS, lambda: product((9, 11, 13), HALF, [2])),
     "float16, odd rows": (WARPS, lambda: product((67, 8, 8), HALF)),
     "bfloat16": (WARPS, lambda: product((10, 16, 24), ("bfloat16", "float32"), result="bfloat16")),
     "float8": (WARPS, lambda: product((9, 16, 32), ("float8_e4m3fn", "float32"), is_turned=True)),
     "int8": (WARPS, lambda: product((9, 16, 32), BYTES, is_turned=True)),
     "int8 results": (WARPS, lambda: product((9, 16, 32), BYTES, is_turned=True, result="int8")),
+    "int8 across the sum": (WARPS, lambda: product((9, 16, 32), BYTES)),
+    "uint8 and int8": (
+        WARPS, lambda: ordered_product((9, 16, 32), ("uint8", "int8", "int32", "int32"), "nt")),
+    "two kinds of float8": (
+        WARPS,
+        lambda: ordered_product(
+            (9, 16, 32), ("float8_e4m3fn", "float8_e5m2", "float32", "float32"), "nt")),
+    "tf32": (WARPS, lambda: product((9, 16, 32), FLOAT).with_attr(ALLOW_TF32, True)),
+    "sums of 16 bits": (WARPS, lambda: product((9, 16, 24), ("float16", "float16"))),
+    "odd rows of all": (WARPS, lambda: product((9, 11, 13), HALF)),
+    "odd rows of batches": (WARPS, lambda: product((9, 11, 13), HALF, [2], result="float16")),
+    "few channels": (WARPS, lambda: convolution((1, 5, 4, 3), (3, 3, 7), HALF, padding=1)),
     "batches": (WARPS, lambda: product((10, 16, 24), HALF, [2])),
     "convolution": (WARPS, lambda: convolution((1, 5, 4, 64), (3, 3, 8), HALF, padding=1)),
     "stride": (WARPS, lambda: convolution((2, 5, 5, 64), (3, 3, 8), HALF, stride=2, padding=1)),
@@ -67,6 +99,7 @@ COMPUTED: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
     "float32 batches": (THREADS, lambda: product((9, 11, 13), FLOAT, [2])),
     "float32 windows": (THREADS, lambda: convolution((1, 5, 4, 3), (3, 3, 7), FLOAT, padding=1)),
     "float32 bias and relu": (THREADS, lambda: bias_and_relu(FLOAT)),
+    "float32 rounded bias": (THREADS, lambda: rounded_bias(FLOAT)),
     "float32 two consumers": (THREADS, lambda: two_consumers(FLOAT)),
 }  # fmt: skip
 
@@ -130,12 +163,25 @@ def test_tiles_are_not_much_wider_than_the_result(columns: int, widths: list[int
 
 def test_rows_of_tiles_that_are_done_together_divide_them() -> None:
     assert tile_rule._orders_of(1) == [1]
-    assert tile_rule._orders_of(12) == [1, 4]
+    assert tile_rule._orders_of(12) == [1, 4, 6, 12]
+    assert tile_rule._orders_of(33) == [1, 3, 11, 33]
     assert tile_rule._orders_of(64) == [1, 4, 8, 16]
+    assert tile_rule._orders_of(67) == [1]
 
 
-def test_what_comes_after_the_sum_is_done_on_the_way_out() -> None:
-    (sketch, *_) = sketches_of(bias_and_relu(HALF), WARPS)
+def test_blocks_share_tiles_where_they_are_few_and_sums_are_long() -> None:
+    assert tile_rule._splits_of(128, 8, 132) == [1, 2, 4, 8]
+    assert tile_rule._splits_of(15, 8, 132) == [1, 2]
+    assert tile_rule._splits_of(128, 50, 132) == [1, 2]
+    assert tile_rule._splits_of(128, 100, 132) == [1]
+
+
+@pytest.mark.parametrize("make", [bias_and_relu, rounded_bias])
+@pytest.mark.parametrize(("dtypes", "rule"), [(HALF, WARPS), (FLOAT, THREADS)])
+def test_what_comes_after_the_sum_is_done_on_the_way_out(
+    make: Callable[[tuple[str, str]], ir.PrimFunc], dtypes: tuple[str, str], rule: str
+) -> None:
+    (sketch, *_) = sketches_of(make(dtypes), rule)
     (tiles,) = tile_loops(sketch.mod["main"].body)
     output = read_tile_form(tiles).output
     assert "T.max" in str(output.store.value)
@@ -154,22 +200,12 @@ def test_results_that_bulk_copies_cannot_write_are_made_afterwards() -> None:
 NOT_OF_TENSOR_CORES = "its types are not those of tensor cores"
 LEFT_ALONE: dict[str, tuple[str, Callable[[], ir.PrimFunc], str]] = {
     "float32 on tensor cores": (WARPS, lambda: product((64, 64, 64), FLOAT), NOT_OF_TENSOR_CORES),
-    "sums of 16 bits": (
-        WARPS, lambda: product((64, 64, 64), ("float16", "float16")), NOT_OF_TENSOR_CORES),
     "float16 on plain cores": (
         THREADS, lambda: product((64, 64, 64), HALF),
         "it does not multiply numbers of 32 or 64 bits"),
-    "bytes across the sum": (
-        WARPS, lambda: product((64, 64, 128), BYTES), "B of int8 is not contiguous along the sum"),
-    "rows that begin anywhere": (
-        WARPS, lambda: product((64, 67, 64), HALF),
-        "rows of B do not begin at multiples of 16 bytes"),
     "too many axes": (
         WARPS, lambda: product((64, 64, 64), HALF, [2, 2, 2, 2]),
         "tiles of A have 6 dimensions, at most 5 exist"),
-    "few channels": (
-        WARPS, lambda: convolution((1, 8, 8, 32), (3, 3, 64), HALF, padding=1),
-        "32 channels of X are not a multiple of the 64 of a tile"),
     "row sums": (
         THREADS, lambda: row_sums(), "it does not multiply numbers of 32 or 64 bits"),
     "a sum of differences": (

@@ -30,12 +30,25 @@ def bound(name: str, value: ir.PrimExpr, body: Callable[[ir.Var], ir.Stmt]) -> i
 
 
 def loop(
-    name: str, extent: int, body: Callable[[ir.Var], ir.Stmt], *, unrolled: bool = False
+    name: str, extent: ir.ExprLike, body: Callable[[ir.Var], ir.Stmt], *, unrolled: bool = False
 ) -> ir.Stmt:
     """A loop from zero."""
     var = ir.Var(name, ir.INT32)
     kind = ir.ForKind.UNROLLED if unrolled else ir.ForKind.SERIAL
-    return ir.For(var, ir.const(0), ir.const(extent), kind, body(var))
+    return ir.For(var, ir.const(0), ir.convert(extent), kind, body(var))
+
+
+def vector(width: int, body: Callable[[ir.Var], ir.Stmt]) -> ir.Stmt:
+    """A statement for each element of a vector."""
+    var = ir.Var("v", ir.INT32)
+    return ir.For(var, ir.const(0), ir.const(width), ir.ForKind.VECTORIZED, body(var))
+
+
+def vector_copy(
+    to: ir.Buffer, target: ir.ExprLike, source: ir.Buffer, begin: ir.PrimExpr, width: int
+) -> ir.Stmt:
+    """A vector from one flat buffer to another."""
+    return vector(width, lambda v: put(to, source[begin + v], v + target))
 
 
 def when(condition: ir.PrimExpr, *then: ir.Stmt) -> ir.Stmt:

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright import ir
-from tilewright.lowering.gpu.tile_kernels.tensor_maps import ROW_BYTES, OperandMap, operand_map
+from tilewright.errors import LowerError
+from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
+    ROW_BYTES,
+    OperandMap,
+    TensorMap,
+    operand_map,
+    output_map,
+)
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, refused
 
 WARP_GROUP = 128  # threads that run `wgmma` together
@@ -14,6 +21,7 @@ MATRIX_ROWS = 64  # of one `wgmma`
 _STEP_BYTES = 32  # of the sum, in one `wgmma`
 _ATOM = 1024  # bytes: tiles begin at multiples
 _MOST_STAGES = 8
+_MOST_SPLITS = 8  # blocks of a cluster, on every GPU that has clusters
 # Registers of the threads that fetch, and of those that multiply, by the number of groups of these.
 _REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
 _TYPES = {
@@ -23,12 +31,17 @@ _TYPES = {
     "float8_e5m2": "e5m2",
     "int8": "s8",
     "uint8": "u8",
+    "float32": "tf32",
 }
+_SHORT_FLOATS = ("float8_e4m3fn", "float8_e5m2")  # tensor cores drop digits of their sums
+_MOST_SUMS = 160  # registers of a thread,
+_MOST_PROMOTED = 192  # where some of them are free after each step
 # Types of operands that can be multiplied with each other, and that of their sums.
 _MULTIPLIED = (
+    ({"float32"}, "float32"),
     ({"float16"}, "float32"),
     ({"bfloat16"}, "float32"),
-    ({"float8_e4m3fn", "float8_e5m2"}, "float32"),
+    ({*_SHORT_FLOATS}, "float32"),
     ({"int8", "uint8"}, "int32"),
 )
 # Results of 16 bits, and the functions that make them of two sums.
@@ -72,13 +85,24 @@ class GroupLayout:
             raise refused(f"{form.row.extent} rows are not 64 for each of {form.consumers} groups")
         if form.column.extent % 16 or not 16 <= form.column.extent <= 256:
             raise refused(f"it has {form.column.extent} columns, expected 16 to 256 in steps of 16")
+        if form.splits > 1:
+            self._check_splits()
         self._check_types()
-        if self.sums > 160:
-            raise refused(f"each thread would have {self.sums} sums in registers, at most 160 fit")
+        used = self.sums + self.promoted_columns // 2
+        most = _MOST_PROMOTED if self.promoted_columns else _MOST_SUMS
+        if used > most:
+            raise refused(f"each thread would have {used} sums in registers, at most {most} fit")
         if self.bytes > self.shared_limit:
             raise refused(
                 f"it needs {self.bytes} bytes of shared memory, {self.shared_limit} exist"
             )
+
+    def _check_splits(self) -> None:
+        splits = self.form.splits
+        if splits > _MOST_SPLITS or self.form.row.extent % splits:
+            raise refused(f"{splits} blocks share a tile, expected 1, 2, 4 or 8")
+        if self.steps < splits:
+            raise refused(f"{splits} blocks share the {self.steps} steps of a tile")
 
     def _check_types(self) -> None:
         operands = [str(each.copy.store.buffer.dtype) for each in (self.form.left, self.form.right)]
@@ -87,11 +111,13 @@ class GroupLayout:
             raise refused(
                 f"there is no instruction for {operands[0]} and {operands[1]} with sums of {sums}"
             )
-        dtype = self.output_dtype
-        if not can_be_written(dtype):
-            raise refused(f"results of {dtype!s} cannot be written by bulk copies")
-        if not self._parts:
-            raise refused(f"{self.columns} columns of {dtype!s} are not whole rows of 64 bytes")
+
+    @property
+    def steps(self) -> int:
+        """Tiles along the sum."""
+        extent = self.form.steps.extent
+        assert isinstance(extent, ir.IntImm)
+        return extent.value
 
     # --- threads and registers ------------------------------------------------------------------
 
@@ -130,6 +156,16 @@ class GroupLayout:
         """Registers of a thread that hold results."""
         return self.matrices * self.sums_of_matrix
 
+    @cached_property
+    def promoted_columns(self) -> int:
+        """Columns whose sums threads take over from the tensor cores at a time; 0: they do not."""
+        is_short = str(self.form.left.copy.store.buffer.dtype) in _SHORT_FLOATS
+        if not is_short or self.form.has_fast_sums or ir.is_one(self.form.steps.extent):
+            return 0
+        room = 2 * (_MOST_PROMOTED - self.sums)
+        widths = range(min(room, self.columns) // 16 * 16, 0, -16)
+        return next((width for width in widths if self.columns % width == 0), 16)
+
     @property
     def depth_steps(self) -> int:
         """Instructions along the sum in one tile."""
@@ -143,7 +179,7 @@ class GroupLayout:
         sums = "s32" if self.form.sums.dtype.is_int else "f32"
         depth = _STEP_BYTES // ir.DType(dtype).itemsize
         turned = f"t{int(not self.left.is_depth_first)}{int(not self.right.is_depth_first)}"
-        shape = f"m64n{self.columns}k{depth}"
+        shape = f"m64n{self.promoted_columns or self.columns}k{depth}"
         return f"tw_wgmma_{shape}_{sums}_{_TYPES[dtype]}_{_TYPES[other]}_{turned}"
 
     # --- shared memory --------------------------------------------------------------------------
@@ -153,7 +189,9 @@ class GroupLayout:
         """Steps of the sum in shared memory at a time; more hide more of the time a copy takes."""
         if self.form.stages:
             return self.form.stages
-        least = _ATOM + self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
+        least = _ATOM
+        if self.is_bulk:
+            least += self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
         room = (self.shared_limit - least) // (self.stage_bytes + 16)
         return max(2, min(room, _MOST_STAGES))
 
@@ -170,12 +208,12 @@ class GroupLayout:
     @property
     def output_offset(self) -> int:
         """Where results are put in order before they are written."""
-        return self.stages * self.stage_bytes
+        return self.stages * self.stage_bytes if self.is_bulk else 0
 
     @property
     def full_offset(self) -> int:
         """Where the barriers of filled stages are; those of emptied ones follow."""
-        return self.output_offset + self.output_bytes
+        return max(self.output_offset + self.output_bytes, self.stages * self.stage_bytes)
 
     @property
     def empty_offset(self) -> int:
@@ -216,4 +254,33 @@ class GroupLayout:
     @property
     def output_bytes(self) -> int:
         """Of the results that are put in order at a time."""
-        return self.form.row.extent * self.part * self.output_dtype.itemsize
+        rows = self.form.row.extent
+        return rows * self.part * self.output_dtype.itemsize if self.is_bulk else rows * self.pitch
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from a row of sums to the next, where threads write rows: threads that put a pair
+        of sums into shared memory do so in different banks."""
+        return (self.columns + (8 - self.columns) % 32) * 4
+
+    # --- the way out ----------------------------------------------------------------------------
+
+    @cached_property
+    def is_bulk(self) -> bool:
+        """Whether bulk copies write the results; else threads do, in whichever order they lie."""
+        if self.form.splits > 1 or not can_be_written(self.output_dtype) or not self._parts:
+            return False
+        try:
+            self._output_map(self._parts[0])
+        except LowerError:
+            return False
+        return True
+
+    @cached_property
+    def output_map(self) -> TensorMap | None:
+        """How bulk copies write the results."""
+        return self._output_map(self.output_panel) if self.is_bulk else None
+
+    def _output_map(self, columns: int) -> TensorMap:
+        row, column = self.form.output_axes
+        return output_map(self.form.output, column, {column: columns, row: self.rows})

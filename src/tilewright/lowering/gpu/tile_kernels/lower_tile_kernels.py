@@ -6,6 +6,7 @@ from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.roles import TileKernel
+from tilewright.lowering.gpu.tile_kernels.thread_kernel import ThreadKernel
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
 from tilewright.target import Target
@@ -36,10 +37,9 @@ class LowerTileKernels(FunctionPass):
             if form is None:
                 return loop
             if form.thread_tile is not None:
-                return ThreadTiles.of(form).statement()
+                return ThreadKernel(ThreadTiles.of(form)).statement()
             layout = GroupLayout.of(form, SHARED_BYTES)
-            assert isinstance(loop.extent, ir.IntImm)
-            return TileKernel(layout, min(loop.extent.value, processors_of(target))).statement()
+            return TileKernel(layout, _blocks(layout, processors_of(target))).statement()
 
         def without_tiles(block: ir.Block) -> ir.Block:
             kept = tuple(buffer for buffer in block.alloc_buffers if buffer not in gone)
@@ -54,6 +54,14 @@ class LowerTileKernels(FunctionPass):
             return without_tiles(made) if isinstance(made, ir.Block) else made
 
         return func.with_body(visit(func.body))
+
+
+def _blocks(layout: GroupLayout, processors: int) -> int:
+    """Blocks of threads: as many as run at a time do all tiles, unless results take the place of
+    tiles in shared memory."""
+    tiles = layout.form.tiles.extent
+    assert isinstance(tiles, ir.IntImm)
+    return min(tiles.value, processors) if layout.is_bulk else tiles.value * layout.form.splits
 
 
 def _tile_buffers(form: TileForm) -> tuple[ir.Buffer, ...]:

@@ -11,27 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.ir.annotation_keys import CLUSTER_BLOCKS
 from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor, call_extern
 from tilewright.lowering.gpu.tile_kernels.building import bound, loop, on_threads, run, sync, when
+from tilewright.lowering.gpu.tile_kernels.descriptors import UINT32, descriptor, rows_shift, word
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.output import OutputWriter
+from tilewright.lowering.gpu.tile_kernels.rows_output import RowWriter
+from tilewright.lowering.gpu.tile_kernels.sums import FilledStage, Sums, sums_of
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
     MAX_BOX,
-    ROW_BYTES,
     OperandMap,
     TensorMap,
     WindowMap,
     coordinates,
-    output_map,
 )
-
-UINT32, UINT64 = ir.DType("uint32"), ir.DType("uint64")
-_SWIZZLES = {128: 1, 64: 2, 32: 3}  # of descriptors
-
-
-def word(value: int) -> ir.PrimExpr:
-    """An address in shared memory, or a part of one."""
-    return ir.const(value, UINT32)
 
 
 @dataclass(frozen=True)
@@ -51,13 +45,6 @@ class TileKernel:
         assert isinstance(extent, ir.IntImm)
         return extent.value
 
-    @property
-    def steps(self) -> int:
-        """Tiles along the sum."""
-        extent = self.layout.form.steps.extent
-        assert isinstance(extent, ir.IntImm)
-        return extent.value
-
     # --- the frame ------------------------------------------------------------------------------
 
     def statement(self) -> ir.Stmt:
@@ -65,39 +52,40 @@ class TileKernel:
         layout = self.layout
         memory = ir.decl_buffer((layout.bytes,), "uint8", "memory", scope="shared.dyn")
         block, thread = ir.Var("block", ir.INT32), ir.Var("thread", ir.INT32)
-        output = self._output_map()
         body = _bindings(
             {
                 "base": _aligned(call_extern(UINT32, "tw_shared_address", address_of(memory[0]))),
                 "warp": call_extern(ir.INT32, "tw_warp_of_thread", thread),
                 "lane": ir.floormod(thread, 32),
             },
-            lambda base, warp, lane: self._roles(_Place(block, thread, base, warp, lane), output),
+            lambda base, warp, lane: self._roles(_Place(block, thread, base, warp, lane)),
         )
         inside = ir.Block((), (), (), "tile_kernel", body, alloc_buffers=(memory,))
         stmt: ir.Stmt = ir.BlockRealize((), ir.TRUE, inside)
+        if layout.form.splits > 1:
+            stmt = ir.AttrStmt(ir.const(0), CLUSTER_BLOCKS, ir.const(layout.form.splits), stmt)
         stmt = on_threads(thread, "threadIdx.x", layout.threads, stmt)
         stmt = on_threads(block, "blockIdx.x", self.blocks, stmt)
-        for made in (output, layout.right.map, layout.left.map):
+        for made in reversed(self._maps):
             stmt = ir.LetStmt(made.var, made.creation(), stmt)
         return stmt
 
-    def _output_map(self) -> TensorMap:
-        writer = OutputWriter(self.layout)
-        box = {writer.column: self.layout.output_panel, writer.row: self.layout.rows}
-        return output_map(self.layout.form.output, writer.column, box)
+    @property
+    def _maps(self) -> list[TensorMap | WindowMap]:
+        layout = self.layout
+        output = [] if layout.output_map is None else [layout.output_map]
+        return [layout.left.map, layout.right.map, *output]
 
-    def _roles(self, at: _Place, output: TensorMap) -> ir.Stmt:
+    def _roles(self, at: _Place) -> ir.Stmt:
         layout = self.layout
         fewer, more = layout.registers
-        maps = [layout.left.map.var, layout.right.map.var, output.var]
         consumers = layout.form.consumers
         fetching = ir.equal(ir.floordiv(at.warp, 4), consumers)
         is_fetcher = ir.logical_and(ir.equal(at.warp, 4 * consumers), ir.equal(at.lane, 0))
         start = [
             self._barriers(at),
             run("tw_fence_barriers"),
-            *(run("tw_prefetch_map", var) for var in maps),
+            *(run("tw_prefetch_map", each.var) for each in self._maps),
         ]
         return ir.seq(
             [
@@ -107,9 +95,16 @@ class TileKernel:
                 run("tw_launch_next_grid"),
                 ir.IfThenElse(
                     fetching,
-                    ir.seq([run(f"tw_registers_dec_{fewer}"), when(is_fetcher, self._fetch(at))]),
-                    ir.seq([run(f"tw_registers_inc_{more}"), self._multiply(at, output)]),
+                    ir.seq(
+                        [
+                            run(f"tw_registers_dec_{fewer}"),
+                            when(is_fetcher, self._fetch(at)),
+                            *self._meeting(),
+                        ]
+                    ),
+                    ir.seq([run(f"tw_registers_inc_{more}"), self._multiply(at)]),
                 ),
+                *self._meeting(),  # nobody leaves while others read what it holds
             ]
         )
 
@@ -131,27 +126,49 @@ class TileKernel:
 
         return loop("stage", layout.stages, start)
 
-    def _each_tile(self, at: _Place, body: Callable[[ir.Var, ir.Var], ir.Stmt]) -> ir.Stmt:
-        """`body` of the round and the tile, for all tiles of a block of threads."""
-        rounds = -(-self.tiles // self.blocks)
+    def _meeting(self) -> list[ir.Stmt]:
+        """All threads of the blocks that share a tile wait for each other."""
+        return [run("tw_cluster_barrier")] if self.layout.form.splits > 1 else []
 
-        def one(number: ir.Var) -> ir.Stmt:
+    def _each_tile(self, at: _Place, body: Callable[[ir.PrimExpr, ir.Var], ir.Stmt]) -> ir.Stmt:
+        """`body` of the round and the tile, for all tiles of a block of threads."""
+        splits, blocks = self.layout.form.splits, self.blocks // self.layout.form.splits
+        rounds = -(-self.tiles // blocks)
+
+        def one(number: ir.PrimExpr) -> ir.Stmt:
             tile = ir.Var("tile", ir.INT32)
             inside = body(number, tile)
-            if self.tiles % self.blocks:
+            if self.tiles % blocks:
                 inside = when(ir.less(tile, self.tiles), inside)
-            return ir.LetStmt(tile, number * self.blocks + at.block, inside)
+            return ir.LetStmt(tile, number * blocks + ir.floordiv(at.block, splits), inside)
 
         return loop("round", rounds, one)
 
-    def _each_step(self, number: ir.Var, body: Callable[[ir.Var, _Use], ir.Stmt]) -> ir.Stmt:
+    def _rank(self, at: _Place) -> ir.PrimExpr:
+        """The number of a block of threads among those that share a tile."""
+        return ir.floormod(at.block, self.layout.form.splits)
+
+    def _first_step(self, rank: ir.PrimExpr) -> ir.PrimExpr:
+        """Where the steps of a block begin."""
+        return ir.floordiv(rank * self.layout.steps, self.layout.form.splits)
+
+    def _steps(self, at: _Place) -> ir.PrimExpr:
+        """How many steps of a tile a block does."""
+        if self.layout.form.splits == 1:
+            return ir.const(self.layout.steps)
+        rank = self._rank(at)
+        return self._first_step(rank + 1) - self._first_step(rank)
+
+    def _each_step(
+        self, at: _Place, number: ir.PrimExpr, body: Callable[[ir.Var, _Use], ir.Stmt]
+    ) -> ir.Stmt:
         """`body` of the step and its use of a stage, for all steps along the sum."""
         return loop(
             "step",
-            self.steps,
+            self._steps(at),
             lambda step: bound(
                 "count",
-                number * self.steps + step,
+                number * self._steps(at) + step,
                 lambda count: body(step, _Use(self.layout, count)),
             ),
         )
@@ -160,11 +177,12 @@ class TileKernel:
 
     def _fetch(self, at: _Place) -> ir.Stmt:
         layout = self.layout
+        first = self._first_step(self._rank(at))
 
-        def step(number: ir.Var, tile: ir.Var) -> ir.Stmt:
+        def step(number: ir.PrimExpr, tile: ir.Var) -> ir.Stmt:
             def fetch(step: ir.Var, use: _Use) -> ir.Stmt:
                 full = use.full(at.base)
-                place = {layout.form.tiles.loop_var: tile, layout.form.steps.loop_var: step}
+                place = {layout.form.tiles.loop_var: tile, layout.form.steps.loop_var: first + step}
                 address = use.tiles(at.base)
                 return ir.seq(
                     [
@@ -175,83 +193,66 @@ class TileKernel:
                     ]
                 )
 
-            return self._each_step(number, fetch)
+            return self._each_step(at, number, fetch)
 
         return self._each_tile(at, step)
 
     # --- multiplying ----------------------------------------------------------------------------
 
-    def _multiply(self, at: _Place, output: TensorMap) -> ir.Stmt:
+    def _multiply(self, at: _Place) -> ir.Stmt:
         layout = self.layout
-        sums = ir.decl_buffer((layout.sums,), layout.form.sums.dtype, "sums", scope="local")
+        sums = sums_of(layout)
         is_leader = ir.logical_and(ir.equal(ir.floormod(at.warp, 4), 0), ir.equal(at.lane, 0))
-        writer = OutputWriter(layout)
 
-        def tile(number: ir.Var, tile: ir.Var) -> ir.Stmt:
+        def tile(number: ir.PrimExpr, tile: ir.Var) -> ir.Stmt:
             place = {layout.form.tiles.loop_var: tile}
-            last = _Use(layout, number * self.steps + (self.steps - 1))
+            last = _Use(layout, number * self._steps(at) + (self._steps(at) - 1))
             return ir.seq(
                 [
+                    *sums.begin(),
                     self._each_step(
+                        at,
                         number,
                         lambda step, use: self._step(at, sums, step, use, is_leader),
                     ),
-                    run("tw_wgmma_wait_0"),
-                    when(is_leader, run("tw_barrier_arrive", last.empty(at.base))),
-                    writer.write(sums, output, place, at),
+                    *sums.end(when(is_leader, run("tw_barrier_arrive", last.empty(at.base)))),
+                    self._write(at, sums.results, place),
                 ]
             )
 
-        body = ir.seq([self._each_tile(at, tile), when(is_leader, run("tw_bulk_wait_0"))])
-        block = ir.Block((), (), (), "multiply", body, alloc_buffers=(sums,))
+        ended = [when(is_leader, run("tw_bulk_wait_0"))] if layout.is_bulk else []
+        body = ir.seq([self._each_tile(at, tile), *ended])
+        block = ir.Block((), (), (), "multiply", body, alloc_buffers=sums.registers)
         return ir.BlockRealize((), ir.TRUE, block)
 
+    def _write(self, at: _Place, sums: ir.Buffer, place: Mapping[ir.Var, ir.PrimExpr]) -> ir.Stmt:
+        layout = self.layout
+        if layout.output_map is None:
+            return RowWriter(layout).write(sums, place, at, self._rank(at))
+        return OutputWriter(layout).write(sums, layout.output_map, place, at)
+
     def _step(
-        self, at: _Place, sums: ir.Buffer, step: ir.Var, use: _Use, is_leader: ir.PrimExpr
+        self, at: _Place, sums: Sums, step: ir.Var, use: _Use, is_leader: ir.PrimExpr
     ) -> ir.Stmt:
-        """Multiply the tiles of one stage while the stage before is still being read."""
+        """Wait for the tiles of one stage, and multiply them."""
         layout = self.layout
         consumer = ir.cast(UINT32, ir.floordiv(at.warp, 4))
-        left = use.tiles(at.base) + consumer * word(_rows_shift(layout.left, layout.rows))
+        left = use.tiles(at.base) + consumer * word(rows_shift(layout.left, layout.rows))
         right = use.tiles(at.base) + word(layout.left_bytes)
         before = _Use(layout, use.count - 1)
-
-        def products(left: ir.Var, right: ir.Var) -> ir.Stmt:
-            def one(part: ir.Var) -> ir.Stmt:
-                far = ir.cast(UINT64, part)
-                return ir.seq(
-                    run(
-                        layout.instruction,
-                        address_of(sums[number * layout.sums_of_matrix]),
-                        left
-                        + _far(_rows_shift(layout.left, 64) * number // 16)
-                        + far * _far(_depth_shift(layout.left) // 16),
-                        right + far * _far(_depth_shift(layout.right) // 16),
-                        ir.cast(ir.INT32, ir.not_equal(step + part, 0)),
-                    )
-                    for number in range(layout.matrices)
-                )
-
-            return loop("part", layout.depth_steps, one, unrolled=True)
-
+        free = when(is_leader, run("tw_barrier_arrive", use.empty(at.base)))
+        ready = ir.logical_and(ir.greater(step, 0), is_leader)
+        free_before = when(ready, run("tw_barrier_arrive", before.empty(at.base)))
         multiplied = _bindings(
             {
-                "left_tile": _descriptor(layout.left, left, layout),
-                "right_tile": _descriptor(layout.right, right, layout),
+                "left_tile": descriptor(layout.left, left),
+                "right_tile": descriptor(layout.right, right),
             },
-            products,
+            lambda left, right: ir.seq(
+                sums.multiply(FilledStage(step, left, right, free, free_before))
+            ),
         )
-        ready = ir.logical_and(ir.greater(step, 0), is_leader)
-        return ir.seq(
-            [
-                run("tw_barrier_wait", use.full(at.base), use.parity(0)),
-                run("tw_wgmma_fence"),
-                multiplied,
-                run("tw_wgmma_commit"),
-                run("tw_wgmma_wait_1"),
-                when(ready, run("tw_barrier_arrive", before.empty(at.base))),
-            ]
-        )
+        return ir.seq([run("tw_barrier_wait", use.full(at.base), use.parity(0)), multiplied])
 
 
 @dataclass(frozen=True)
@@ -304,33 +305,6 @@ def _aligned(address: ir.PrimExpr) -> ir.PrimExpr:
     return bitwise_and(address + word(1023), word(0xFFFFFC00))
 
 
-def _far(value: int) -> ir.PrimExpr:
-    return ir.const(value, UINT64)
-
-
-def _rows_shift(operand: OperandMap, rows: int) -> int:
-    """Bytes between a row of a tile and one that many rows later."""
-    if operand.is_depth_first:
-        return rows * ROW_BYTES
-    depth = operand.operand.copy.axes[operand.operand.depth].extent
-    return rows // operand.panel * depth * operand.panel * 2
-
-
-def _depth_shift(operand: OperandMap) -> int:
-    """Bytes between the tiles of two instructions that follow each other along the sum."""
-    return 32 if operand.is_depth_first else 16 * operand.panel * 2
-
-
-def _descriptor(operand: OperandMap, address: ir.PrimExpr, layout: GroupLayout) -> ir.PrimExpr:
-    """What the instruction has to know of a tile: its address and how its rows lie."""
-    width = operand.panel * operand.operand.copy.store.buffer.dtype.itemsize
-    depth = operand.operand.copy.axes[operand.operand.depth].extent
-    panels = 16 if operand.is_depth_first else depth * width
-    mode = _SWIZZLES[width]
-    numbers = (word(panels), word(8 * width), word(mode))
-    return call_extern(UINT64, "tw_matrix_descriptor", address, *numbers)
-
-
 def _loads(
     operand: OperandMap,
     address: ir.PrimExpr,
@@ -348,7 +322,7 @@ def _loads(
     width = MAX_BOX if operand.is_depth_first else operand.panel
     copies = []
     for first in range(0, operand.rows, width):
-        target = address + word(_rows_shift(operand, first))
+        target = address + word(rows_shift(operand, first))
         at = coordinates(made, origin, {row: first})
         copies.append(run(f"tw_load_{len(at)}d", target, made.var, barrier, *at))
     return copies

@@ -7,12 +7,14 @@ convolution is an im2col map, whose padding the hardware fills with zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.arith.affine import affine_of
+from tilewright.errors import LowerError
 from tilewright.ir.intrinsics import call_extern
 from tilewright.lowering.gpu.tile_kernels.tile_form import (
+    CopyRefused,
     Operand,
     TileAxis,
     TileBlock,
@@ -25,6 +27,9 @@ ROW_BYTES = 128  # of a tile in shared memory: the widest pattern in which banks
 _ALIGNMENT = 16  # bytes; of addresses and strides
 MAX_BOX = 256
 _MOST_DIMENSIONS = 5
+# Types that copies turn elements into: tensor cores use the first digits of float32 only, and would
+# drop the others instead of rounding.
+_FETCHED = {"float32": "tfloat32"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class TensorMap:
     base: int  # elements ahead of the first one
     dimensions: tuple[Dimension, ...]
     swizzle: int  # bytes
+    dtype: str
 
     def creation(self) -> ir.Call:
         """The call on the host that makes the map."""
@@ -56,8 +62,8 @@ class TensorMap:
             *(each.box for each in dims),
             self.swizzle,
         ]
-        dtype, data = str(self.buffer.dtype), self.buffer.data
-        return call_extern("handle", "tw_tensor_map", dtype, data, self.base * size, *numbers)
+        base = self.base * size
+        return call_extern("handle", "tw_tensor_map", self.dtype, self.buffer.data, base, *numbers)
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class WindowMap:
     windows: Windows
     channels: int
     pixels: int
+    dtype: str
 
     def creation(self) -> ir.Call:
         """The call on the host that makes the map."""
@@ -78,8 +85,8 @@ class WindowMap:
         upper = (w.width.upper(width), w.height.upper(height))
         numbers = [c, width, height, n, *lower, *upper, self.channels, self.pixels]
         strides = (w.width.stride, w.height.stride)
-        dtype, data = str(self.buffer.dtype), self.buffer.data
-        return call_extern("handle", "tw_window_map", dtype, data, 0, *numbers, *strides)
+        data = self.buffer.data
+        return call_extern("handle", "tw_window_map", self.dtype, data, 0, *numbers, *strides)
 
 
 def map_variable(name: str) -> ir.Var:
@@ -103,22 +110,31 @@ class OperandMap:
 
 
 def operand_map(operand: Operand, name: str) -> OperandMap:
-    """How an operand is fetched."""
+    """How an operand is fetched; refused where it cannot be."""
+    try:
+        return _operand_map(operand, name)
+    except LowerError as error:
+        raise CopyRefused(operand.copy, error) from error
+
+
+def _operand_map(operand: Operand, name: str) -> OperandMap:
     copy = operand.copy
     load, guard = source_of(copy)
     row, depth = (copy.axes[var] for var in (operand.row, operand.depth))
     size = load.dtype.itemsize
     if depth.extent * size != ROW_BYTES:
         raise refused(f"a tile has {depth.extent} of {load.dtype!s} along the sum, not 128 bytes")
-    var = map_variable(name)
-    terms, base = _linear(copy, load)
+    var, dtype = map_variable(name), str(load.dtype)
+    dtype = _FETCHED.get(dtype, dtype)
+    terms, base = linear_terms(copy, load)
     if terms is None or guard is not None:
         windows = read_windows(load, guard, row, depth)
-        made = WindowMap(var, load.buffer, windows, depth.extent, row.extent)
-        return OperandMap(made, operand, True, depth.extent)
+        gathered = WindowMap(var, load.buffer, windows, depth.extent, row.extent, dtype)
+        return OperandMap(gathered, operand, True, depth.extent)
     if terms.get(depth.var, 1) == 1:
         box = {depth.var: depth.extent, row.var: min(row.extent, MAX_BOX)}
-        return OperandMap(_tiled(var, copy, load, terms, base, box), operand, True, depth.extent)
+        made = _tiled(var, copy, load, terms, base, box)
+        return OperandMap(replace(made, dtype=dtype), operand, True, depth.extent)
     if size != 2:
         raise refused(f"{load.buffer.name} of {load.dtype!s} is not contiguous along the sum")
     panel = 64 if row.extent % 64 == 0 else 32
@@ -130,13 +146,16 @@ def operand_map(operand: Operand, name: str) -> OperandMap:
 
 def output_map(output: TileBlock, column: ir.Var, box: Mapping[ir.Var, int]) -> TensorMap:
     """How results are written; `box` is what one copy writes."""
-    terms, base = _linear(output, output.store)
-    if terms is None or terms.get(column) != 1:
-        raise refused(f"the rows of {output.store.buffer.name} are not contiguous")
-    return _tiled(map_variable("output_map"), output, output.store, terms, base, box)
+    terms, base = linear_terms(output, output.store)
+    try:
+        if terms is None or terms.get(column) != 1:
+            raise refused(f"the rows of {output.store.buffer.name} are not contiguous")
+        return _tiled(map_variable("output_map"), output, output.store, terms, base, box)
+    except LowerError as error:
+        raise CopyRefused(output, error) from error
 
 
-def _linear(
+def linear_terms(
     block: TileBlock, access: ir.BufferLoad | ir.BufferStore
 ) -> tuple[dict[ir.Var, int] | None, int]:
     """The strides of iterators in memory, and the first address; None where it is not linear."""
@@ -168,7 +187,8 @@ def _tiled(
             f"tiles of {access.buffer.name} have {len(dimensions)} dimensions, at most 5 exist"
         )
     width = dimensions[0].box * size
-    return TensorMap(var, access.buffer, base, dimensions, width if width in (32, 64, 128) else 0)
+    swizzle = width if width in (32, 64, 128) else 0
+    return TensorMap(var, access.buffer, base, dimensions, swizzle, str(access.buffer.dtype))
 
 
 def coordinates(

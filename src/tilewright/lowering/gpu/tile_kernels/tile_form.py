@@ -20,9 +20,12 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import (
+    FAST_SUMS,
     THREAD_COLUMNS,
     THREAD_ROWS,
+    THREAD_SLICES,
     TILE_CONSUMERS,
+    TILE_SPLITS,
     TILE_STAGES,
 )
 from tilewright.lowering.rewriters import IF_THEN_ELSE
@@ -90,7 +93,10 @@ class TileForm:
     sums: ir.Buffer
     stages: int  # tiles in shared memory at a time; 0: as many as there is room for
     consumers: int  # warp groups that multiply
+    splits: int  # blocks of threads that share the steps of a tile
     thread_tile: tuple[int, int] | None  # rows and columns of a thread, where threads multiply
+    has_fast_sums: bool  # of 8-bit floats, with the digits that tensor cores keep
+    slices: int  # parts of a step that threads of their own take
 
     @property
     def output_axes(self) -> tuple[ir.Var, ir.Var]:
@@ -106,6 +112,14 @@ class TileForm:
         assert isinstance(row, ir.Var)
         assert isinstance(column, ir.Var)
         return row, column
+
+
+class CopyRefused(LowerError):
+    """No instruction moves a tile from where it lies in memory, or to there."""
+
+    def __init__(self, copy: TileBlock, error: LowerError) -> None:
+        super().__init__(str(error))
+        self.written = copy.store.buffer
 
 
 def refused(reason: str) -> LowerError:
@@ -162,7 +176,10 @@ def _with_product(
         store.buffer,
         stages,
         consumers,
+        _annotation(tiles, TILE_SPLITS, 1),
         _thread_tile(tiles),
+        bool(_annotation(tiles, FAST_SUMS, 0)),
+        _annotation(tiles, THREAD_SLICES, 1),
     )
     return _on_tile_of_product(form)
 

@@ -1,0 +1,147 @@
+"""`LoopKernels`: what no other rule for GPUs takes, and that it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import ir, te, topi
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.schedule import Schedule
+from tilewright.space.base import NotApplied
+from tilewright.space.gpu.loop_kernels import STRUCTURE, LoopKernels
+from tilewright.target import Target
+from tilewright.testing.gpu_lowering import candidates, lower_for_gpu
+from tilewright.testing.simt import run
+from tilewright.tune import default_schedule
+
+TAG = "nvidia/nvidia-h200"
+TARGET = Target(TAG)
+
+
+def of_one(shape: tuple[int, ...], make: Callable[[Any], Any], dtype: str = "float32") -> Any:
+    a = te.placeholder(shape, dtype, name="A")
+    return te.create_prim_func([a, make(a)])
+
+
+def values(shape: tuple[int, ...]) -> Any:
+    """With equal numbers among them."""
+    return np.random.default_rng(0).integers(-999, 1000, shape).astype("float32") / 64
+
+
+# Shape, operator, what NumPy has for it.
+PROGRAMS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "sums of columns": ((70, 50), lambda a: topi.sum(a, 0), lambda a: a.sum(0)),
+    "sums of long columns": ((4099, 33), lambda a: topi.sum(a, 0), lambda a: a.sum(0)),
+    "a middle axis": ((3, 40, 30), lambda a: topi.max(a, 1), lambda a: a.max(1)),
+    "the first and the last axis": (
+        (20, 30, 10), lambda a: topi.sum(a, [0, 2]), lambda a: a.sum((0, 2)),
+    ),
+    "everything": ((9001,), topi.sum, np.sum),
+    "short": ((5, 40), lambda a: topi.sum(a, 0), lambda a: a.sum(0)),
+    "few long rows": ((2, 40000), lambda a: topi.sum(a, 1), lambda a: a.sum(1)),
+    "places in columns": ((90, 40), lambda a: topi.argmax(a, 0), lambda a: a.argmax(0)),
+    "places in long columns": ((2500, 33), lambda a: topi.argmin(a, 0), lambda a: a.argmin(0)),
+    "what comes before": (
+        (64, 48), lambda a: topi.sum(topi.exp(topi.abs(a) * -1.0), 0),
+        lambda a: np.exp(-np.abs(a)).sum(0),
+    ),
+    "softmax of columns": (
+        (40, 24), lambda a: topi.nn.softmax(a, 0),
+        lambda a: np.exp(a - a.max(0)) / np.exp(a - a.max(0)).sum(0),
+    ),
+    "running totals": ((70, 33), lambda a: topi.cumsum(a, 1), lambda a: a.cumsum(1)),
+    "running totals of columns": ((33, 70), lambda a: topi.cumsum(a, 0), lambda a: a.cumsum(0)),
+    "sorted rows": ((70, 19), topi.sort, lambda a: np.sort(a)),
+    "sorted columns": ((19, 40), lambda a: topi.sort(a, 0), lambda a: np.sort(a, 0)),
+    "pools": (
+        (2, 3, 9, 11), lambda a: topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (0, 0, 0, 0), "max"),
+        lambda a: np.lib.stride_tricks.sliding_window_view(a, (3, 3), (2, 3))[:, :, ::2, ::2]
+        .max((4, 5)),
+    ),
+}  # fmt: skip
+
+
+def check(func: ir.PrimFunc, sch: Schedule, shape: Any, exact: Callable[[Any], Any]) -> None:
+    given = values(shape)
+    wanted = np.asarray(exact(given.astype("float64")))
+    out = np.full(wanted.shape, 99, str(list(func.buffer_map.values())[-1].dtype))
+    run(lower_for_gpu(sch.mod, TAG), [given, out])
+    np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_schedule_without_a_search(name: str) -> None:
+    shape, make, exact = PROGRAMS[name]
+    func = of_one(shape, make)
+    sch = default_schedule(func, TARGET)
+    blocks = [sref.block for sref in sch.state.infos if sref.parent is not None]
+    assert all(TILING_STRUCTURE in block.annotations for block in blocks)
+    check(func, sch, shape, exact)
+
+
+@pytest.mark.parametrize("name", ["sums of columns", "sums of long columns", "few long rows"])
+def test_all_candidates(name: str) -> None:
+    shape, make, exact = PROGRAMS[name]
+    func = of_one(shape, make)
+    found = list(candidates(ir.IRModule({"main": func}), TARGET, "cuda-kernels", range(3), 3))
+    assert found
+    for sch in found:
+        check(func, sch, shape, exact)
+
+
+def threads_of(sch: Schedule) -> list[int]:
+    """How many threads each kernel has."""
+    functions = lower_for_gpu(sch.mod, TAG).functions.values()
+    kernels = [func for func in functions if "calling_conv" in func.attrs]
+    counts = []
+    for kernel in kernels:
+        launches = [
+            n for n in ir.nodes_of(kernel.body, ir.AttrStmt) if n.attr_key == "thread_extent"
+        ]
+        counts.append(int(np.prod([n.value.value for n in launches])))  # type: ignore[attr-defined]
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("shape", "make", "least"),
+    [
+        ((4096, 1024), lambda a: topi.sum(a, 0), 1 << 16),
+        ((1 << 22,), topi.sum, 1 << 13),
+        ((2, 1 << 20), lambda a: topi.max(a, 1), 1 << 13),
+        ((4096, 64), lambda a: topi.cumsum(a, 1), 1024),
+        ((4096, 64), topi.sort, 4096),
+    ],
+)
+def test_a_gpu_has_enough_to_do(shape: Any, make: Any, least: int) -> None:
+    assert max(threads_of(default_schedule(of_one(shape, make), TARGET))) >= least
+
+
+def test_what_is_before_a_reduction_is_no_kernel_of_its_own() -> None:
+    func = of_one((4096, 64), lambda a: topi.sum(topi.reshape(topi.exp(a), (64, 64, 64)), 1))
+    assert len(threads_of(default_schedule(func, TARGET))) == 1
+
+
+@pytest.mark.parametrize("name", ["C", "root"])
+def test_it_leaves_alone_what_others_do_better(name: str) -> None:
+    a, b = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute((64, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    sch = Schedule(te.create_prim_func([a, b, c]))
+    assert isinstance(LoopKernels().apply(sch, sch.get_block(name)), NotApplied)
+
+
+def test_empty_sums_are_written() -> None:
+    a, b = te.placeholder((3, 0), name="A"), te.placeholder((0, 40), name="B")
+    func = te.create_prim_func([a, b, topi.matmul(a, b)])
+    sch = default_schedule(func, TARGET)
+    assert any(STRUCTURE in str(s.block.annotations) for s in sch.state.infos)
+    out = np.full((3, 40), 99, "float32")
+    run(
+        lower_for_gpu(sch.mod, TAG),
+        [np.zeros((3, 0), "float32"), np.zeros((0, 40), "float32"), out],
+    )
+    assert not out.any()
