@@ -94,6 +94,33 @@ def test_a_reduction_starts_first(matmul: PrimFunc) -> None:
     assert_same_result(matmul, sch.mod)
 
 
+def test_elements_that_are_computed_again_are_not_added_to() -> None:
+    """Windows overlap: under a loop of the sum, the second visit went on from the first."""
+
+    @T.prim_func
+    def windows(A: T.Buffer((4, 3), "int32"), B: T.Buffer((4,), "int32")):
+        for i, a, k in T.grid(3, 2, 3):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i + a)
+                vk = T.axis.reduce(3, k)
+                with T.init():
+                    B[vi] = 0
+                B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(windows, error_render_level="fast")
+    i, a, k = sch.get_loops("B")
+    with pytest.raises(ScheduleError) as failure:
+        sch.reorder(k, i, a)
+    assert str(failure.value) == (
+        "ScheduleError: reorder: block 'B' would add to an element again without starting anew: "
+        "several iterations inside loop 'k' compute the same element; keep the loops of its "
+        "reduction inside of those that compute elements again"
+    )
+    sch.reorder(k, a)
+    sch.reorder(a, k, i)
+    assert_same_result(windows, sch.mod)
+
+
 def test_the_cache_of_a_part_is_a_part() -> None:
     """The cache was thought to hold all values of the iterators, which a part does not take."""
 

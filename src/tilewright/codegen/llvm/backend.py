@@ -12,6 +12,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.base import GeneratedSource, Texts
 from tilewright.codegen.host.backend import HostBackend
 from tilewright.codegen.llvm import compiler
+from tilewright.codegen.llvm.trial import compile_in_child
 from tilewright.codegen.registry import register_backend
 from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
@@ -45,7 +46,6 @@ class LLVMBackend(HostBackend):
     ) -> Artifact:
         """One relocatable object."""
         from tilewright.codegen.llvm.module import LLVMSource
-        from tilewright.codegen.llvm.trial import compile_in_child
 
         assert isinstance(source, LLVMSource)
         machine, doubts = machine_for(target), source.doubts(vectors=not may_abort)

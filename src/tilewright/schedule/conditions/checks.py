@@ -117,6 +117,24 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     return all(not total.args or ir.is_one(total.args[0].scale) for total in found.indices)
 
 
+def runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
+    """True when different iterations of the loops give the iterators different values."""
+    domains = domains_of(loops)
+    bound = {value for value in realize.iter_values if type(value) is ir.Var}
+    if all(variable in bound for variable in domains):
+        return True
+    values = [_varying_part(value, domains) for value in realize.iter_values]
+    found = arith.detect_iter_map(values, domains, ir.TRUE, arith.IterMapLevel.BIJECTIVE)
+    return len(found.indices) == len(values)
+
+
+def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> ir.PrimExpr:
+    """The terms of a sum that depend on the variables: the others shift all values alike."""
+    if isinstance(value, ir.Add):
+        return _varying_part(value.a, variables) + _varying_part(value.b, variables)
+    return value if ir.uses_var(value, variables.__contains__) else ir.const(0, value.dtype)
+
+
 def _has_ragged_rows(block: StmtSRef) -> bool:
     """True when data say how many values a result adds up, e.g. in the rows of a CSR matrix.
 

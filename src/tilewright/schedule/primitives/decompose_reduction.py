@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from tilewright import arith, ir
-from tilewright.schedule.conditions.checks import check_reduction_block, loops_divided_at
+from tilewright import ir
+from tilewright.schedule.conditions.checks import check_reduction_block, loops_divided_at, runs_once
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import domains_of, realize_of, scope_root
+from tilewright.schedule.state.scope import realize_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -71,24 +69,6 @@ def _check(
             for variable, outer in outside.items():
                 if ir.uses_var(value, variable.same_as):
                     raise ReductionLoopOutside(outer=outer, loop=loop.name, block=block)
-    if not _runs_once(realize, [sref.loop for sref in inside]):
+    if not runs_once(realize, [sref.loop for sref in inside]):
         raise RunsRepeatedly(block=block, loop=loop)
     return inside
-
-
-def _runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
-    """True when different iterations of the loops give the iterators different values."""
-    domains = domains_of(loops)
-    bound = {value for value in realize.iter_values if type(value) is ir.Var}
-    if all(variable in bound for variable in domains):
-        return True
-    values = [_varying_part(value, domains) for value in realize.iter_values]
-    found = arith.detect_iter_map(values, domains, ir.TRUE, arith.IterMapLevel.BIJECTIVE)
-    return len(found.indices) == len(values)
-
-
-def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> ir.PrimExpr:
-    """The terms of a sum that depend on the variables: the others shift all values alike."""
-    if isinstance(value, ir.Add):
-        return _varying_part(value.a, variables) + _varying_part(value.b, variables)
-    return value if ir.uses_var(value, variables.__contains__) else ir.const(0, value.dtype)

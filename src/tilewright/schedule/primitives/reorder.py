@@ -6,7 +6,11 @@ from collections.abc import Sequence
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, replace, uses_var
 from tilewright.ir.node import nodes_in
-from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
+from tilewright.schedule.conditions.checks import (
+    has_affine_binding,
+    has_affine_binding_below,
+    runs_once,
+)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
@@ -36,6 +40,14 @@ class ReductionOutOfOrder(PrimitiveError):
     remedy = "keep those loops in their order, or decompose the reduction"
 
 
+class ReductionRepeated(PrimitiveError):
+    reason = (
+        "block {block!r} would add to an element again without starting anew: several iterations "
+        "inside loop {loop!r} compute the same element"
+    )
+    remedy = "keep the loops of its reduction inside of those that compute elements again"
+
+
 class OuterDependsOnInner(PrimitiveError):
     reason = "the bounds of loop {outer!r} depend on loop {inner!r}, which would come inside it"
 
@@ -61,6 +73,8 @@ class Reorder(Primitive[None]):
             _check_block(state, block, chain[0])
             if block.block.init is not None:
                 _check_reduction(block, chain, order)
+                if not (has_affine_binding(state, block) and _has_as_many_iterations(block)):
+                    _check_repetition(block, chain, order)
         body: Stmt = chain[-1].loop.body
         for loop in reversed(order):
             body = replace(loop.loop, body=body)
@@ -124,6 +138,44 @@ def _check_reduction(
     if old != [loop for loop in after if loop.loop.loop_var in mixed]:
         names = ", ".join(repr(loop.name) for loop in old)
         raise ReductionOutOfOrder(*old, block=block, loops=names)
+
+
+def _has_as_many_iterations(block: StmtSRef) -> bool:
+    """True if there are as many iterations of the loops as combinations of iterators."""
+    count = points = 1
+    for loop in loops_of(block):
+        if type(loop.loop.extent) is not IntImm:
+            return False
+        count *= loop.loop.extent.value
+    for iter_var in block.block.iter_vars:
+        if iter_var.dom is None or type(iter_var.dom.extent) is not IntImm:
+            return False
+        points *= iter_var.dom.extent.value
+    return count == points
+
+
+def _check_repetition(
+    block: StmtSRef, before: Sequence[StmtSRef], after: Sequence[StmtSRef]
+) -> None:
+    """Elements may be computed several times only if each time is a whole reduction."""
+    realize = realize_of(block)
+    reduced = {
+        variable
+        for iter_var, value in realize.bindings
+        if iter_var.iter_type is IterType.COMM_REDUCE
+        for variable in free_vars(value)
+    }
+    for position, loop in enumerate(after):
+        if loop.loop.loop_var not in reduced:
+            continue
+        outer = before[: before.index(loop)]
+        if any(other in outer and other.loop.loop_var not in reduced for other in after[position:]):
+            loops = loops_of(block)
+            below = loops[loops.index(before[-1]) + 1 :]
+            inside = [each.loop for each in (*after[position:], *below)]
+            if not runs_once(realize, inside):
+                raise ReductionRepeated(block=block, loop=loop)
+            return
 
 
 def _check_bounds(order: Sequence[StmtSRef]) -> None:
