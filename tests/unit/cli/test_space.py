@@ -71,7 +71,7 @@ def test_why_on_gpus(command: Any) -> None:
     found = json.loads(command("space", "why", "GMM:0", "Z", *flags).out)
     verdicts = {entry["rule"]: entry["verdict"] for entry in found}
     assert verdicts["WarpGroupTiling"] == "not applied: its types are not those of tensor cores"
-    assert verdicts["ThreadTiling"] == "applied: 5 sketches"
+    assert verdicts["ThreadTiling"] == "applied: 8 sketches"
     found = json.loads(command("space", "why", "NRM:0", *flags).out)
     asked = [entry for entry in found if entry["rule"] == "ThreadTiling"]
     verdicts = {entry["block"]: entry["verdict"] for entry in asked}
