@@ -16,6 +16,7 @@ from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.cost_model.gpu_loops import kernel_seconds
 from tilewright.cost_model.gpu_thread_tiles import thread_tile_seconds
+from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
@@ -32,6 +33,9 @@ _LAUNCH = 2.0e-6  # seconds until the first tile arrives, and after the last one
 _HERTZ = 1.83e9
 _COPY_RATE = 125e9  # bytes a second into the shared memory of one processor
 _MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
+_GATHER_CYCLES = 4  # of a load of a warp: its addresses lie in about as many lines of the cache
+_STAGED_CYCLES = 1.5  # of one from shared memory, and its share of the store there
+_GATHER_LATENCY = 900  # cycles until the loads of a step have arrived; groups of warps overlap
 _OUTPUT_BYTES = 64  # a cycle
 _SHADOW = 0.33  # of the shorter of two times that overlap
 _HIDDEN = 0.1  # of copies, or products, that take place during the other
@@ -73,9 +77,9 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     assert isinstance(steps, ir.IntImm)
     if form.thread_tile is not None:
         return thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
-    layout = GroupLayout.of(form, SHARED_BYTES)
+    layout = GroupLayout.of(form, SHARED_BYTES, processors)
     products = _step_cycles(layout) / _HERTZ
-    copies = layout.stage_bytes / _COPY_RATE
+    copies = _fetch_seconds(layout)
     output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
     own_steps = math.ceil(steps.value / form.splits)
     step = max(products, copies) + _HIDDEN * min(products, copies)
@@ -105,6 +109,20 @@ def _step_cycles(layout: GroupLayout) -> float:
     # Each part is waited for and added; meanwhile another group may multiply.
     alone = parts * (layout.depth_steps * per_instruction + _PART_LATENCY + width / 2)
     return max(cycles, alone)
+
+
+def _fetch_seconds(layout: GroupLayout) -> float:
+    """How long the tiles of a step take on their way to shared memory."""
+    cycles, bulk = 0.0, 0
+    for each in layout.passing:
+        if each.map is not None:
+            bulk += each.bytes
+            continue
+        is_staged = each is layout.left and layout.images is not None
+        rate = _STAGED_CYCLES if is_staged else _GATHER_CYCLES
+        latency = _GATHER_LATENCY / layout.form.gatherers
+        cycles += Gathering(each.operand).loads * rate + latency
+    return bulk / _COPY_RATE + cycles / _HERTZ
 
 
 def _spread(form: TileForm, count: int) -> tuple[int, int]:

@@ -80,6 +80,8 @@ ALLOW_TF32: Final = "tilewright.allow_tf32"
 TILE_SPLITS: Final = "tilewright.tile_splits"
 # On statements of a kernel: how many blocks of threads form a cluster.
 CLUSTER_BLOCKS: Final = "tilewright.cluster_blocks"
+# The warp groups that gather operands which bulk copies cannot fetch; with none these are refused.
+TILE_GATHERERS: Final = "tilewright.tile_gatherers"
 # On statements of a kernel: how many blocks of threads share a processor.
 RESIDENT_BLOCKS: Final = "tilewright.resident_blocks"
 # On the loop over tiles, where single threads multiply: rows and columns of the result of each.

@@ -105,3 +105,17 @@ def results(func: ir.PrimFunc, module: ir.IRModule, seed: int = 0) -> tuple[Any,
     arrays = random_arrays(func)
     run(module, arrays, seed=seed)
     return arrays[-1].astype(np.float64), [each.astype(np.float64) for each in arrays[:-1]]
+
+
+def convolved(image: Any, weight: Any, stride: int, pad: int, dilation: int = 1) -> Any:
+    """The convolution of an NHWC image with an RSCK filter."""
+    padded = np.pad(image, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    taps_down, taps_across = weight.shape[:2]
+    rows = (padded.shape[1] - dilation * (taps_down - 1) - 1) // stride + 1
+    columns = (padded.shape[2] - dilation * (taps_across - 1) - 1) // stride + 1
+    found = np.zeros((len(image), rows, columns, weight.shape[3]))
+    for r, s in np.ndindex(taps_down, taps_across):
+        y, x = r * dilation, s * dilation
+        part = padded[:, y : y + stride * rows : stride, x : x + stride * columns : stride]
+        found += part[:, :rows, :columns] @ weight[r, s]
+    return found

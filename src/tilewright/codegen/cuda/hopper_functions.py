@@ -34,6 +34,7 @@ _PLAIN = {
     "tw_barrier_arrive": _Plain("mbarrier.arrive.shared::cta.b64 _, [%0];", f"{_WORD} barrier"),
     "tw_fence_barriers": _Plain("fence.mbarrier_init.release.cluster;"),
     "tw_fence_async_shared": _Plain("fence.proxy.async.shared::cta;"),
+    "tw_warp_sync": _Plain("bar.warp.sync 0xffffffff;"),
     "tw_named_barrier": _Plain("bar.sync %0, %1;", "int number, int threads"),
     "tw_cluster_barrier": _Plain("barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;"),
     "tw_prefetch_map": _Plain("prefetch.tensormap [%0];", "const tw_tensor_map& map"),
@@ -51,6 +52,10 @@ _PLAIN = {
     ),
     "tw_store_matrices": _Plain(
         "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};",
+        f"{_WORD} to, {_WORD} a, {_WORD} b, {_WORD} c, {_WORD} d",
+    ),
+    "tw_store_words": _Plain(
+        "st.shared.v4.b32 [%0], {%1, %2, %3, %4};",
         f"{_WORD} to, {_WORD} a, {_WORD} b, {_WORD} c, {_WORD} d",
     ),
     "tw_store_pair_f32": _Plain(
@@ -123,6 +128,7 @@ _WAIT_FOR = re.compile(r"tw_wgmma_wait_(\d)_for_(\d+)")
 _COPY = re.compile(r"tw_(load|store)_([1-5])d")
 _SHARED_LOAD = re.compile(r"tw_load_(own|far)_([14])_(f32|s32)")
 _ASYNC_COPY = re.compile(r"tw_copy_async_(4|8|16)")
+_GATHER = re.compile(r"tw_(gather|take)_(1|2|4|8|16)")
 _NUMBERED = {
     r"tw_copy_wait_(\d)": "cp.async.wait_group {};",
     r"tw_wgmma_wait_(\d)": "wgmma.wait_group.sync.aligned {};",
@@ -145,6 +151,8 @@ def device_function(name: str) -> str | None:
         return _asynchronous_copy(name, int(copy[1]))
     if load := _SHARED_LOAD.fullmatch(name):
         return _shared_load(name, load)
+    if gather := _GATHER.fullmatch(name):
+        return _gather(name, int(gather[2]), is_shared=gather[1] == "take")
     if wgmma := _WGMMA.fullmatch(name):
         return _multiplication(name, wgmma)
     if wait := _WAIT_FOR.fullmatch(name):
@@ -217,6 +225,40 @@ def _asynchronous_copy(name: str, size: int) -> str:
 __device__ __forceinline__ void {name}(void* to, const void* from, int valid) {{
   asm volatile("cp.async.{cached}.shared.global [%0], [%1], {size}, %2;"
       :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from), "r"(valid) : "memory");
+}}
+"""
+
+
+def _gather(name: str, size: int, *, is_shared: bool) -> str:
+    """Loads of `size` bytes that fill words; what is not inside becomes zero."""
+    space, letter = ("shared", "r") if is_shared else ("global", "l")
+    pointer_type = _WORD if is_shared else "const void*"
+    words, loads = max(1, size // 4), max(1, 4 // size)
+    kind = {1: "u8", 2: "b16"}.get(size, "b32")
+    vector = f".v{words}" if words > 1 else ""
+    lines = [".reg .pred p;"]
+    if size < 4:
+        lines += [f".reg .b16 h{n};" for n in range(loads)]
+    targets = [f"h{n}" for n in range(loads)] if size < 4 else [f"%{n}" for n in range(words)]
+    for number in range(loads):
+        pointer = words + 2 * number
+        own = targets[number : number + 1] if size < 4 else targets
+        place = f"{{{', '.join(own)}}}" if vector else own[0]
+        lines.append(f"setp.ne.b32 p, %{pointer + 1}, 0;")
+        lines += [f"mov.b{16 if size < 4 else 32} {each}, 0;" for each in own]
+        lines.append(f"@p ld.{space}{vector}.{kind} {place}, [%{pointer}];")
+    lines += {
+        1: ["shl.b16 h1, h1, 8;", "or.b16 h0, h0, h1;", "shl.b16 h3, h3, 8;",
+            "or.b16 h2, h2, h3;", "mov.b32 %0, {h0, h2};"],
+        2: ["mov.b32 %0, {h0, h1};"],
+    }.get(size, [])  # fmt: skip
+    text = "\\n".join(lines)
+    outputs = ", ".join(f'"=r"(words[{n}])' for n in range(words))
+    inputs = ", ".join(f'"{letter}"(from{n}), "r"(inside{n})' for n in range(loads))
+    parameters = ", ".join(f"{pointer_type} from{n}, int inside{n}" for n in range(loads))
+    return f"""\
+__device__ __forceinline__ void {name}(unsigned int* words, {parameters}) {{
+  asm volatile("{{\\n{text}\\n}}" : {outputs} : {inputs});
 }}
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tilewright import ir
 from tilewright.ir.annotation_keys import THREAD_COLUMNS, THREAD_ROWS, THREAD_SLICES
 from tilewright.space.base import schedule_rules
-from tilewright.space.gpu.tile_rule import TileRule, TileShape, Types
+from tilewright.space.gpu.tile_rule import TileRule, TileShape, Types, Way
 from tilewright.space.gpu.warp_group_tiling import TENSOR_CORE_TYPES
 from tilewright.target import Target
 
@@ -43,7 +43,7 @@ class ThreadTiling(TileRule):
     """Tiles contractions for the threads of a GPU."""
 
     types = _TYPES
-    shapes = SHAPES
+    ways = (Way(SHAPES),)
     other_types = "it does not multiply numbers of 32 or 64 bits"
 
     def knows(self, dtypes: Types, attrs: Mapping[str, object]) -> bool:

@@ -67,13 +67,20 @@ class TileShape(NamedTuple):
     annotations: Mapping[str, int]
 
 
+class Way(NamedTuple):
+    """Shapes of tiles, and which operands that cannot be fetched as they lie may be packed."""
+
+    shapes: Sequence[TileShape]
+    packs_matrices: bool = False
+    packs_windows: bool = False
+
+
 class TileRule(ScheduleRule):
     """A rule that writes tile kernels: for some types, where the target can run them."""
 
     types: ClassVar[Sequence[Types]]
-    shapes: ClassVar[Sequence[TileShape]]
+    ways: ClassVar[Sequence[Way]]  # the first one of which kernels can be made is taken
     other_types: ClassVar[str]  # the reason to leave other types alone
-    may_pack: ClassVar[bool] = False  # operands that cannot be fetched as they lie
 
     def __init__(self) -> None:
         self._target: Target | None = None
@@ -96,7 +103,14 @@ class TileRule(ScheduleRule):
             return NotApplied(sch, self.other_types)
         assert self._target is not None
         marks = {key: 1 for key in (FAST_SUMS,) if attrs.get(key)}
-        return _Tiling(dtypes, marks, self._target, self.may_pack).sketches(sch, block, self.shapes)
+        refused: NotApplied | None = None
+        for way in self.ways:
+            made = _Tiling(dtypes, marks, self._target, way).sketches(sch, block)
+            if not isinstance(made, NotApplied):
+                return made
+            refused = refused or made
+        assert refused is not None
+        return refused
 
     def knows(self, dtypes: Types, attrs: Mapping[str, object]) -> bool:
         """Whether it writes kernels for these types, in a function with these attributes."""
@@ -133,14 +147,12 @@ class _Tiling:
     dtypes: Types
     marks: Mapping[str, int]  # annotations of the loop over tiles
     target: Target
-    may_pack: bool
+    way: Way
 
-    def sketches(
-        self, sch: Schedule, block: BlockRV, shapes: Sequence[TileShape]
-    ) -> list[Schedule]:
+    def sketches(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch for each shape of which a kernel can be made."""
         made, reason, packed = [], "", list[int]()
-        for shape in shapes:
+        for shape in self.way.shapes:
             try:
                 made.append(self._sketch(sch, block, shape, packed))
             except (ScheduleError, LowerError) as error:
@@ -157,7 +169,8 @@ class _Tiling:
         except CopyRefused as error:
             written = [made.get_sref(copy).block.writes[0].buffer for copy in copies]
             position = written.index(error.written)
-            if not self.may_pack or position in packed:
+            may_pack = self.way.packs_windows if error.is_windows else self.way.packs_matrices
+            if not may_pack or position in packed:
                 raise
             packed.append(position)
             try:

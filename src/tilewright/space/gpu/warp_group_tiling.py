@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir.annotation_keys import ALLOW_TF32, TILE_CONSUMERS
+from tilewright.ir.annotation_keys import ALLOW_TF32, TILE_CONSUMERS, TILE_GATHERERS
 from tilewright.space.base import schedule_rules
-from tilewright.space.gpu.tile_rule import TileRule, TileShape, Types
+from tilewright.space.gpu.tile_rule import TileRule, TileShape, Types, Way
 from tilewright.target import Target
 
 _SHORT_FLOATS = ("float8_e4m3fn", "float8_e5m2")
@@ -35,14 +35,37 @@ SHAPES = (
 )
 
 
+def _gathering(rows: int, count: int, gatherers: int, *columns: int) -> TileShape:
+    groups = {TILE_CONSUMERS: count, TILE_GATHERERS: gatherers}
+    return TileShape(rows, columns, 128, groups)
+
+
+# For operands that bulk copies cannot fetch.
+GATHERING_SHAPES = (
+    _gathering(64, 1, 3, 32, 64, 96, 128),
+    _gathering(128, 1, 1, 32, 64),
+    _gathering(128, 1, 2, 32, 64),
+    _gathering(128, 1, 3, 32, 64),
+    _gathering(128, 2, 2, 64, 96, 128),
+    _gathering(256, 2, 2, 32, 64),
+)
+
+# Packing a matrix costs less than gathering its parts for every tile; windows are many times
+# larger than the image, so that they are packed only where threads cannot gather them (float32).
+WAYS = (
+    Way(SHAPES, packs_matrices=True),
+    Way(GATHERING_SHAPES),
+    Way(SHAPES, packs_matrices=True, packs_windows=True),
+)
+
+
 @schedule_rules.register("WarpGroupTiling")
 class WarpGroupTiling(TileRule):
     """Tiles contractions for the warp groups of Hopper."""
 
     types = TENSOR_CORE_TYPES
-    shapes = SHAPES
+    ways = WAYS
     other_types = "its types are not those of tensor cores"
-    may_pack = True
 
     def knows(self, dtypes: Types, attrs: Mapping[str, object]) -> bool:
         """Tensor cores multiply float32 with fewer digits, where that is allowed."""

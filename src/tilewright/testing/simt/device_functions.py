@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.simt.products import TileProduct, Wgmma
 from tilewright.testing.simt.shared_memory import Barrier
@@ -133,7 +134,7 @@ def _load(warp: Warp, args: Arguments) -> None:
     phase = barrier.phase
 
     def land() -> None:
-        shared.end_copy(places, tensor_map.read(coordinates))
+        shared.end_copy(places, tensor_map.read(coordinates), (address, phase))
         barrier.complete(tensor_map.box_bytes, phase)
 
     warp.block.scheduler.load_later(land)
@@ -203,6 +204,57 @@ def _store_matrices(warp: Warp, args: Arguments) -> None:
     _write(warp, warp.lanes(args[0]), words.astype(np.uint32).reshape(LANES, 4))
 
 
+@_effect("tw_store_words")
+def _store_words(warp: Warp, args: Arguments) -> None:
+    words = np.stack([warp.lanes(arg).astype(np.uint32) for arg in args[1:]], axis=1)
+    _write(warp, warp.lanes(args[0]), words)
+
+
+@_effect(r"tw_gather_(1|2|4|8|16)")
+def _gather(warp: Warp, args: Arguments, size: str) -> None:
+    """Each lane fills words of its registers with what it finds, and zeros where nothing is."""
+    target = address_taken(args[0])
+    words = warp.memory(target.buffer)
+    first = warp.number(target.indices[0])
+    parts = [
+        _taken(warp, address_taken(place), warp.lanes(inside) != 0, int(size))
+        for place, inside in zip(args[1::2], args[2::2], strict=True)
+    ]
+    data = np.concatenate(parts, axis=1)
+    lanes = words.row_of[warp.taken]
+    words.rows[lanes, 4 * first : 4 * first + data.shape[1]] = data[warp.taken]
+
+
+@_effect(r"tw_take_(1|2|4|8|16)")
+def _take(warp: Warp, args: Arguments, size: str) -> None:
+    """The same from shared memory."""
+    target, count = address_taken(args[0]), int(size)
+    words = warp.memory(target.buffer)
+    first = 4 * warp.number(target.indices[0])
+    for place, inside in zip(args[1::2], args[2::2], strict=True):
+        is_inside = (warp.lanes(inside) != 0) & warp.taken
+        begin = warp.lanes(place).astype(np.int64)[is_inside]
+        if np.any(begin % count):
+            raise RaceError(f"{warp.name} reads {size} bytes at an address that is no multiple")
+        found = np.zeros((LANES, count), np.uint8)
+        places = begin[:, None] + np.arange(count)
+        found[is_inside] = warp.block.shared.read_landed(places, warp.name)
+        words.rows[words.row_of[warp.taken], first : first + count] = found[warp.taken]
+        first += count
+
+
+def _taken(warp: Warp, source: ir.BufferLoad, is_inside: Array, size: int) -> Array:
+    """Bytes of an array for each lane."""
+    memory = warp.memory(source.buffer).rows[0]
+    begin = warp.lanes(source.indices[0]).astype(np.int64) * source.dtype.itemsize
+    begin = np.where(is_inside & warp.taken, begin, 0)
+    if np.any(begin % size) or begin.min() < 0 or begin.max() + size > len(memory):
+        raise RaceError(f"{warp.name} reads {size} bytes of {source.buffer.name} where none are")
+    found: Array = memory[begin[:, None] + np.arange(size)]
+    found[~is_inside] = 0
+    return found
+
+
 @_effect("tw_store_pair_(f32|s32)")
 def _store_pair(warp: Warp, args: Arguments, kind: str) -> None:
     dtype = np.float32 if kind == "f32" else np.int32
@@ -246,7 +298,9 @@ def _fence_shared(warp: Warp, args: Arguments) -> None:
     warp.unfenced.clear()
 
 
-@_effect(r"tw_(prefetch_map|wait_for_previous_grid|launch_next_grid|registers_(inc|dec)_\d+)")
+@_effect(
+    r"tw_(warp_sync|prefetch_map|wait_for_previous_grid|launch_next_grid|registers_(inc|dec)_\d+)"
+)
 def _ignored(warp: Warp, args: Arguments, *parts: str) -> None:
     """Changes how fast a kernel is, not what it computes."""
 

@@ -66,6 +66,8 @@ class SharedMemory:
         self._readers = np.zeros(size, np.int64)  # that have begun and not ended
         self._written = np.full(size, -1)  # by threads: the interval between barriers
         self.start = start
+        self._phases: dict[tuple[int, int], int] = {}  # of barriers that copies have landed for
+        self._phase_of = np.full(size, -1)
         self.barriers: dict[int, Barrier] = {}
 
     def place(self, address: int) -> int:
@@ -112,11 +114,19 @@ class SharedMemory:
             raise RaceError("a bulk copy overwrites a tile that nobody has read yet")
         self._is_visible[at] = False
 
-    def end_copy(self, addresses: Array, data: Array) -> None:
-        """A bulk copy lands."""
+    def end_copy(self, addresses: Array, data: Array, phase: tuple[int, int]) -> None:
+        """A bulk copy lands; `phase` is the address of its barrier, and which phase it is in."""
         at = self._offsets(addresses)
         self._bytes[at] = data
         self._is_visible[at] = self._is_unread[at] = True
+        self._phase_of[at] = self._phases.setdefault(phase, len(self._phases))
+
+    def read_landed(self, addresses: Array, reader: str) -> Array:
+        """What threads find; they may need only a part of what has landed for a barrier."""
+        at = self._offsets(addresses)
+        self._check(at, reader)
+        self._is_unread[np.isin(self._phase_of, np.unique(self._phase_of[at]))] = False
+        return self._bytes[at]
 
     def write(self, addresses: Array, data: Array, interval: int) -> None:
         """Threads write; bulk copies see it after a fence, other threads after a barrier."""

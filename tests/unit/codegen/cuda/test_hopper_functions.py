@@ -25,6 +25,10 @@ PLAIN = [
     "tw_cluster_barrier", "tw_load_own_1_f32", "tw_load_own_4_s32", "tw_load_far_1_s32",
     "tw_load_far_4_f32",
 ]  # fmt: skip
+GATHERS = [
+    "tw_warp_sync", "tw_store_words",
+    *(f"tw_{way}_{size}" for way in ("gather", "take") for size in (1, 2, 4, 8, 16)),
+]  # fmt: skip
 COPIES = [f"tw_{way}_{rank}d" for way in ("load", "store") for rank in range(1, 6)]
 MULTIPLICATIONS = [
     *(f"tw_wgmma_m64n{n}k16_f32_{t}_{t}_t{turned}"
@@ -43,6 +47,7 @@ ARGUMENTS = {
     "float": "x",
     "float*": "sums",
     "int*": "whole",
+    "unsigned int*": "(unsigned int*)whole",
     "void*": "out",
     "const void*": "out",
     "const tw_tensor_map&": "map",
@@ -83,7 +88,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) call_{name}(
 
 @pytest.mark.usefixtures("nvrtc")
 @pytest.mark.parametrize(
-    "names", [PLAIN, COPIES, MULTIPLICATIONS], ids=["plain", "copies", "wgmma"]
+    "names",
+    [PLAIN, COPIES, GATHERS, MULTIPLICATIONS],
+    ids=["plain", "copies", "gathers", "wgmma"],
 )
 def test_all_compile(names: list[str]) -> None:
     made = compile_kernels(caller(names), "sm_90a")

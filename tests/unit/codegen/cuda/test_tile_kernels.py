@@ -12,6 +12,8 @@ from tilewright.codegen.cuda import compiler
 from tilewright.errors import CodegenError
 from tilewright.ir.annotation_keys import TILE_SPLITS
 from tilewright.lowering.gpu.tile_kernels.tile_form import tile_loops
+from tilewright.space.gpu.tile_rule import Way
+from tilewright.space.gpu.warp_group_tiling import GATHERING_SHAPES, WarpGroupTiling
 from tilewright.testing.tile_programs import H200, convolution, product, sketches_of
 
 WARPS, THREADS = "WarpGroupTiling", "ThreadTiling"
@@ -60,6 +62,16 @@ WORKLOADS: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
     "batches": (WARPS, lambda: product((128, 256, 64), HALF, [12], result="float16")),
     "convolution": (
         WARPS, lambda: convolution((2, 28, 28, 128), (3, 3, 128), HALF, padding=1)),
+    "few channels": (
+        WARPS,
+        lambda: convolution((2, 56, 56, 3), (7, 7, 64), HALF, stride=2, padding=3)),
+    "32 channels": (WARPS, lambda: convolution((2, 28, 28, 32), (3, 3, 64), HALF, padding=1)),
+    "few channels of int8": (
+        WARPS, lambda: convolution((2, 28, 28, 3), (3, 3, 64), ("int8", "int32"))),
+    "few channels of float8": (
+        WARPS, lambda: convolution((2, 28, 28, 16), (3, 3, 64), ("float8_e4m3fn", "float32"))),
+    "few channels, a result of any alignment": (
+        WARPS, lambda: convolution((2, 28, 28, 3), (3, 3, 67), HALF)),
     "dense and gelu": (WARPS, dense_and_gelu),
     "float32": (THREADS, lambda: product((512, 512, 256), FLOAT)),
     "float64": (THREADS, lambda: product((512, 512, 256), ("float64", "float64"))),
@@ -72,7 +84,12 @@ WORKLOADS: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_sketches_build(name: str) -> None:
     rule, make = WORKLOADS[name]
-    sketches = sketches_of(make(), rule)
+    check_builds(make(), rule)
+
+
+def check_builds(func: ir.PrimFunc, rule: str) -> None:
+    """One kernel for each sketch, without spills."""
+    sketches = sketches_of(func, rule)
     assert len(sketches) >= 4
     for sketch in sketches:
         module = tw.build(sketch.mod, H200)
@@ -80,6 +97,16 @@ def test_sketches_build(name: str) -> None:
             spilled = {resources[key] for key in ("spill_stores", "spill_loads", "local_bytes")}
             assert max(spilled) <= SPILLED[rule]
         assert module.get_source("cuda").count("__global__") == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtypes"), [((512, 512, 255), HALF), ((512, 512, 256), ("int8", "int32"))]
+)
+def test_products_that_gather_build(
+    sizes: tuple[int, int, int], dtypes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WarpGroupTiling, "ways", (Way(GATHERING_SHAPES),))
+    check_builds(product(sizes, dtypes), WARPS)
 
 
 WRONG_GPUS = {
@@ -127,3 +154,21 @@ def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> No
         text = module.get_source("cuda")
         assert (f"__cluster_dims__({splits}, 1, 1)" in text) == (splits > 1)
         assert text.count("__global__") == (3 if sizes[2] % 8 else 1)
+
+
+@pytest.mark.parametrize("odd", [0, 3])  # bulk copies write columns, or threads
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_sums_are_rounded_after_the_wait_for_them(dtype: str, odd: int, is_gathered: bool) -> None:
+    func = product((2048, 2048 + odd, 1024), (dtype, "float32"), result=dtype)
+    if is_gathered:
+        func = convolution((2, 56, 56, 3), (9, 9, 64 + odd), (dtype, dtype))
+    for sketch in sketches_of(func, WARPS)[-2:]:
+        try:
+            lines = tw.build(sketch.mod, H200).get_source("sass").splitlines()
+        except CodegenError as error:
+            pytest.skip(str(error))
+        wait = next(n for n, line in enumerate(lines) if "DEPBAR.LE gsb0, 0x0" in line)
+        last = max(n for n, line in enumerate(lines[:wait]) if "GMMA.64x" in line)
+        assert any("F2F" in line for line in lines[wait:])
+        assert not any("F2F" in line for line in lines[last:wait])

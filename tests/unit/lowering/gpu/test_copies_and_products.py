@@ -26,7 +26,7 @@ def fetched(
     for first in range(0, columns, box[0]):
         places = copies.shared_addresses(start)
         shared.begin_copy(places)
-        shared.end_copy(places, copies.read([first, 0]))
+        shared.end_copy(places, copies.read([first, 0]), (0, 0))
         start += copies.box_bytes
     return start
 

@@ -18,14 +18,20 @@ from tilewright.ir.annotation_keys import (
 )
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
-from tilewright.space.gpu.tile_rule import TileShape
+from tilewright.space.gpu.tile_rule import TileShape, Way
 from tilewright.space.gpu.warp_group_tiling import WarpGroupTiling
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import lower_for_gpu, random_arrays
 from tilewright.testing.simt import run
 from tilewright.testing.simt.tensor_maps import rounded_to_tf32
 from tilewright.testing.te_workload import conv2d_nhwc
-from tilewright.testing.tile_kernel_runs import hopper, ordered_product, results, tile_kernel
+from tilewright.testing.tile_kernel_runs import (
+    convolved,
+    hopper,
+    ordered_product,
+    results,
+    tile_kernel,
+)
 from tilewright.testing.tile_programs import TILE_FORM, tile_func
 
 F16, HALF = ("float16", "float32", "float32"), ("float16", "float32", "float16")
@@ -114,7 +120,8 @@ def test_digits_of_sums_of_8_bit_floats(dtype: str) -> None:
 @pytest.mark.parametrize("columns", [64, 32, 16])
 def test_sums_are_taken_over_part_by_part(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupLayout, "promoted_columns", columns)
-    monkeypatch.setattr(WarpGroupTiling, "shapes", (TileShape(256, (64,), 128, TWO_GROUPS),))
+    shape = TileShape(256, (64,), 128, TWO_GROUPS)
+    monkeypatch.setattr(WarpGroupTiling, "ways", (Way([shape], packs_matrices=True),))
     func = ordered_product((300, 100, 400), (E4M3, FLOAT, FLOAT), "nt")
     module = tile_kernel(func, hopper(1), annotations={TILE_STAGES: 2})
     check(func, module, multiplied("nt"), seed=columns)
@@ -278,20 +285,6 @@ def test_products_on_threads(
 
 
 # --- convolutions --------------------------------------------------------------------------------
-
-
-def convolved(image: Any, weight: Any, stride: int, pad: int, dilation: int = 1) -> Any:
-    """The convolution of an NHWC image with an RSCK filter."""
-    padded = np.pad(image, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    taps_down, taps_across = weight.shape[:2]
-    rows = (padded.shape[1] - dilation * (taps_down - 1) - 1) // stride + 1
-    columns = (padded.shape[2] - dilation * (taps_across - 1) - 1) // stride + 1
-    found = np.zeros((len(image), rows, columns, weight.shape[3]))
-    for r, s in np.ndindex(taps_down, taps_across):
-        y, x = r * dilation, s * dilation
-        part = padded[:, y : y + stride * rows : stride, x : x + stride * columns : stride]
-        found += part[:, :rows, :columns] @ weight[r, s]
-    return found
 
 
 @pytest.mark.parametrize("sketch", range(2))

@@ -17,6 +17,7 @@ from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
 )
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.space.gpu.tile_rule import Way
 from tilewright.space.gpu.warp_group_tiling import SHAPES, WarpGroupTiling
 from tilewright.target import Target
 from tilewright.testing.tile_programs import (
@@ -76,6 +77,16 @@ def split(blocks: int) -> ir.PrimFunc:
     return tile_func(TILE_FORM, [(note, f'{note}, "tilewright.tile_splits": {blocks}')])
 
 
+def with_gatherers(groups: int, depth: int = 128, columns: int = 64) -> ir.PrimFunc:
+    """The form with groups that gather, and a left operand of that depth."""
+    text = str(sized(columns=columns))
+    consumers = '"tilewright.tile_consumers": 1'
+    changes = [(consumers, f'{consumers}, "tilewright.tile_gatherers": {groups}')]
+    if depth != 128:
+        changes.append(("A: T.Buffer((64, 128)", f"A: T.Buffer((64, {depth})"))
+    return tile_func(text, changes)
+
+
 # --- sizes ---------------------------------------------------------------------------------------
 
 
@@ -89,7 +100,7 @@ def test_threads_and_registers() -> None:
 
 def test_where_things_lie_in_shared_memory() -> None:
     layout = layout_of(sized(rows=128, columns=64, stages=3))
-    assert (layout.left_bytes, layout.stage_bytes) == (16384, 24576)
+    assert (layout.left.bytes, layout.stage_bytes) == (16384, 24576)
     assert layout.output_offset == 3 * 24576
     assert layout.full_offset == layout.output_offset + 128 * 64 * 2
     assert layout.empty_offset == layout.full_offset + 3 * 8
@@ -124,6 +135,24 @@ def test_the_output_takes_what_stages_leave() -> None:
     assert layout_of(sized("float32", rows=128, columns=256, consumers=2, stages=2)).part == 256
 
 
+def test_a_right_operand_that_is_the_same_for_all_tiles_stays() -> None:
+    def layout(rows: int, columns: int, depth: int, processors: int) -> GroupLayout:
+        (sketch, *_) = sketches_of(product((rows, columns, depth), HALF), "WarpGroupTiling")
+        (loop,) = tile_loops(sketch.mod["main"].body)
+        return GroupLayout.of(read_tile_form(loop), SHARED_BYTES, processors)
+
+    stays = layout(1024, 32, 256, 8)
+    assert stays.is_resident
+    assert stays.stage_bytes == stays.left.bytes == 64 * 128
+    assert stays.resident_offset == stays.stages * stays.stage_bytes
+    assert stays.output_offset - stays.resident_offset == stays.resident_bytes == 4 * 32 * 128
+    assert stays.resident_barrier == stays.empty_offset + 8 * stays.stages
+    assert stays.bytes == 1024 + stays.resident_barrier + 8
+    assert not layout(1024, 32, 256, 16).is_resident  # a block has one tile
+    assert not layout(1024, 2048, 256, 8).is_resident  # tiles differ in their columns
+    assert not layout(1024, 32, 8192, 8).is_resident  # it does not fit
+
+
 REFUSED: dict[str, tuple[Callable[[], ir.PrimFunc], str]] = {
     "four groups": (
         lambda: sized(rows=256, consumers=4), "it has 4 groups that multiply, expected 1 to 3"),
@@ -140,6 +169,14 @@ REFUSED: dict[str, tuple[Callable[[], ir.PrimFunc], str]] = {
     "three blocks": (lambda: split(3), "3 blocks share a tile, expected 1, 2, 4 or 8"),
     "sixteen blocks": (lambda: split(16), "16 blocks share a tile, expected 1, 2, 4 or 8"),
     "more blocks than steps": (lambda: split(4), "4 blocks share the 2 steps of a tile"),
+    "nothing to gather": (
+        lambda: with_gatherers(1),
+        "bulk copies can fetch all of it, there is nothing to gather"),
+    "many threads": (
+        lambda: with_gatherers(8, depth=123), "it has 1152 threads, at most 1024 exist"),
+    "sums of many threads": (
+        lambda: with_gatherers(6, depth=123, columns=128),
+        "each thread would have 64 sums in registers, at most 41 fit"),
 }  # fmt: skip
 
 
@@ -220,8 +257,9 @@ def maps_of(func: ir.PrimFunc) -> tuple[OperandMap, OperandMap]:
     return layout.left, layout.right
 
 
-def numbers(made: TensorMap | WindowMap) -> list[int]:
+def numbers(made: TensorMap | WindowMap | None) -> list[int]:
     """What follows name, type, pointer and offset in the call that makes a map."""
+    assert made is not None
     return [int(arg.value) for arg in made.creation().args[4:] if isinstance(arg, ir.IntImm)]
 
 
@@ -255,6 +293,7 @@ def test_operands_smaller_than_a_tile() -> None:
 def test_bytes() -> None:
     left, right = maps_of(product((128, 32, 256), BYTES, is_turned=True))
     assert numbers(left.map) == [2, 256, 128, 256, 128, 64, 128]
+    assert right.map is not None
     assert str(right.map.creation().args[1]) == '"int8"'
 
 
@@ -279,6 +318,7 @@ def test_windows(
     if isinstance(left.map, TensorMap):  # a kernel of 1 x 1 reads pixels at equal distances
         assert kernel[:2] == (1, 1)
         return
+    assert left.map is not None
     down, across = left.map.windows.height, left.map.windows.width
     assert (down.taps, across.taps, down.stride, across.stride) == (*kernel[:2], stride, stride)
     assert (down.dilation, across.dilation) in ((dilation, dilation), (dilation, 1))
@@ -308,7 +348,7 @@ def test_a_convolution_of_single_pixels_is_a_product() -> None:
         ((1, 8, 8, 96), (3, 3, 32), {}, "96 channels of X are not a multiple of the 64 of a tile"),
     ],
 )  # fmt: skip
-def test_windows_that_are_refused(
+def test_windows_that_bulk_copies_cannot_fetch(
     image: tuple[int, int, int, int],
     kernel: tuple[int, int, int],
     options: dict[str, int],
@@ -316,8 +356,10 @@ def test_windows_that_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     func = convolution(image, kernel, HALF, **options)
-    assert maps_of(func)[0].map.buffer.name.endswith("_reindex")  # a kernel before gathers them
-    monkeypatch.setattr(WarpGroupTiling, "may_pack", False)
+    left, right = maps_of(func)
+    assert left.map is None  # threads gather it
+    assert right.map is not None
+    monkeypatch.setattr(WarpGroupTiling, "ways", (Way(SHAPES, packs_matrices=True),))
     assert reason_of(sketches_of(func, "WarpGroupTiling")) == reason
 
 
@@ -402,5 +444,6 @@ def test_weights_of_another_shape() -> None:
         name="Y",
     )
     _, right = maps_of(te.create_prim_func([x, w, y]))
+    assert right.map is not None
     assert right.map.buffer.name == "W"
     assert numbers(right.map)[:4] == [2, 64, 256, 128]

@@ -14,6 +14,7 @@ from tilewright.ir.annotation_keys import (
     THREAD_COLUMNS,
     THREAD_ROWS,
     TILE_CONSUMERS,
+    TILE_GATHERERS,
 )
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.space.base import NotApplied
@@ -91,6 +92,12 @@ COMPUTED: dict[str, tuple[str, Callable[[], ir.PrimFunc]]] = {
     "batches": (WARPS, lambda: product((10, 16, 24), HALF, [2])),
     "convolution": (WARPS, lambda: convolution((1, 5, 4, 64), (3, 3, 8), HALF, padding=1)),
     "stride": (WARPS, lambda: convolution((2, 5, 5, 64), (3, 3, 8), HALF, stride=2, padding=1)),
+    "few channels of int8": (
+        WARPS, lambda: convolution((1, 5, 4, 3), (3, 3, 8), BYTES, padding=1)),
+    "few channels of tf32": (
+        WARPS,
+        lambda: convolution((1, 5, 4, 3), (3, 3, 8), FLOAT, padding=1).with_attr(ALLOW_TF32, True)),
+    "too many axes": (WARPS, lambda: product((10, 16, 24), HALF, [1, 2, 1, 2])),
     "bias and relu": (WARPS, lambda: bias_and_relu(HALF)),
     "two consumers": (WARPS, lambda: two_consumers(HALF)),
     "float32": (THREADS, lambda: product((9, 11, 13), FLOAT)),
@@ -142,6 +149,35 @@ def test_a_sketch_for_each_way_to_share_a_tile() -> None:
     for form, shape in zip(forms, warp_group_tiling.SHAPES, strict=True):
         assert form.column.extent in shape.columns
         assert form.depth.extent == 64
+
+
+def test_a_sketch_for_each_way_to_gather() -> None:
+    sketches = sketches_of(convolution((1, 40, 40, 3), (3, 3, 64), HALF), WARPS)
+    forms = [read_tile_form(next(tile_loops(each.mod["main"].body))) for each in sketches]
+    assert [(form.row.extent, form.consumers, form.gatherers) for form in forms] == [
+        (shape.rows, shape.annotations[TILE_CONSUMERS], shape.annotations[TILE_GATHERERS])
+        for shape in warp_group_tiling.GATHERING_SHAPES
+    ]
+
+
+IS_GATHERED: dict[str, tuple[Callable[[], ir.PrimFunc], bool]] = {
+    "windows for bulk copies": (lambda: convolution((1, 8, 8, 64), (3, 3, 64), HALF), False),
+    "windows": (lambda: convolution((1, 8, 8, 3), (3, 3, 64), HALF), True),
+    "windows of int8": (lambda: convolution((1, 8, 8, 3), (3, 3, 64), BYTES), True),
+    "windows of tf32": (
+        lambda: convolution((1, 8, 8, 3), (3, 3, 64), FLOAT).with_attr(ALLOW_TF32, True), False),
+    "weights of int8": (lambda: convolution((1, 8, 8, 128), (3, 3, 64), BYTES), False),
+    "a matrix": (lambda: product((64, 64, 77), HALF), False),
+    "a matrix that cannot be packed": (lambda: product((64, 64, 64), HALF, [2, 2, 2, 2]), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IS_GATHERED)
+def test_windows_are_gathered_and_matrices_packed(name: str) -> None:
+    make, is_gathered = IS_GATHERED[name]
+    for sketch in sketches_of(make(), WARPS):
+        form = read_tile_form(next(tile_loops(sketch.mod["main"].body)))
+        assert (form.gatherers > 0) == is_gathered
 
 
 def test_a_sketch_for_each_tile_of_a_thread() -> None:
@@ -204,7 +240,7 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], ir.PrimFunc], str]] = {
         THREADS, lambda: product((64, 64, 64), HALF),
         "it does not multiply numbers of 32 or 64 bits"),
     "too many axes": (
-        WARPS, lambda: product((64, 64, 64), HALF, [2, 2, 2, 2]),
+        WARPS, lambda: product((64, 64, 64), FLOAT, [2, 2, 2, 2]).with_attr(ALLOW_TF32, True),
         "tiles of A have 6 dimensions, at most 5 exist"),
     "row sums": (
         THREADS, lambda: row_sums(), "it does not multiply numbers of 32 or 64 bits"),

@@ -7,6 +7,13 @@ from collections.abc import Callable
 from tilewright import ir
 from tilewright.ir.intrinsics import call_extern, call_intrin
 
+UINT32 = ir.DType("uint32")
+
+
+def word(value: int) -> ir.PrimExpr:
+    """An address in shared memory, or a part of one."""
+    return ir.const(value, UINT32)
+
 
 def run(name: str, *args: ir.ExprLike) -> ir.Stmt:
     """A call of a device function for its effect."""

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright import ir
+from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
+from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
+from tilewright.lowering.gpu.tile_kernels.staging import ImageRing, StagedImage, ring_bytes
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
     ROW_BYTES,
     OperandMap,
@@ -16,11 +19,19 @@ from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
 )
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, refused
 
-WARP_GROUP = 128  # threads that run `wgmma` together
+WARP, WARP_GROUP = 32, 128  # threads that run together, and those that run `wgmma` together
+_MOST_IMAGE = 32768  # bytes
+_WIDE_LOAD = 16  # bytes
+_MOST_THREADS = 1024
+_ALL_REGISTERS = 65536  # of a processor
+_OTHER_REGISTERS = 32  # of a thread, beside its sums
 MATRIX_ROWS = 64  # of one `wgmma`
 _STEP_BYTES = 32  # of the sum, in one `wgmma`
 _ATOM = 1024  # bytes: tiles begin at multiples
 _MOST_STAGES = 8
+_MOST_GATHERED_STAGES = 4  # what is gathered comes through the cache, which has the rest
+_LEAST_STAGES = 4  # beside an operand that stays
+PROCESSORS = 132
 _MOST_SPLITS = 8  # blocks of a cluster, on every GPU that has clusters
 # Registers of the threads that fetch, and of those that multiply, by the number of groups of these.
 _REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
@@ -61,15 +72,18 @@ class GroupLayout:
     left: OperandMap
     right: OperandMap
     shared_limit: int
+    processors: int
 
     @staticmethod
-    def of(form: TileForm, shared_limit: int) -> GroupLayout:
+    def of(form: TileForm, shared_limit: int, processors: int = PROCESSORS) -> GroupLayout:
         """The sizes for a form; refused where no such kernel exists."""
+        may_gather = form.gatherers > 0
         made = GroupLayout(
             form,
-            operand_map(form.left, "left_map"),
-            operand_map(form.right, "right_map"),
+            operand_map(form.left, "left_map", may_gather=may_gather),
+            operand_map(form.right, "right_map", may_gather=may_gather),
             shared_limit,
+            processors,
         )
         made.check()
         return made
@@ -81,6 +95,10 @@ class GroupLayout:
             raise refused("tiles of a left operand with contiguous columns have 64 of them a row")
         if form.consumers not in _REGISTERS:
             raise refused(f"it has {form.consumers} groups that multiply, expected 1 to 3")
+        if form.gatherers and not self.gathered:
+            raise refused("bulk copies can fetch all of it, there is nothing to gather")
+        if self.threads > _MOST_THREADS:
+            raise refused(f"it has {self.threads} threads, at most {_MOST_THREADS} exist")
         if form.row.extent % (MATRIX_ROWS * form.consumers):
             raise refused(f"{form.row.extent} rows are not 64 for each of {form.consumers} groups")
         if form.column.extent % 16 or not 16 <= form.column.extent <= 256:
@@ -89,9 +107,10 @@ class GroupLayout:
             self._check_splits()
         self._check_types()
         used = self.sums + self.promoted_columns // 2
-        most = _MOST_PROMOTED if self.promoted_columns else _MOST_SUMS
-        if used > most:
-            raise refused(f"each thread would have {used} sums in registers, at most {most} fit")
+        if used > self._most_sums:
+            raise refused(
+                f"each thread would have {used} sums in registers, at most {self._most_sums} fit"
+            )
         if self.bytes > self.shared_limit:
             raise refused(
                 f"it needs {self.bytes} bytes of shared memory, {self.shared_limit} exist"
@@ -123,13 +142,27 @@ class GroupLayout:
 
     @property
     def threads(self) -> int:
-        """Of a block: the groups that multiply, and one that fetches."""
-        return WARP_GROUP * (self.form.consumers + 1)
+        """Of a block: the groups that multiply, and one that fetches, or those that gather."""
+        groups = self.form.consumers + max(1, self.form.gatherers)
+        return WARP_GROUP * groups + (0 if self.image is None else WARP)
 
     @property
-    def registers(self) -> tuple[int, int]:
-        """Of a thread that fetches, and of one that multiplies."""
-        return _REGISTERS[self.form.consumers]
+    def registers(self) -> tuple[int, int] | None:
+        """Of a thread that fetches, and of one that multiplies; None: all have as many."""
+        return None if self.form.gatherers else _REGISTERS[self.form.consumers]
+
+    @property
+    def _most_sums(self) -> int:
+        """Sums for which a thread has registers."""
+        if self.form.gatherers:
+            threads = -(-self.threads // WARP_GROUP) * WARP_GROUP
+            return _ALL_REGISTERS // threads - _OTHER_REGISTERS
+        return _MOST_PROMOTED if self._is_promoted else _MOST_SUMS
+
+    @property
+    def gathered(self) -> tuple[OperandMap, ...]:
+        """The operands that threads gather."""
+        return tuple(each for each in (self.left, self.right) if each.map is None)
 
     @property
     def rows(self) -> int:
@@ -156,13 +189,18 @@ class GroupLayout:
         """Registers of a thread that hold results."""
         return self.matrices * self.sums_of_matrix
 
+    @property
+    def _is_promoted(self) -> bool:
+        """Whether threads take sums over from the tensor cores."""
+        is_short = str(self.form.left.copy.store.buffer.dtype) in _SHORT_FLOATS
+        return is_short and not self.form.has_fast_sums and self.steps > 1
+
     @cached_property
     def promoted_columns(self) -> int:
         """Columns whose sums threads take over from the tensor cores at a time; 0: they do not."""
-        is_short = str(self.form.left.copy.store.buffer.dtype) in _SHORT_FLOATS
-        if not is_short or self.form.has_fast_sums or ir.is_one(self.form.steps.extent):
+        if not self._is_promoted:
             return 0
-        room = 2 * (_MOST_PROMOTED - self.sums)
+        room = 2 * (self._most_sums - self.sums)
         widths = range(min(room, self.columns) // 16 * 16, 0, -16)
         return next((width for width in widths if self.columns % width == 0), 16)
 
@@ -189,31 +227,92 @@ class GroupLayout:
         """Steps of the sum in shared memory at a time; more hide more of the time a copy takes."""
         if self.form.stages:
             return self.form.stages
-        least = _ATOM
+        most = _MOST_GATHERED_STAGES if self.gathered else _MOST_STAGES
+        return max(2, min(self._room(self.resident_bytes, self.stage_bytes), most))
+
+    def _room(self, resident: int, stage: int) -> int:
+        """How many stages fit beside an operand that stays and a part of the results."""
+        used = _ATOM + resident + ring_bytes(self.image)
         if self.is_bulk:
-            least += self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
-        room = (self.shared_limit - least) // (self.stage_bytes + 16)
-        return max(2, min(room, _MOST_STAGES))
+            used += self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
+        return (self.shared_limit - used) // (stage + 16)
+
+    @cached_property
+    def image(self) -> StagedImage | None:
+        """The image of the left operand, where it is staged ahead of gathering."""
+        if self.left.map is not None:
+            return None
+        size = self.left.operand.copy.store.buffer.dtype.itemsize
+        if Gathering(self.left.operand).width() * size >= _WIDE_LOAD:
+            return None  # loads are as wide as they can be
+        try:
+            made = StagedImage.of(self.left.operand)
+        except LowerError:
+            return None
+        return made if made.bytes <= _MOST_IMAGE else None
 
     @property
-    def left_bytes(self) -> int:
-        """Of a tile of the left operand."""
-        return self.form.row.extent * ROW_BYTES
+    def images(self) -> ImageRing | None:
+        """Where images are staged."""
+        if self.image is None:
+            return None
+        return ImageRing(self.image, self.image_offset)
+
+    @cached_property
+    def is_resident(self) -> bool:
+        """Whether the right operand stays in shared memory: it is the same for all tiles."""
+        tiles = self.form.tiles
+        assert isinstance(tiles.extent, ir.IntImm)
+        if tiles.extent.value <= self.processors or not self.is_bulk:
+            return False  # a block has one tile
+        analyzer = Analyzer()
+        analyzer.bind(tiles.loop_var, ir.Range.from_min_extent(tiles.min, tiles.extent))
+        for axis in self.right.operand.copy.axes.values():
+            origin = analyzer.simplify(axis.origin)
+            if ir.uses_var(origin, lambda used: used is tiles.loop_var):
+                return False
+        needed = max(_LEAST_STAGES, self.form.stages)
+        return self._room(self.steps * self.right.bytes + 8, self.left.bytes) >= needed
 
     @property
     def stage_bytes(self) -> int:
-        """Of the tiles of both operands."""
-        return self.left_bytes + self.columns * ROW_BYTES
+        """Of the tiles that each step brings."""
+        return sum(each.bytes for each in self.passing)
+
+    @property
+    def passing(self) -> tuple[OperandMap, ...]:
+        """The operands of which each step brings a tile."""
+        return (self.left,) if self.is_resident else (self.left, self.right)
+
+    @property
+    def resident_offset(self) -> int:
+        """Where an operand is that stays."""
+        return self.stages * self.stage_bytes
+
+    @property
+    def resident_bytes(self) -> int:
+        """Of an operand that stays."""
+        return self.steps * self.right.bytes if self.is_resident else 0
+
+    @property
+    def _tiles_bytes(self) -> int:
+        """Of all tiles of operands."""
+        return self.resident_offset + self.resident_bytes
 
     @property
     def output_offset(self) -> int:
         """Where results are put in order before they are written."""
-        return self.stages * self.stage_bytes if self.is_bulk else 0
+        return self._tiles_bytes if self.is_bulk else 0
+
+    @property
+    def image_offset(self) -> int:
+        """Where images are staged."""
+        return max(self.output_offset + self.output_bytes, self._tiles_bytes)
 
     @property
     def full_offset(self) -> int:
         """Where the barriers of filled stages are; those of emptied ones follow."""
-        return max(self.output_offset + self.output_bytes, self.stages * self.stage_bytes)
+        return self.image_offset + ring_bytes(self.image)
 
     @property
     def empty_offset(self) -> int:
@@ -223,7 +322,12 @@ class GroupLayout:
     @property
     def bytes(self) -> int:
         """All of it, with room to begin at an atom."""
-        return _ATOM + self.empty_offset + 8 * self.stages
+        return _ATOM + self.resident_barrier + 8 * self.is_resident
+
+    @property
+    def resident_barrier(self) -> int:
+        """Where the barrier of an operand that stays is."""
+        return self.empty_offset + 8 * self.stages
 
     @property
     def output_dtype(self) -> ir.DType:
@@ -241,7 +345,8 @@ class GroupLayout:
     def part(self) -> int:
         """The columns that are put in order at a time: as many as there is room for."""
         width = self.output_dtype.itemsize * self.form.row.extent
-        used = _ATOM + self.output_offset + 16 * self.stages
+        used = _ATOM + self.output_offset + 16 * self.stages + 8 * self.is_resident
+        used += ring_bytes(self.image)
         fitting = [n for n in self._parts if used + n * width <= self.shared_limit]
         return max(fitting, default=self._parts[0])
 

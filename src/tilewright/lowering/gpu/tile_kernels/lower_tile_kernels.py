@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
+from tilewright.lowering.gpu.tile_kernels.layout import PROCESSORS, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.roles import TileKernel
 from tilewright.lowering.gpu.tile_kernels.thread_kernel import ThreadKernel
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
@@ -13,12 +13,11 @@ from tilewright.target import Target
 
 # Of Hopper, the only architecture with these instructions.
 SHARED_BYTES = 232448
-_PROCESSORS = 132
 
 
 def processors_of(target: Target | None) -> int:
     """How many blocks of threads run at a time, one on each processor."""
-    return _PROCESSORS if target is None else target.gpu.multiprocessors
+    return PROCESSORS if target is None else target.gpu.multiprocessors
 
 
 @register_pass
@@ -38,8 +37,8 @@ class LowerTileKernels(FunctionPass):
                 return loop
             if form.thread_tile is not None:
                 return ThreadKernel(ThreadTiles.of(form)).statement()
-            layout = GroupLayout.of(form, SHARED_BYTES)
-            return TileKernel(layout, _blocks(layout, processors_of(target))).statement()
+            layout = GroupLayout.of(form, SHARED_BYTES, processors_of(target))
+            return TileKernel(layout, _blocks(layout)).statement()
 
         def without_tiles(block: ir.Block) -> ir.Block:
             kept = tuple(buffer for buffer in block.alloc_buffers if buffer not in gone)
@@ -56,12 +55,14 @@ class LowerTileKernels(FunctionPass):
         return func.with_body(visit(func.body))
 
 
-def _blocks(layout: GroupLayout, processors: int) -> int:
+def _blocks(layout: GroupLayout) -> int:
     """Blocks of threads: as many as run at a time do all tiles, unless results take the place of
     tiles in shared memory."""
     tiles = layout.form.tiles.extent
     assert isinstance(tiles, ir.IntImm)
-    return min(tiles.value, processors) if layout.is_bulk else tiles.value * layout.form.splits
+    if layout.is_bulk:
+        return min(tiles.value, layout.processors)
+    return tiles.value * layout.form.splits
 
 
 def _tile_buffers(form: TileForm) -> tuple[ir.Buffer, ...]:

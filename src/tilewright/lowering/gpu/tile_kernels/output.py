@@ -19,18 +19,12 @@ from tilewright.ir.intrinsics import (
     if_then_else,
     shift_right,
 )
-from tilewright.lowering.gpu.tile_kernels.building import run
+from tilewright.lowering.gpu.tile_kernels.building import UINT32, run, word
 from tilewright.lowering.gpu.tile_kernels.layout import PACKS, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
 
 if TYPE_CHECKING:
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
-
-_UINT32 = ir.DType("uint32")
-
-
-def _word(value: int) -> ir.PrimExpr:
-    return ir.const(value, _UINT32)
 
 
 @dataclass(frozen=True)
@@ -73,13 +67,13 @@ class OutputWriter:
         consumer = ir.floordiv(at.warp, 4)
         is_leader = ir.logical_and(ir.equal(ir.floormod(at.warp, 4), 0), ir.equal(at.lane, 0))
         barrier = run("tw_named_barrier", ir.add(consumer, 1), 128)
-        base = at.base + _word(layout.output_offset)
+        base = at.base + word(layout.output_offset)
         width = layout.output_panel * layout.output_dtype.itemsize
         panel = layout.form.row.extent * width
         copies = []
         for number in range(layout.part // layout.output_panel):
-            shift = ir.cast(_UINT32, consumer) * _word(layout.rows * width)
-            source = base + _word(number * panel) + shift
+            shift = ir.cast(UINT32, consumer) * word(layout.rows * width)
+            source = base + word(number * panel) + shift
             begin = {
                 **origin,
                 self.row: origin[self.row] + consumer * layout.rows,
@@ -111,7 +105,7 @@ class OutputWriter:
         offset = (
             number * (layout.form.row.extent * width) + row * width + bitwise_xor(chunk, mixed) * 16
         )
-        return at.base + _word(layout.output_offset) + ir.cast(_UINT32, offset)
+        return at.base + word(layout.output_offset) + ir.cast(UINT32, offset)
 
     def _first_row(self, at: _Place, matrix: int) -> ir.PrimExpr:
         """The first row of a warp in a matrix."""
@@ -141,7 +135,7 @@ class OutputWriter:
                 _unrounded(self._value(sums, origin, at, matrix, first, column, 2 * pair + n))
                 for n in (0, 1)
             ]
-            pairs.append(call_extern(_UINT32, pack, *values))
+            pairs.append(call_extern(UINT32, pack, *values))
         address = self._address(at, row, column, within + ir.floordiv(lane, 16))
         body = run("tw_store_matrices", address, *pairs)
         count = ir.const(layout.part // 16)
@@ -165,7 +159,7 @@ class OutputWriter:
             row = top + ir.floordiv(lane, 4) + 8 * (half % 2)
             chunk = ir.floordiv(ir.floormod(column, layout.output_panel), 4)
             address = self._address(at, row, column, chunk)
-            address = address + ir.cast(_UINT32, ir.floormod(column, 4) * 4)
+            address = address + ir.cast(UINT32, ir.floormod(column, 4) * 4)
             values = [
                 self._value(sums, origin, at, matrix, first, step * 16, 2 * half + neighbour)
                 for neighbour in (0, 1)

@@ -1,5 +1,7 @@
 """Statements of a tile kernel: one warp group fetches tiles, the others multiply and write.
 
+Where threads must gather an operand, several groups fetch, and take turns by steps.
+
 Stages of shared memory are a ring. Each has two barriers: `full` (its tiles have arrived) and
 `empty` (they have been read). The uses of stages are counted over all tiles of a block of threads,
 so that barriers need no state but that count.
@@ -13,19 +15,26 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.ir.annotation_keys import CLUSTER_BLOCKS
 from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor, call_extern
-from tilewright.lowering.gpu.tile_kernels.building import bound, loop, on_threads, run, sync, when
-from tilewright.lowering.gpu.tile_kernels.descriptors import UINT32, descriptor, rows_shift, word
-from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
+from tilewright.lowering.gpu.tile_kernels.building import (
+    UINT32,
+    bound,
+    loop,
+    on_threads,
+    run,
+    sync,
+    when,
+    word,
+)
+from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
+from tilewright.lowering.gpu.tile_kernels.layout import WARP, WARP_GROUP, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.output import OutputWriter
 from tilewright.lowering.gpu.tile_kernels.rows_output import RowWriter
+from tilewright.lowering.gpu.tile_kernels.shared_tiles import bulk_loads, descriptor, rows_shift
 from tilewright.lowering.gpu.tile_kernels.sums import FilledStage, Sums, sums_of
-from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
-    MAX_BOX,
-    OperandMap,
-    TensorMap,
-    WindowMap,
-    coordinates,
-)
+from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
+
+_WARPS = 4  # of a group
+_UNROLLED = 8  # steps whose gathering knows where along the sum it is
 
 
 @dataclass(frozen=True)
@@ -71,17 +80,15 @@ class TileKernel:
         return stmt
 
     @property
-    def _maps(self) -> list[TensorMap | WindowMap]:
+    def _maps(self) -> Sequence[TensorMap | WindowMap]:
         layout = self.layout
-        output = [] if layout.output_map is None else [layout.output_map]
-        return [layout.left.map, layout.right.map, *output]
+        image = None if layout.image is None else layout.image.map
+        made = (image, layout.left.map, layout.right.map, layout.output_map)
+        return [each for each in made if each is not None]
 
     def _roles(self, at: _Place) -> ir.Stmt:
-        layout = self.layout
-        fewer, more = layout.registers
-        consumers = layout.form.consumers
-        fetching = ir.equal(ir.floordiv(at.warp, 4), consumers)
-        is_fetcher = ir.logical_and(ir.equal(at.warp, 4 * consumers), ir.equal(at.lane, 0))
+        fetching = ir.greater_equal(ir.floordiv(at.warp, _WARPS), self.layout.form.consumers)
+        fewer, more = self._registers()
         start = [
             self._barriers(at),
             run("tw_fence_barriers"),
@@ -95,18 +102,19 @@ class TileKernel:
                 run("tw_launch_next_grid"),
                 ir.IfThenElse(
                     fetching,
-                    ir.seq(
-                        [
-                            run(f"tw_registers_dec_{fewer}"),
-                            when(is_fetcher, self._fetch(at)),
-                            *self._meeting(),
-                        ]
-                    ),
-                    ir.seq([run(f"tw_registers_inc_{more}"), self._multiply(at)]),
+                    ir.seq([*fewer, self._fetch_or_stage(at), *self._meeting()]),
+                    ir.seq([*more, self._multiply(at)]),
                 ),
                 *self._meeting(),  # nobody leaves while others read what it holds
             ]
         )
+
+    def _registers(self) -> tuple[Sequence[ir.Stmt], Sequence[ir.Stmt]]:
+        """What fetching and multiplying threads do about their registers."""
+        if self.layout.registers is None:
+            return (), ()
+        fewer, more = self.layout.registers
+        return [run(f"tw_registers_dec_{fewer}")], [run(f"tw_registers_inc_{more}")]
 
     def _barriers(self, at: _Place) -> ir.Stmt:
         layout, consumers = self.layout, self.layout.form.consumers
@@ -115,7 +123,11 @@ class TileKernel:
             shift = ir.cast(UINT32, stage) * word(8)
             return ir.seq(
                 [
-                    run("tw_barrier_start", at.base + word(layout.full_offset) + shift, word(1)),
+                    run(
+                        "tw_barrier_start",
+                        at.base + word(layout.full_offset) + shift,
+                        word(_arrivals(layout.passing)),
+                    ),
                     run(
                         "tw_barrier_start",
                         at.base + word(layout.empty_offset) + shift,
@@ -124,18 +136,25 @@ class TileKernel:
                 ]
             )
 
-        return loop("stage", layout.stages, start)
+        started = [loop("stage", layout.stages, start)]
+        if layout.is_resident:
+            resident = at.base + word(layout.resident_barrier)
+            arrivals = word(layout.steps * _arrivals((layout.right,)))
+            started.append(run("tw_barrier_start", resident, arrivals))
+        if layout.images is not None:
+            started += layout.images.start(at.base, _WARPS * layout.form.gatherers)
+        return ir.seq(started)
 
     def _meeting(self) -> list[ir.Stmt]:
         """All threads of the blocks that share a tile wait for each other."""
         return [run("tw_cluster_barrier")] if self.layout.form.splits > 1 else []
 
-    def _each_tile(self, at: _Place, body: Callable[[ir.PrimExpr, ir.Var], ir.Stmt]) -> ir.Stmt:
+    def _each_tile(self, at: _Place, body: Callable[[ir.Var, ir.Var], ir.Stmt]) -> ir.Stmt:
         """`body` of the round and the tile, for all tiles of a block of threads."""
         splits, blocks = self.layout.form.splits, self.blocks // self.layout.form.splits
         rounds = -(-self.tiles // blocks)
 
-        def one(number: ir.PrimExpr) -> ir.Stmt:
+        def one(number: ir.Var) -> ir.Stmt:
             tile = ir.Var("tile", ir.INT32)
             inside = body(number, tile)
             if self.tiles % blocks:
@@ -160,7 +179,12 @@ class TileKernel:
         return self._first_step(rank + 1) - self._first_step(rank)
 
     def _each_step(
-        self, at: _Place, number: ir.PrimExpr, body: Callable[[ir.Var, _Use], ir.Stmt]
+        self,
+        at: _Place,
+        number: ir.Var,
+        body: Callable[[ir.Var, _Use], ir.Stmt],
+        *,
+        unrolled: bool = False,
     ) -> ir.Stmt:
         """`body` of the step and its use of a stage, for all steps along the sum."""
         return loop(
@@ -171,40 +195,118 @@ class TileKernel:
                 number * self._steps(at) + step,
                 lambda count: body(step, _Use(self.layout, count)),
             ),
+            unrolled=unrolled,
         )
 
     # --- fetching -------------------------------------------------------------------------------
 
     def _fetch(self, at: _Place) -> ir.Stmt:
-        layout = self.layout
-        first = self._first_step(self._rank(at))
+        layout, form, images = self.layout, self.layout.form, self.layout.images
+        groups, begin = form.gatherers, self._first_step(self._rank(at))
+        is_first = ir.equal(at.warp, _WARPS * form.consumers)
+        is_fetcher = ir.logical_and(is_first, ir.equal(at.lane, 0))
+        unrolled = groups > 0 and form.splits == 1 and layout.steps <= _UNROLLED
 
-        def step(number: ir.PrimExpr, tile: ir.Var) -> ir.Stmt:
+        def step(number: ir.Var, tile: ir.Var) -> ir.Stmt:
             def fetch(step: ir.Var, use: _Use) -> ir.Stmt:
-                full = use.full(at.base)
-                place = {layout.form.tiles.loop_var: tile, layout.form.steps.loop_var: first + step}
-                address = use.tiles(at.base)
-                return ir.seq(
+                place = {form.tiles.loop_var: tile, form.steps.loop_var: begin + step}
+                staged = images.address(at.base, number) if images else word(0)
+                where = use.tiles(at.base), staged
+                fetched = ir.seq(
                     [
                         run("tw_barrier_wait", use.empty(at.base), use.parity(1)),
-                        run("tw_barrier_expect", full, word(layout.stage_bytes)),
-                        *_loads(layout.left, address, full, place),
-                        *_loads(layout.right, address + word(layout.left_bytes), full, place),
+                        *self._bring(layout.passing, at, where, use.full(at.base), place),
                     ]
                 )
+                turn = ir.floordiv(at.warp, _WARPS) - form.consumers
+                is_turn = ir.equal(ir.floormod(use.count, max(1, groups)), turn)
+                return when(is_turn, fetched) if groups > 1 else fetched
 
-            return self._each_step(at, number, fetch)
+            steps = self._each_step(at, number, fetch, unrolled=unrolled)
+            return images.held(at.base, at.lane, number, steps) if images else steps
 
-        return self._each_tile(at, step)
+        body = ir.seq([*self._bring_resident(at), self._each_tile(at, step)])
+        return body if groups else when(is_fetcher, body)
+
+    def _bring_resident(self, at: _Place) -> Sequence[ir.Stmt]:
+        """The operand that stays, once: one group brings it."""
+        layout = self.layout
+        if not layout.is_resident:
+            return []
+        full = at.base + word(layout.resident_barrier)
+
+        def bring(step: ir.Var) -> ir.Stmt:
+            place = {layout.form.tiles.loop_var: ir.const(0), layout.form.steps.loop_var: step}
+            where = self._resident(at, step), word(0)
+            return ir.seq(self._bring((layout.right,), at, where, full, place))
+
+        body = loop("step", layout.steps, bring)
+        is_first = ir.equal(ir.floordiv(at.warp, _WARPS), layout.form.consumers)
+        return [when(is_first, body) if layout.form.gatherers > 1 else body]
+
+    def _resident(self, at: _Place, step: ir.Var) -> ir.PrimExpr:
+        """The address of a tile of the operand that stays."""
+        first = at.base + word(self.layout.resident_offset)
+        return first + ir.cast(UINT32, step) * word(self.layout.right.bytes)
+
+    def _bring(
+        self,
+        operands: Sequence[OperandMap],
+        at: _Place,
+        where: tuple[ir.PrimExpr, ir.PrimExpr],
+        full: ir.PrimExpr,
+        place: Mapping[ir.Var, ir.PrimExpr],
+    ) -> Sequence[ir.Stmt]:
+        """Fetch tiles that lie one after another, and say so to a barrier.
+
+        `where` is the address of the first one, and that of a staged image.
+        """
+        address, staged = where
+        bulk: list[ir.Stmt] = []
+        gathered: list[ir.Stmt] = []
+        expected = 0
+        for each in operands:
+            if each.map is None:
+                image = self.layout.image if each is self.layout.left else None
+                thread = ir.floormod(at.thread, WARP_GROUP)
+                gathering = Gathering(each.operand, image)
+                gathered.append(gathering.statement(thread, address, place, staged))
+            else:
+                bulk += bulk_loads(each, address, full, place)
+                expected += each.bytes
+            address = address + word(each.bytes)
+        if bulk:
+            bulk.insert(0, run("tw_barrier_expect", full, word(expected)))
+        if not self.layout.form.gatherers:
+            return bulk
+        if gathered:
+            arrived = when(ir.equal(at.lane, 0), run("tw_barrier_arrive", full))
+            gathered += [run("tw_fence_async_shared"), run("tw_warp_sync"), arrived]
+        return [*([when(_is_leader(at), *bulk)] if bulk else []), *gathered]
+
+    def _fetch_or_stage(self, at: _Place) -> ir.Stmt:
+        """The last warp stages images where there are any."""
+        layout, images = self.layout, self.layout.images
+        if images is None:
+            return self._fetch(at)
+        rows = images.image.operand.copy.axes[images.image.operand.row]
+
+        def stage(number: ir.Var, tile: ir.Var) -> ir.Stmt:
+            first = ir.substitute(rows.origin, {layout.form.tiles.loop_var: tile})
+            return images.stage(at.base, number, first)
+
+        is_stager = ir.equal(at.thread, layout.threads - WARP)
+        fetching = ir.less(at.warp, _WARPS * (layout.form.consumers + layout.form.gatherers))
+        staging = when(is_stager, self._each_tile(at, stage))
+        return ir.IfThenElse(fetching, self._fetch(at), staging)
 
     # --- multiplying ----------------------------------------------------------------------------
 
     def _multiply(self, at: _Place) -> ir.Stmt:
         layout = self.layout
-        sums = sums_of(layout)
-        is_leader = ir.logical_and(ir.equal(ir.floormod(at.warp, 4), 0), ir.equal(at.lane, 0))
+        sums, is_leader = sums_of(layout), _is_leader(at)
 
-        def tile(number: ir.PrimExpr, tile: ir.Var) -> ir.Stmt:
+        def tile(number: ir.Var, tile: ir.Var) -> ir.Stmt:
             place = {layout.form.tiles.loop_var: tile}
             last = _Use(layout, number * self._steps(at) + (self._steps(at) - 1))
             return ir.seq(
@@ -221,9 +323,14 @@ class TileKernel:
             )
 
         ended = [when(is_leader, run("tw_bulk_wait_0"))] if layout.is_bulk else []
-        body = ir.seq([self._each_tile(at, tile), *ended])
+        body = ir.seq([*self._wait_for_resident(at), self._each_tile(at, tile), *ended])
         block = ir.Block((), (), (), "multiply", body, alloc_buffers=sums.registers)
         return ir.BlockRealize((), ir.TRUE, block)
+
+    def _wait_for_resident(self, at: _Place) -> Sequence[ir.Stmt]:
+        if not self.layout.is_resident:
+            return []
+        return [run("tw_barrier_wait", at.base + word(self.layout.resident_barrier), word(0))]
 
     def _write(self, at: _Place, sums: ir.Buffer, place: Mapping[ir.Var, ir.PrimExpr]) -> ir.Stmt:
         layout = self.layout
@@ -238,7 +345,11 @@ class TileKernel:
         layout = self.layout
         consumer = ir.cast(UINT32, ir.floordiv(at.warp, 4))
         left = use.tiles(at.base) + consumer * word(rows_shift(layout.left, layout.rows))
-        right = use.tiles(at.base) + word(layout.left_bytes)
+        right = (
+            self._resident(at, step)
+            if layout.is_resident
+            else use.tiles(at.base) + word(layout.left.bytes)
+        )
         before = _Use(layout, use.count - 1)
         free = when(is_leader, run("tw_barrier_arrive", use.empty(at.base)))
         ready = ir.logical_and(ir.greater(step, 0), is_leader)
@@ -264,6 +375,17 @@ class _Place:
     base: ir.Var
     warp: ir.Var
     lane: ir.Var
+
+
+def _is_leader(at: _Place) -> ir.PrimExpr:
+    """Whether a thread is the first of its group."""
+    return ir.logical_and(ir.equal(ir.floormod(at.warp, _WARPS), 0), ir.equal(at.lane, 0))
+
+
+def _arrivals(operands: Sequence[OperandMap]) -> int:
+    """Of threads at a barrier before tiles are there: one for bulk copies, and each warp."""
+    gathered = [each.map is None for each in operands]
+    return (not all(gathered)) + _WARPS * any(gathered)
 
 
 @dataclass(frozen=True)
@@ -303,26 +425,3 @@ def _bindings(values: Mapping[str, ir.PrimExpr], body: Callable[..., ir.Stmt]) -
 
 def _aligned(address: ir.PrimExpr) -> ir.PrimExpr:
     return bitwise_and(address + word(1023), word(0xFFFFFC00))
-
-
-def _loads(
-    operand: OperandMap,
-    address: ir.PrimExpr,
-    barrier: ir.PrimExpr,
-    place: Mapping[ir.Var, ir.PrimExpr],
-) -> Sequence[ir.Stmt]:
-    """Bulk copies of one tile."""
-    axes = operand.operand.copy.axes
-    origin = {var: ir.substitute(axis.origin, place) for var, axis in axes.items()}
-    row, made = operand.operand.row, operand.map
-    if isinstance(made, WindowMap):
-        c, s, r = made.windows.tap(origin[operand.operand.depth])
-        w, h, n = made.windows.position(origin[row])
-        return [run("tw_load_windows", address, made.var, barrier, c, w, h, n, s, r)]
-    width = MAX_BOX if operand.is_depth_first else operand.panel
-    copies = []
-    for first in range(0, operand.rows, width):
-        target = address + word(rows_shift(operand, first))
-        at = coordinates(made, origin, {row: first})
-        copies.append(run(f"tw_load_{len(at)}d", target, made.var, barrier, *at))
-    return copies

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.ir.intrinsics import address_of
-from tilewright.lowering.gpu.tile_kernels.building import loop, put, run, vector, when
+from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, put, run, vector, when
 from tilewright.lowering.gpu.tile_kernels.layout import WARP_GROUP, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import linear_terms
 
 if TYPE_CHECKING:
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
 
-_UINT32 = ir.DType("uint32")
 _WIDTH = 4  # neighbours that a thread takes at most
 _MOST_LOADS = 16  # of a thread on their way at a time
 
@@ -58,7 +57,7 @@ class RowWriter:
     # --- into shared memory ---------------------------------------------------------------------
 
     def _address(self, at: _Place, row: ir.PrimExpr, column: ir.PrimExpr) -> ir.PrimExpr:
-        return at.base + ir.cast(_UINT32, row * self.layout.pitch + column * 4)
+        return at.base + ir.cast(UINT32, row * self.layout.pitch + column * 4)
 
     def _put(self, sums: ir.Buffer, at: _Place, matrix: int) -> ir.Stmt:
         """The sums of one instruction: a thread has pairs of neighbours, in two rows."""

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from tilewright import ir
 from tilewright.ir.intrinsics import address_of
 from tilewright.lowering.gpu.tile_kernels.building import loop, put, run
-from tilewright.lowering.gpu.tile_kernels.descriptors import UINT64, depth_shift, far, rows_shift
 from tilewright.lowering.gpu.tile_kernels.layout import MATRIX_ROWS, GroupLayout
+from tilewright.lowering.gpu.tile_kernels.shared_tiles import UINT64, depth_shift, far, rows_shift
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tilewright.lowering.gpu.tile_kernels.tile_form import (
 from tilewright.lowering.gpu.tile_kernels.windows import Windows, read_windows
 
 ROW_BYTES = 128  # of a tile in shared memory: the widest pattern in which banks do not collide
-_ALIGNMENT = 16  # bytes; of addresses and strides
+ALIGNMENT = 16  # bytes; of addresses and strides
 MAX_BOX = 256
 _MOST_DIMENSIONS = 5
 # Types that copies turn elements into: tensor cores use the first digits of float32 only, and would
@@ -98,7 +98,7 @@ def map_variable(name: str) -> ir.Var:
 class OperandMap:
     """The map of an operand, and the order in which its tile lies in shared memory."""
 
-    map: TensorMap | WindowMap
+    map: TensorMap | WindowMap | None  # None: threads gather it
     operand: Operand
     is_depth_first: bool  # elements that follow each other belong to the same row
     panel: int  # elements of a row of the tile in shared memory
@@ -108,24 +108,35 @@ class OperandMap:
         """Rows or columns of the result that a tile has."""
         return self.operand.copy.axes[self.operand.row].extent
 
+    @property
+    def bytes(self) -> int:
+        """Of a tile in shared memory."""
+        return self.rows * ROW_BYTES
 
-def operand_map(operand: Operand, name: str) -> OperandMap:
-    """How an operand is fetched; refused where it cannot be."""
+
+def operand_map(operand: Operand, name: str, *, may_gather: bool = False) -> OperandMap:
+    """How an operand is fetched: by bulk copies if they can, else by threads if they may."""
     try:
-        return _operand_map(operand, name)
+        load, guard = source_of(operand.copy)
+        depth = operand.copy.axes[operand.depth].extent
+        if depth * load.dtype.itemsize != ROW_BYTES:
+            raise refused(f"a tile has {depth} of {load.dtype!s} along the sum, not 128 bytes")
     except LowerError as error:
         raise CopyRefused(operand.copy, error) from error
+    try:
+        return _bulk_map(operand, map_variable(name))
+    except LowerError as error:
+        if may_gather and str(load.dtype) not in _FETCHED:
+            return OperandMap(None, operand, True, depth)
+        is_windows = guard is not None or linear_terms(operand.copy, load)[0] is None
+        raise CopyRefused(operand.copy, error, is_windows=is_windows) from error
 
 
-def _operand_map(operand: Operand, name: str) -> OperandMap:
+def _bulk_map(operand: Operand, var: ir.Var) -> OperandMap:
     copy = operand.copy
     load, guard = source_of(copy)
-    row, depth = (copy.axes[var] for var in (operand.row, operand.depth))
-    size = load.dtype.itemsize
-    if depth.extent * size != ROW_BYTES:
-        raise refused(f"a tile has {depth.extent} of {load.dtype!s} along the sum, not 128 bytes")
-    var, dtype = map_variable(name), str(load.dtype)
-    dtype = _FETCHED.get(dtype, dtype)
+    row, depth = (copy.axes[name] for name in (operand.row, operand.depth))
+    size, dtype = load.dtype.itemsize, _FETCHED.get(str(load.dtype), str(load.dtype))
     terms, base = linear_terms(copy, load)
     if terms is None or guard is not None:
         windows = read_windows(load, guard, row, depth)
@@ -177,10 +188,10 @@ def _tiled(
     size = access.buffer.dtype.itemsize
     names = [*box, *(axis for axis in terms if axis not in box)]
     dimensions = tuple(
-        Dimension(block.axes[name], terms.get(name, _ALIGNMENT // size), box.get(name, 1))
+        Dimension(block.axes[name], terms.get(name, ALIGNMENT // size), box.get(name, 1))
         for name in names
     )
-    if any(each.stride * size % _ALIGNMENT for each in dimensions[1:]) or base * size % _ALIGNMENT:
+    if any(each.stride * size % ALIGNMENT for each in dimensions[1:]) or base * size % ALIGNMENT:
         raise refused(f"rows of {access.buffer.name} do not begin at multiples of 16 bytes")
     if len(dimensions) > _MOST_DIMENSIONS:
         raise refused(

@@ -25,6 +25,7 @@ from tilewright.ir.annotation_keys import (
     THREAD_ROWS,
     THREAD_SLICES,
     TILE_CONSUMERS,
+    TILE_GATHERERS,
     TILE_SPLITS,
     TILE_STAGES,
 )
@@ -94,6 +95,7 @@ class TileForm:
     stages: int  # tiles in shared memory at a time; 0: as many as there is room for
     consumers: int  # warp groups that multiply
     splits: int  # blocks of threads that share the steps of a tile
+    gatherers: int  # warp groups that gather what bulk copies cannot fetch
     thread_tile: tuple[int, int] | None  # rows and columns of a thread, where threads multiply
     has_fast_sums: bool  # of 8-bit floats, with the digits that tensor cores keep
     slices: int  # parts of a step that threads of their own take
@@ -117,9 +119,10 @@ class TileForm:
 class CopyRefused(LowerError):
     """No instruction moves a tile from where it lies in memory, or to there."""
 
-    def __init__(self, copy: TileBlock, error: LowerError) -> None:
+    def __init__(self, copy: TileBlock, error: LowerError, *, is_windows: bool = False) -> None:
         super().__init__(str(error))
         self.written = copy.store.buffer
+        self.is_windows = is_windows  # its elements do not lie at equal distances
 
 
 def refused(reason: str) -> LowerError:
@@ -163,6 +166,7 @@ def _with_product(
         raise refused(f"`{place}` is not indexed by an iterator of each operand")
     stages = _annotation(tiles, TILE_STAGES, 0)
     consumers = _annotation(tiles, TILE_CONSUMERS, 1)
+    gatherers = _annotation(tiles, TILE_GATHERERS, 0)
     form = TileForm(
         tiles,
         steps,
@@ -177,6 +181,7 @@ def _with_product(
         stages,
         consumers,
         _annotation(tiles, TILE_SPLITS, 1),
+        gatherers,
         _thread_tile(tiles),
         bool(_annotation(tiles, FAST_SUMS, 0)),
         _annotation(tiles, THREAD_SLICES, 1),

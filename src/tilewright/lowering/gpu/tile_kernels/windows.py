@@ -74,20 +74,29 @@ class Windows:
 def read_windows(
     load: ir.BufferLoad, guard: ir.PrimExpr | None, row: TileAxis, depth: TileAxis
 ) -> Windows:
+    """The windows that bulk copies can gather for a copy."""
+    windows = find_windows(load, guard, row, depth)
+    if windows.shape[3] % depth.extent:
+        raise refused(
+            f"{windows.shape[3]} channels of {load.buffer.name} are not a multiple of the "
+            f"{depth.extent} of a tile"
+        )
+    _check_limits(windows, load)
+    return windows
+
+
+def find_windows(
+    load: ir.BufferLoad, guard: ir.PrimExpr | None, row: TileAxis, depth: TileAxis
+) -> Windows:
     """The windows that a copy gathers; refused if it gathers something else."""
     shape = [ir.constant_value(extent) for extent in load.buffer.shape]
     if len(shape) != 4 or load.buffer.strides or not all(isinstance(n, int) for n in shape):
         raise refused(f"`{load}` is neither a plain tile nor the windows of a convolution")
     n, height, width, c = (int(extent or 0) for extent in shape)
-    if depth.size % c or c % depth.extent:
-        raise refused(
-            f"{c} channels of {load.buffer.name} are not a multiple of the {depth.extent} of a tile"
-        )
-    if row.size % n:
+    if depth.size % c or row.size % n:
         raise refused(f"`{load}` is not the windows of a convolution")
     at = _evaluator(load, row, depth)
     windows = _guessed(at, (n, height, width, c), row.size // n, depth.size // c)
-    _check_limits(windows, load)
     _prove(windows, load, guard, (row, depth))
     return windows
 
