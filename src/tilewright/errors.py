@@ -53,6 +53,10 @@ class TensorExpressionError(TilewrightError, ValueError):
     """A tensor expression that makes no sense."""
 
 
+class GraphError(TilewrightError, ValueError):
+    """A graph of operators that cannot be: unknown operators, types that do not fit, cycles."""
+
+
 class ArithError(TilewrightError, ValueError):
     """An arithmetic analysis was asked something it cannot answer."""
 

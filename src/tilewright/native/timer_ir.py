@@ -1,4 +1,4 @@
-"""The timer that runs kernels in a row, and the eviction of memory from caches, as LLVM IR.
+"""The loops that run kernels in a row, and the eviction of memory from caches, as LLVM IR.
 
 It reads the clock of the thread pool, so there is none where the pool has no threads.
 """
@@ -28,6 +28,50 @@ done:
   %time = sub i64 %end, %start
   store i64 %time, ptr %elapsed
   ret i32 %status
+}
+"""
+
+# `tw_run_steps` runs packed functions one after the other, each with slots of its own, and notes
+# the time before the first and after each if `times` is not null; its result is the number of the
+# one that failed, or `count`, with the status in `status`.
+_STEPS_IR = """
+define i64 @tw_run_steps(ptr %steps, i64 %count, ptr %times, ptr %status) {
+entry:
+  %timed = icmp ne ptr %times, null
+  store i32 0, ptr %status
+  br i1 %timed, label %start, label %loop
+start:
+  %begin = call i64 @tw_now_ns()
+  store i64 %begin, ptr %times
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ 0, %start ], [ %next, %more ]
+  %going = icmp slt i64 %i, %count
+  br i1 %going, label %run, label %done
+run:
+  %place = getelementptr { ptr, ptr }, ptr %steps, i64 %i
+  %function = load ptr, ptr %place
+  %second = getelementptr { ptr, ptr }, ptr %steps, i64 %i, i32 1
+  %slots = load ptr, ptr %second
+  %failed = call i32 %function(ptr %slots)
+  br i1 %timed, label %note, label %check
+note:
+  %now = call i64 @tw_now_ns()
+  %number = add i64 %i, 1
+  %time = getelementptr i64, ptr %times, i64 %number
+  store i64 %now, ptr %time
+  br label %check
+check:
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %more, label %stop
+more:
+  %next = add i64 %i, 1
+  br label %loop
+stop:
+  store i32 %failed, ptr %status
+  br label %done
+done:
+  ret i64 %i
 }
 """
 
@@ -63,6 +107,6 @@ def evicts_lines(platform: NativePlatform) -> bool:
 
 
 def timer_ir(platform: NativePlatform) -> str:
-    """`tw_evict` and, where there is a clock, `tw_repeat`."""
+    """`tw_evict` and, where there is a clock, `tw_repeat` and `tw_run_steps`."""
     evict = _EVICT_LINES_IR if evicts_lines(platform) else _READ_THROUGH_IR
-    return evict + (_REPEAT_IR if platform.has_threads else "")
+    return evict + (_REPEAT_IR + _STEPS_IR if platform.has_threads else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,11 @@ class CompiledFunction:
         self._owner = library  # the code lives as long as its module
         # The same function for arrays that overlap; None: such arguments are refused.
         self.for_overlaps: Callable[[], CompiledFunction] | None = None
+
+    @property
+    def address(self) -> int:
+        """Of the machine code that takes its arguments from slots."""
+        return ctypes.cast(self._run, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
     def __call__(self, *args: object) -> None:
         function, (slots, keep) = self._bound(args)

@@ -153,7 +153,7 @@ def mean(
     return types.finish(divide(total, count.astype(types.accumulator)))
 
 
-def _index_reducer(better: Compare, worst: Callable[[str], ir.PrimExpr], last: bool) -> AxisReducer:
+def index_reducer(better: Compare, worst: Callable[[str], ir.PrimExpr], last: bool) -> AxisReducer:
     """Keeps the better of two (index, value) pairs; of equal values the first (or last) index."""
 
     def identity(index: ir.DType, value: ir.DType) -> tuple[ir.PrimExpr, ir.PrimExpr]:
@@ -189,7 +189,7 @@ def argmax(
 
     Of equal elements the first counts (or the last), and NaN counts as the largest.
     """
-    reducer = _index_reducer(ir.greater, lower_limit, select_last_index)
+    reducer = index_reducer(ir.greater, lower_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmax")
 
 
@@ -200,5 +200,5 @@ def argmin(
 
     Of equal elements the first counts (or the last), and NaN counts as the smallest.
     """
-    reducer = _index_reducer(ir.less, upper_limit, select_last_index)
+    reducer = index_reducer(ir.less, upper_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmin")

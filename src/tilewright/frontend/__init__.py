@@ -1,0 +1,1 @@
+"""Models of other frameworks as graphs; each needs its framework, which is imported when used."""

@@ -1,0 +1,231 @@
+"""From an ONNX model to a graph: nodes in order, what is known is computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import GraphError
+from tilewright.frontend.onnx import converters
+from tilewright.frontend.onnx.converters.sequences import SequenceValue
+from tilewright.frontend.onnx.loading import checked_dtype, load_model
+from tilewright.frontend.onnx.scope import DEFAULT_DOMAINS, NodeScope
+from tilewright.graph import Graph, GraphBuilder, GraphValue, TensorType
+from tilewright.graph.graph import Array
+
+_OLDEST = 7  # of the operator set
+
+del converters  # imported for what it registers
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Sizes of dimensions, shapes of inputs, and values of inputs that are known, by name."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    values: Mapping[str, Array] = field(default_factory=dict)
+    allow_nan: bool = False
+
+
+def import_onnx(
+    source: str | Path | bytes,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+    allow_nan: bool = False,
+) -> Graph:
+    """A graph of an ONNX model; dimensions with names get their sizes from `dims` or `shapes`.
+
+    Inputs in `values` are constants of the graph, no inputs any more. Weights with NaN are refused
+    unless `allow_nan` is set.
+    """
+    model, folder = load_model(source)
+    options = ImportOptions(dims or {}, shapes or {}, values or {}, allow_nan)
+    return graph_of(model, folder, options)
+
+
+def graph_of(model: Any, folder: Path | None, options: ImportOptions) -> Graph:
+    """A graph of a model that is loaded."""
+    from onnx import inliner
+
+    inlined = inliner.inline_local_functions(model) if model.functions else model
+    return _Importer(inlined, folder, options).graph()
+
+
+def input_protos(model: Any) -> list[Any]:
+    """The inputs that have to be given: in old models constants are listed among them."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [given for given in model.graph.input if given.name not in constants]
+
+
+class _Importer:
+    def __init__(self, model: Any, folder: Path | None, options: ImportOptions) -> None:
+        self._model = model
+        self._options = options
+        self._builder = GraphBuilder("main")
+        versions = {entry.domain: entry.version for entry in model.opset_import}
+        self._scope = NodeScope(self._builder, versions, folder)
+        self._dims = dict(options.dims)
+
+    def graph(self) -> Graph:
+        graph = self._model.graph
+        self._check_version()
+        self._check_names()
+        self._bind_dims()
+        self._scope.add_initializers(graph.initializer)
+        if not self._options.allow_nan:
+            self._refuse_nan(graph.node)
+        for given in input_protos(self._model):
+            self._scope.values[given.name] = self._input(given)
+        self._refuse_unknown(graph.node)
+        self._check_nodes(graph.node)
+        self._scope.run(graph.node)
+        outputs = self._scope.outputs([output.name for output in graph.output], "the graph")
+        for value in outputs:
+            if isinstance(value, SequenceValue):
+                raise GraphError(f"output {value.name} is a sequence, which is not supported")
+        return self._builder.graph(outputs)
+
+    def _check_version(self) -> None:
+        from onnx import defs
+
+        version, newest = self._scope.version(""), defs.onnx_opset_version()
+        used = {n.op_type for n in self._model.graph.node if n.domain in DEFAULT_DOMAINS}
+        if not used or _OLDEST <= version <= newest:
+            return
+        if version > newest or any(_has_changed(op_type, version) for op_type in used):
+            raise GraphError(
+                f"the model uses version {version} of ONNX's operators; {_OLDEST} to {newest} can "
+                "be imported (onnx.version_converter changes the version)"
+            )
+
+    def _check_names(self) -> None:
+        """Bindings for names that the model has, and no name that is made twice."""
+        graph = self._model.graph
+        names = [given.name for given in input_protos(self._model)]
+        for name in (*self._options.shapes, *self._options.values):
+            if name not in names:
+                raise GraphError(f"there is no input {name!r}; the model has {', '.join(names)}")
+        made = set(names) | {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            for word in filter(None, node.output):
+                if word in made:
+                    raise GraphError(f"{node.op_type} ({node.name or word}) makes {word!r} again")
+                made.add(word)
+
+    def _bind_dims(self) -> None:
+        """Sizes of dimensions from the shapes that were given, which have to fit the model's."""
+        for given in input_protos(self._model):
+            kind, name = given.type.tensor_type, given.name
+            fixed = self._options.shapes.get(name)
+            if fixed is None or not kind.HasField("shape"):
+                continue
+            if len(kind.shape.dim) != len(fixed):
+                raise GraphError(
+                    f"input {name} has {len(kind.shape.dim)} axes, shapes says {list(fixed)}"
+                )
+            for dim, extent in zip(kind.shape.dim, fixed, strict=True):
+                known = dim.dim_value if dim.HasField("dim_value") else extent
+                if dim.dim_param:
+                    known = self._dims.setdefault(dim.dim_param, extent)
+                if known != extent or extent < 0:
+                    what = f"dimension {dim.dim_param!r}" if dim.dim_param else "an extent"
+                    raise GraphError(
+                        f"input {name} has {what} of {known}, shapes says {list(fixed)}"
+                    )
+
+    def _check_nodes(self, nodes: Sequence[Any]) -> None:
+        """Insist on the attributes, and the numbers of inputs, that operators have."""
+        from onnx import checker
+
+        context = type(checker.DEFAULT_CONTEXT)()
+        context.ir_version = self._model.ir_version or 3
+        context.opset_imports = dict(self._scope.versions)
+        for number, node in enumerate(nodes):
+            bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            for body in bodies:
+                self._check_nodes(body.node)
+            try:
+                if not bodies:  # which may read what is outside of them
+                    checker.check_node(node, context)
+            except Exception as error:  # of ONNX's own
+                name = node.name or f"{node.op_type}_{number}"
+                said = str(error).splitlines()[0].rstrip(".")
+                raise GraphError(f"{node.op_type} ({name}): {said}") from error
+
+    def _refuse_nan(self, nodes: Sequence[Any]) -> None:
+        for number, node in enumerate(nodes):
+            for word in node.input:
+                array = self._builder.constants.get(self._scope.values.get(word))  # type: ignore[arg-type]
+                if array is not None and _has_nan(array):
+                    name = node.name or f"{node.op_type}_{number}"
+                    raise GraphError(
+                        f"{node.op_type} ({name}): its weight {word!r} has NaN; "
+                        "allow_nan=True imports it nevertheless"
+                    )
+
+    def _input(self, given: Any) -> GraphValue:
+        known = self._options.values.get(given.name)
+        if known is not None:
+            return self._builder.constant(np.asarray(known), given.name)
+        return self._builder.input(given.name, self._input_type(given))
+
+    def _input_type(self, given: Any) -> TensorType:
+        kind = given.type.tensor_type
+        if not given.type.HasField("tensor_type"):
+            raise GraphError(f"input {given.name} is not a tensor")
+        dtype = checked_dtype(kind.elem_type, f"input {given.name}")
+        fixed = self._options.shapes.get(given.name)
+        if fixed is None:
+            fixed = [self._extent(given.name, dim) for dim in kind.shape.dim]
+        return TensorType(tuple(map(int, fixed)), dtype)
+
+    def _extent(self, name: str, dim: Any) -> int:
+        if dim.HasField("dim_value"):
+            if dim.dim_value < 0:
+                raise GraphError(f"input {name} has an extent of {dim.dim_value}")
+            return int(dim.dim_value)
+        if dim.dim_param in self._dims:
+            return int(self._dims[dim.dim_param])
+        what = f"dimension {dim.dim_param!r}" if dim.dim_param else "a dimension without a name"
+        hint = f"dims={{{dim.dim_param!r}: 1}} or " if dim.dim_param else ""
+        raise GraphError(
+            f"input {name} has {what}, whose size is not known: give {hint}"
+            f"shapes={{{name!r}: [...]}}"
+        )
+
+    def _refuse_unknown(self, nodes: Sequence[Any]) -> None:
+        """All operators that we lack, at once."""
+        missing: dict[str, list[str]] = {}
+        for number, node in enumerate(nodes):
+            if not self._scope.can_import(node):
+                domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}."
+                name = node.name or f"{node.op_type}_{number}"
+                missing.setdefault(f"{domain}{node.op_type}", []).append(name)
+        if missing:
+            listed = "; ".join(
+                f"{op} ({len(names)}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+                for op, names in sorted(missing.items())
+            )
+            raise GraphError(f"operators that cannot be imported yet: {listed}")
+
+
+def _has_nan(array: Array) -> bool:
+    # The smallest of some numbers is NaN if one of them is.
+    return array.size > 0 and array.dtype.kind in "fV" and bool(np.isnan(np.min(array)))
+
+
+def _has_changed(op_type: str, version: int) -> bool:
+    """True unless an operator was the same in the oldest version that we know."""
+    from onnx import defs
+
+    try:
+        then, known = (defs.get_schema(op_type, v).since_version for v in (version, _OLDEST))
+    except Exception:  # of ONNX's own: there was no such operator
+        return True
+    return bool(then != known)

@@ -1,0 +1,173 @@
+"""The nodes of a graph, a function or a body, run in order on values by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import GraphError, TilewrightError
+from tilewright.frontend.onnx.context import NodeContext, UnknownValueError, find_converter
+from tilewright.frontend.onnx.folding import FOLDED, folded
+from tilewright.frontend.onnx.functions import function_of, has_function
+from tilewright.frontend.onnx.loading import tensor_of
+from tilewright.graph import GraphBuilder, GraphValue
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+# What converters run into if numbers in a model make no sense.
+_MISTAKES = (TilewrightError, ValueError, TypeError, LookupError, ArithmeticError)
+
+
+@dataclass
+class NodeScope:
+    """What nodes see: values by name, their own and those around them."""
+
+    builder: GraphBuilder
+    versions: Mapping[str, int]
+    folder: Path | None
+    values: dict[str, GraphValue] = field(default_factory=dict)
+    prefix: str = ""
+
+    def run(self, nodes: Sequence[Any]) -> None:
+        """All nodes, in their order."""
+        self._check_order(nodes)
+        for number, node in enumerate(nodes):
+            self._node(node, f"{self.prefix}{node.name or f'{node.op_type}_{number}'}")
+
+    def outputs(self, names: Sequence[str], reader: str) -> tuple[GraphValue, ...]:
+        """Values by name."""
+        return tuple(self._found(name, reader) for name in names)
+
+    def body(self, graph: Any, inputs: Sequence[GraphValue], name: str) -> tuple[GraphValue, ...]:
+        """The outputs of a graph inside a node, which sees what is outside of it."""
+        inner = NodeScope(self.builder, self.versions, self.folder, dict(self.values), f"{name}.")
+        inner.add_initializers(graph.initializer)
+        inner.values.update(zip((given.name for given in graph.input), inputs, strict=False))
+        inner.run(graph.node)
+        return inner.outputs([output.name for output in graph.output], name)
+
+    def add_initializers(self, tensors: Sequence[Any]) -> None:
+        """Constants that are stored with a graph."""
+        for tensor in tensors:
+            array = tensor_of(tensor, self.folder)
+            self.values[tensor.name] = self.builder.constant(array, tensor.name or "w")
+
+    def version(self, domain: str) -> int:
+        """The version of a domain's operators."""
+        if domain in DEFAULT_DOMAINS:
+            return max(self.versions.get(name, 0) for name in DEFAULT_DOMAINS)
+        return self.versions.get(domain, 1)
+
+    def can_import(self, node: Any) -> bool:
+        """True if there is a way to import a node."""
+        version = self.version(node.domain)
+        is_default = node.domain in DEFAULT_DOMAINS
+        if is_default and (node.op_type in FOLDED or node.op_type == "Constant"):
+            return True
+        return (is_default and find_converter(node.op_type, version) is not None) or has_function(
+            node.op_type, version, node.domain
+        )
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _check_order(self, nodes: Sequence[Any]) -> None:
+        makers = {word: n for n, node in enumerate(nodes) for word in node.output if word}
+        for number, node in enumerate(nodes):
+            for word in node.input:
+                if word not in self.values and makers.get(word, -1) >= number:
+                    raise GraphError(
+                        f"{node.op_type} ({node.name or number}) reads {word!r}, which a later "
+                        "node makes: the nodes are not in order, or form a cycle"
+                    )
+
+    def _node(self, node: Any, name: str) -> None:
+        inputs = tuple(self._found(word, name) if word else None for word in node.input)
+        try:
+            made = self._made(node, inputs, name)
+        except UnknownValueError:
+            raise
+        except _MISTAKES as error:
+            prefix = f"{node.op_type} ({name})"
+            text = str(error) if isinstance(error, TilewrightError) else f"{error!r}"
+            raise GraphError(text if text.startswith(prefix) else f"{prefix}: {text}") from error
+        for word, value in zip(node.output, made, strict=False):
+            if word and value is not None:
+                self.values[word] = value
+
+    def _made(
+        self, node: Any, inputs: Sequence[GraphValue | None], name: str
+    ) -> Sequence[GraphValue | None]:
+        if node.op_type == "Constant":
+            return (self._constant(node, name),)
+        known = folded(self.builder, node, inputs, self.versions)
+        if known is not None:
+            return [self.builder.constant(result, name) for result in known]
+        version = self.version(node.domain)
+        converter = (
+            find_converter(node.op_type, version) if node.domain in DEFAULT_DOMAINS else None
+        )
+        if converter is not None:
+            result = converter(self._context(node, inputs, name, version))
+            return (result,) if isinstance(result, GraphValue) else tuple(result)
+        return self._expanded(node, inputs, name)
+
+    def _context(
+        self, node: Any, inputs: Sequence[GraphValue | None], name: str, version: int
+    ) -> NodeContext:
+        from onnx import helper
+
+        attrs = {a.name: _decoded(helper.get_attribute_value(a)) for a in node.attribute}
+        outputs = tuple(node.output)
+        return NodeContext(
+            self.builder, node.op_type, name, version, tuple(inputs), attrs, outputs, self.body
+        )
+
+    def _expanded(
+        self, node: Any, inputs: Sequence[GraphValue | None], name: str
+    ) -> Sequence[GraphValue | None]:
+        function = function_of(node, self.version(node.domain), inputs)
+        if function is None:
+            raise GraphError(
+                f"{node.op_type} ({name}) can be imported only if its inputs are known"
+            )
+        versions = {entry.domain: entry.version for entry in function.opset_import}
+        inner = NodeScope(self.builder, {**self.versions, **versions}, None, {}, f"{name}.")
+        for word, value in zip(function.input, inputs, strict=False):
+            if value is not None:
+                inner.values[word] = value
+        absent = {word for word in function.input if word not in inner.values}
+        for part in function.node:
+            part.input[:] = ["" if word in absent else word for word in part.input]
+        inner.run(function.node)
+        wanted = [word for word, outer in zip(function.output, node.output, strict=False) if outer]
+        found = dict(zip(wanted, inner.outputs(wanted, name), strict=True))
+        return [found.get(word) for word in function.output]
+
+    def _constant(self, node: Any, name: str) -> GraphValue:
+        from onnx import TensorProto, helper
+
+        (attribute,) = node.attribute
+        value = helper.get_attribute_value(attribute)
+        if attribute.name == "value" and isinstance(value, TensorProto):
+            return self.builder.constant(tensor_of(value, self.folder), name)
+        dtypes = {"value_float": "float32", "value_floats": "float32",
+                  "value_int": "int64", "value_ints": "int64"}  # fmt: skip
+        if attribute.name not in dtypes:
+            raise GraphError(f"Constant ({name}): {attribute.name} is not supported")
+        return self.builder.constant(np.asarray(value, dtypes[attribute.name]), name)
+
+    def _found(self, word: str, reader: str) -> GraphValue:
+        if word not in self.values:
+            raise GraphError(f"{reader} reads {word!r}, which nothing before it makes")
+        return self.values[word]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (list, tuple)) or type(value).__name__.startswith("Repeated"):
+        return [_decoded(item) for item in value]
+    return value

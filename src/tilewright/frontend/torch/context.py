@@ -1,0 +1,95 @@
+"""A call in an exported program as converters see it, and the table of converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.errors import GraphError
+from tilewright.graph import GraphBuilder, GraphValue
+
+Converter: TypeAlias = "Callable[[CallContext], Any]"
+
+_CONVERTERS: dict[str, Converter] = {}
+
+
+def converts(*names: str) -> Callable[[Converter], Converter]:
+    """Decorator: converts an operator of ATen to ours; names as `conv2d.default`, or `conv2d`."""
+
+    def add(converter: Converter) -> Converter:
+        _CONVERTERS.update(dict.fromkeys(names, converter))
+        return converter
+
+    return add
+
+
+def find_converter(name: str) -> Converter | None:
+    """The converter for `name.overload`."""
+    return _CONVERTERS.get(name) or _CONVERTERS.get(name.partition(".")[0])
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """Arguments of a call, by position or name with the defaults of the operator's schema."""
+
+    builder: GraphBuilder
+    op: str
+    source: str
+    args: dict[str, Any]
+    dtype: str  # of the first result
+
+    def __getitem__(self, name: str) -> Any:
+        """An argument as it was given: a value, a number, a list, None."""
+        return self.args[name]
+
+    def value(self, name: str) -> GraphValue:
+        """An argument that is a tensor, or a number as a tensor of the result's type."""
+        given = self.args[name]
+        if isinstance(given, GraphValue):
+            return given
+        if isinstance(given, (bool, int, float)):
+            return self.constant(given, self.dtype)
+        raise GraphError(f"{self.op} ({self.source}): {name} is not a tensor")
+
+    def call(self, op: str, *inputs: GraphValue | None, **attrs: Any) -> GraphValue:
+        """The only result of an operator of ours."""
+        return self.builder.call(op, *inputs, source=self.source, **attrs)
+
+    def calls(self, op: str, *inputs: GraphValue | None, **attrs: Any) -> tuple[GraphValue, ...]:
+        """All results of an operator of ours."""
+        return self.builder.calls(op, inputs, attrs, source=self.source)
+
+    def constant(self, value: Any, dtype: str) -> GraphValue:
+        """A number or an array as a value."""
+        return self.builder.constant(np.asarray(value, dtype), "c")
+
+    def cast(self, value: GraphValue, dtype: str) -> GraphValue:
+        """A value in another type."""
+        return value if value.type.dtype == dtype else self.call("cast", value, dtype=dtype)
+
+    def shape(self, value: GraphValue) -> list[int]:
+        """Extents, which must be numbers."""
+        if not value.type.is_static:
+            raise GraphError(f"{self.op} ({self.source}): the shape of {value} has to be known")
+        return [int(extent) for extent in value.type.shape]  # type: ignore[arg-type]
+
+    def axes(self, name: str, value: GraphValue) -> list[int] | None:
+        """Axes, counted from the front; None for all."""
+        given = self.args.get(name)
+        if given is None or given == []:
+            return None
+        axes = [given] if isinstance(given, int) else list(given)
+        return [axis % max(len(value.type.shape), 1) for axis in axes]
+
+    def refuse(self, why: str) -> GraphError:
+        """An error that names the call."""
+        return GraphError(f"{self.op} ({self.source}): {why}")
+
+
+def pair(value: Any, rank: int = 2) -> list[int]:
+    """One number for all axes, or one for each."""
+    numbers: Sequence[int] = [value] if isinstance(value, int) else list(value)
+    return list(numbers) * rank if len(numbers) == 1 else list(numbers)

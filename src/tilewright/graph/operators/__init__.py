@@ -1,0 +1,5 @@
+"""The operators of graphs: elementwise ones and broadcasts, shapes, reductions, layers."""
+
+from tilewright.graph.operators import elementwise, images, layers, reductions, shapes, windows
+
+__all__ = ["elementwise", "images", "layers", "reductions", "shapes", "windows"]

@@ -1,0 +1,29 @@
+"""The passes that make an imported graph ready for kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.graph.graph import Graph
+from tilewright.graph.passes.channels_last import channels_last
+from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.fold_scales import fold_scales
+from tilewright.graph.passes.sink_reshapes import sink_reshapes
+
+Pass = Callable[[Graph], Graph]
+
+PASSES: tuple[Pass, ...] = (
+    fold_constants,
+    fold_scales,
+    fold_constants,
+    sink_reshapes,
+    channels_last,
+    fold_constants,
+)
+
+
+def simplify(graph: Graph) -> Graph:
+    """The same results from fewer nodes."""
+    for step in PASSES:
+        graph = step(graph)
+    return graph

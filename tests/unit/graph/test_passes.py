@@ -1,0 +1,73 @@
+"""Passes: fewer nodes, the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.graph import parse_graph
+from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.sink_reshapes import sink_reshapes
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("strided_slice(w, begin=[1], end=[3])", lambda w: w[1:3]),
+        ("strided_slice(w, begin=[3, 0], end=[-9, 4], strides=[-1, 2])", lambda w: w[::-1, 0:4:2]),
+        ("strided_slice(w, begin=[1], end=[4], strides=[2], axes=[1])", lambda w: w[:, 1:4:2]),
+        ("concatenate(w, w, axis=1)", lambda w: np.concatenate([w, w], 1)),
+        ("stack(w, w, axis=1)", lambda w: np.stack([w, w], 1)),
+        ("flip(w, axis=1)", lambda w: w[:, ::-1]),
+        ("transpose(w, axes=[1, 0])", lambda w: w.T),
+        ("reshape(w, newshape=[2, -1])", lambda w: w.reshape(2, -1)),
+        ("add(w, w)", lambda w: w + w),
+        ("sqrt(w)", np.sqrt),
+    ],
+)
+def test_what_is_known_is_computed(call: str, expected: object) -> None:
+    weight = np.arange(20, dtype=np.float32).reshape(4, 5)
+    text = f"def main():\n    w = constant(float32[4, 5])\n    y = {call}\n    return y\n"
+    graph = fold_constants(parse_graph(text, {"w": weight}))
+    assert not graph.nodes
+    (output,) = graph.outputs
+    made = graph.constants[output]
+    assert callable(expected)
+    np.testing.assert_array_equal(made, expected(weight))
+    assert made.shape == output.type.shape
+    assert made.flags.c_contiguous
+
+
+def test_what_depends_on_an_input_stays() -> None:
+    text = """
+def main(x: float32[2]):
+    w = constant(float32[2])
+    a = add(w, w)
+    b = multiply(a, x)
+    return b
+"""
+    assert [node.op for node in fold_constants(parse_graph(text)).nodes] == ["multiply"]
+
+
+def test_reshapes_move_behind_what_works_on_elements() -> None:
+    text = """
+def main(x: float32[6, 4], b: float32[4]):
+    a = reshape(x, newshape=[2, 3, 4])
+    c = add(a, b)
+    d = reshape(c, newshape=[6, 4])
+    return d
+"""
+    assert [node.op for node in sink_reshapes(parse_graph(text)).nodes] == ["add"]
+
+
+def test_reshapes_of_operands_that_are_stretched_stay() -> None:
+    """The other operand has more elements than the flat form."""
+    text = """
+def main(x: float32[2, 4, 1], y: float32[2, 4, 8, 8]):
+    a = reshape(x, newshape=[2, 4, 1, 1])
+    b = multiply(a, y)
+    return b
+"""
+    graph = sink_reshapes(parse_graph(text))
+    assert [node.op for node in graph.nodes] == ["reshape", "multiply"]
+    assert graph.outputs[0].type.shape == (2, 4, 8, 8)
