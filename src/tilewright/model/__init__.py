@@ -3,4 +3,4 @@
 from tilewright.model.api import compile_model as compile_model, tune_model as tune_model
 from tilewright.model.executable import Executable as Executable
 from tilewright.model.external import ExternalCall as ExternalCall
-from tilewright.model.saving import LoadedModel as LoadedModel, load as load
+from tilewright.model.loading import LoadedModel as LoadedModel, load as load

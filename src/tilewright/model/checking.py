@@ -102,6 +102,10 @@ class Checking:
     tolerances: Mapping[str, float]
 
     @functools.cached_property
+    def _references(self) -> tuple[GraphReference, GraphReference]:
+        return GraphReference(is_wide=True), GraphReference(is_wide=False)
+
+    @functools.cached_property
     def _owners(self) -> dict[GraphValue, GraphValue]:
         return owners_of(self.compiled)
 
@@ -159,8 +163,8 @@ class Checking:
             )
         }
         checks: list[ValueCheck] = []
-        for is_wide in (True, False):
-            values = GraphReference(is_wide).run_nodes(call.group.nodes, known)
+        for reference in self._references:
+            values = reference.run_nodes(call.group.nodes, known)
             checks = [
                 self._check(value, array, values[value])
                 for value, array in zip(call.group.outputs, run.outputs, strict=True)

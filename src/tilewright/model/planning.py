@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.graph.views import is_view
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.model.arguments import compact_copy
 from tilewright.model.external import ExternalCall
 from tilewright.model.kernels import KernelCall, ModelKernel
 from tilewright.model.memory import Lifetime, plan_memory
@@ -152,10 +153,3 @@ def _aligned(array: Array) -> Array:
     if array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0:
         return array
     return compact_copy(array)
-
-
-def compact_copy(array: Array) -> Array:
-    """A row-major copy in aligned memory."""
-    copy = aligned_memory(array.shape, array.dtype)
-    copy[...] = array
-    return copy

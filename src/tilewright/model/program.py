@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tilewright.graph.graph import GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
+
+if TYPE_CHECKING:
+    from tilewright.graph.graph import GraphValue
 
 EXTERNAL = -1  # stands for the kernel of a step that a function of Python runs
 

@@ -17,7 +17,7 @@ import pytest
 from tilewright.errors import ArgumentError, GraphError, RuntimeFailure
 from tilewright.graph import parse_graph
 from tilewright.model import Executable, ExternalCall, compile_model, load
-from tilewright.model.saving import LoadedModel
+from tilewright.model.loading import LoadedModel
 
 _NET = """
 def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
@@ -131,10 +131,10 @@ def refused(*args, **options):
 compiler.compile_ir = refused
 import tilewright.codegen.host.native as native
 native.compile_ir = native.load_permanently = refused
-import tilewright.model.saving as saving
+import tilewright.model.loading as loading
 import numpy as np
 from tilewright.runtime import threads
-model = saving.load(Path(sys.argv[1]))
+model = loading.load(Path(sys.argv[1]))
 made = model(np.ones((2, 3, 8, 8), np.float32), np.ones((2, 4), bool))
 print(float(np.abs(made[0].astype(np.float64)).sum()), threads.num_threads() >= 1)
 """
