@@ -1,0 +1,15 @@
+"""Parts of models that other libraries run ("bring your own codegen").
+
+external.py       backends by name, and what they are given
+onnx_sessions.py  onnxruntime, OpenVINO and the reference evaluator, which run ONNX models
+"""
+
+from tilewright.byoc import onnx_sessions as _onnx_sessions  # registers them
+from tilewright.byoc.external import (
+    ExternalFunction as ExternalFunction,
+    ExternalPart as ExternalPart,
+    external_backends as external_backends,
+    prepare_node as prepare_node,
+)
+
+del _onnx_sessions
