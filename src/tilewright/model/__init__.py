@@ -2,3 +2,4 @@
 
 from tilewright.model.api import compile_model as compile_model, tune_model as tune_model
 from tilewright.model.executable import Executable as Executable
+from tilewright.model.external import ExternalCall as ExternalCall
