@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.database import Database
 from tilewright.driver import build
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup, fuse
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.lowering import kind_of_node, lower_group
 from tilewright.graph.views import is_view
 from tilewright.lowering.prepacking import separate_packing
+from tilewright.model.external import ExternalCall
+from tilewright.model.external_calls import with_external_calls
 from tilewright.runtime.binding import packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
@@ -67,12 +70,12 @@ def from_database(database: Database) -> Scheduler:
 
 
 def groups_of(graph: Graph) -> list[FusedGroup]:
-    """What becomes a kernel; nodes that only change the shape do not."""
-    return [group for group in fuse(graph, kind_of_node) if not _is_view(group.nodes)]
+    """What becomes a kernel; views and what others compute do not."""
+    return [group for group in fuse(graph, kind_of_node) if _has_kernel(group.nodes)]
 
 
-def _is_view(nodes: Sequence[GraphNode]) -> bool:
-    return all(map(is_view, nodes))
+def _has_kernel(nodes: Sequence[GraphNode]) -> bool:
+    return not all(map(is_view, nodes)) and not any(map(is_external, nodes))
 
 
 def program_of(group: FusedGroup, graph: Graph) -> ir.PrimFunc:
@@ -91,7 +94,7 @@ def kernels_module(graph: Graph) -> ir.IRModule:
 
 def compile_calls(
     graph: Graph, target: Target, schedule: Scheduler = without_search
-) -> list[KernelCall]:
+) -> list[KernelCall | ExternalCall]:
     """All kernels of a graph, those that compute the same compiled once."""
     known: dict[int, list[ModelKernel]] = {}
     calls = []
@@ -103,7 +106,7 @@ def compile_calls(
             kernel = ModelKernel(func, _compiled(schedule(func, target), target))
             same.append(kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
-    return calls
+    return with_external_calls(graph, calls)
 
 
 def _nameless(func: ir.PrimFunc) -> ir.PrimFunc:

@@ -143,9 +143,9 @@ class NodeScope:
     ) -> Sequence[GraphValue | None]:
         function = function_of(node, self.version(node.domain), inputs)
         if function is None:
-            raise GraphError(
-                f"{node.op_type} ({name}) can be imported only if its inputs are known"
-            )
+            can = "can be imported only if its inputs are known"
+            why = can if node.op_type in FOLDED else "cannot be imported yet"
+            raise GraphError(f"{node.op_type} ({name}) {why}")
         versions = {entry.domain: entry.version for entry in function.opset_import}
         inner = replace(
             self, versions={**self.versions, **versions}, folder=None, values={}, prefix=f"{name}."
