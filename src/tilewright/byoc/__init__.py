@@ -2,9 +2,13 @@
 
 external.py       backends by name, and what they are given
 onnx_sessions.py  onnxruntime, OpenVINO and the reference evaluator, which run ONNX models
+torch_operators.py  single operators of PyTorch
 """
 
-from tilewright.byoc import onnx_sessions as _onnx_sessions  # registers them
+from tilewright.byoc import (  # register them
+    onnx_sessions as _onnx_sessions,
+    torch_operators as _torch_operators,
+)
 from tilewright.byoc.external import (
     ExternalFunction as ExternalFunction,
     ExternalPart as ExternalPart,
@@ -12,4 +16,4 @@ from tilewright.byoc.external import (
     prepare_node as prepare_node,
 )
 
-del _onnx_sessions
+del _onnx_sessions, _torch_operators

@@ -1,4 +1,4 @@
-"""Who computes the nodes of a graph that are not ours: backends by name.
+"""External backends by name: they compute the nodes of a graph that are not ours.
 
     @external_backends.register("acme")
     def run_with_acme(part: ExternalPart) -> ExternalFunction:
@@ -67,9 +67,7 @@ def prepare_node(node: GraphNode, constants: Mapping[GraphValue, Array]) -> Prep
     return PreparedNode(label, _checked(run, label, part.outputs), inputs, node.outputs)
 
 
-def _checked(
-    run: ExternalFunction, label: str, wanted: Sequence[TensorType]
-) -> ExternalFunction:
+def _checked(run: ExternalFunction, label: str, wanted: Sequence[TensorType]) -> ExternalFunction:
     """Results must have the types that the graph was compiled for."""
 
     def checked(arrays: Sequence[Array]) -> Sequence[Array]:

@@ -1,4 +1,4 @@
-"""What of a model our kernels compute, and what is left to others, in words."""
+"""The share of a model that our kernels compute, and what is left to others, in words."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ def listed(names: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def warn_of_references(reasons: Mapping[str, str], coverage: Coverage) -> None:
+def warn_of_references(where: str, reasons: Mapping[str, str], coverage: Coverage) -> None:
     """One warning about everything that is not ours."""
     text = "; ".join(reasons.values())
-    warnings.warn(
-        f"computed by reference: {text}; {coverage}", PartialImportWarning, stacklevel=4
-    )
+    warnings.warn(f"computed {where}: {text}; {coverage}", PartialImportWarning, stacklevel=4)

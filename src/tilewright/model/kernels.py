@@ -14,8 +14,6 @@ from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.lowering import kind_of_node, lower_group
 from tilewright.graph.views import is_view
 from tilewright.lowering.prepacking import separate_packing
-from tilewright.model.external import ExternalCall
-from tilewright.model.external_calls import with_external_calls
 from tilewright.runtime.binding import packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
@@ -94,7 +92,7 @@ def kernels_module(graph: Graph) -> ir.IRModule:
 
 def compile_calls(
     graph: Graph, target: Target, schedule: Scheduler = without_search
-) -> list[KernelCall | ExternalCall]:
+) -> list[KernelCall]:
     """All kernels of a graph, those that compute the same compiled once."""
     known: dict[int, list[ModelKernel]] = {}
     calls = []
@@ -106,7 +104,7 @@ def compile_calls(
             kernel = ModelKernel(func, _compiled(schedule(func, target), target))
             same.append(kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
-    return with_external_calls(graph, calls)
+    return calls
 
 
 def _nameless(func: ir.PrimFunc) -> ir.PrimFunc:

@@ -62,7 +62,8 @@ def graph_of(model: Any, folder: Path | None, options: ImportOptions) -> Graph:
     importer = _Importer(inlined, folder, options)
     graph = importer.graph()
     if importer.refused:
-        warn_of_references(importer.refused, coverage_of(graph, importer.flop))
+        coverage = coverage_of(graph, importer.flop)
+        warn_of_references("by reference", importer.refused, coverage)
     return graph
 
 

@@ -120,9 +120,7 @@ def test_what_a_converter_refuses_goes_to_the_reference(make_model: MakeModel) -
     nodes = [
         helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
         helper.make_node("Greater", ["s", "zero"], ["c"]),
-        helper.make_node(
-            "If", ["c"], ["b"], name="choice", then_branch=then, else_branch=other
-        ),
+        helper.make_node("If", ["c"], ["b"], name="choice", then_branch=then, else_branch=other),
         helper.make_node("Exp", ["b"], ["y"]),
     ]
     numbers = {"zero": np.float32(0), "two": np.asarray([2, 2, 2], np.float32)}
