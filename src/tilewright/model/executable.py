@@ -7,18 +7,18 @@ each run are the addresses of inputs and outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from tilewright.errors import ArgumentError
 from tilewright.graph.graph import Array, Graph
+from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
+from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
 from tilewright.model.frame import Arrays, Frame, LoadedCode
-from tilewright.model.planning import ModelCall, Plan, aligned, plan_program
-from tilewright.runtime.cpu_device import aligned_memory
+from tilewright.model.planning import ModelCall, Plan, plan_program
+from tilewright.runtime.threads import limited_threads
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,42 @@ class Executable:
     """Runs a graph, also from several threads at a time: each run has memory of its own."""
 
     def __init__(self, graph: Graph, calls: Sequence[ModelCall]) -> None:
-        self.graph = graph
         self.calls = tuple(calls)
         plan = plan_program(graph, self.calls)
+        kept = KeptConstants(graph.constants, plan.kept)
+        self.graph = dataclasses.replace(graph, constants=kept)
         self.program = plan.program
         self._constants = plan.constants
         self._code = _loaded_code(plan, self.calls)
-        self._frames = [Frame(self.program, self._code, self._constants)]
+        self._frames = [self._new_frame()]
 
-    def __call__(self, *inputs: Any) -> tuple[Array, ...]:
-        """The outputs for inputs in the order of the graph."""
-        return self._run(inputs, None)
+    def __call__(
+        self,
+        *inputs: Any,
+        threads: int | None = None,
+        out: Sequence[Any] | None = None,
+        **named: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs for inputs by position or by name: arrays of NumPy, or any with `__dlpack__`.
+
+        `threads` is for this call alone. `out` are arrays for the outputs, which are returned.
+        """
+        return self._called(input_arrays(self.program, inputs, named), threads, out)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        threads: int | None = None,
+        out: Sequence[Any] | None = None,
+    ) -> tuple[Any, ...]:
+        """The outputs for inputs by name."""
+        return self._called(input_arrays(self.program, [], inputs), threads, out)
 
     def profile(self, *inputs: Any) -> list[StepTime]:
         """The time of each kernel in one run."""
         times: list[int] = []
-        self._run(inputs, times)
+        self._run(input_arrays(self.program, inputs, {}), output_arrays(self.program, None), times)
         return [
             StepTime(step.name, spent / 1e9, step.sources)
             for step, spent in zip(self.program.steps, times, strict=True)
@@ -57,23 +77,37 @@ class Executable:
 
     # --- running --------------------------------------------------------------------------------
 
-    def _run(self, inputs: Sequence[Any], times: list[int] | None) -> tuple[Array, ...]:
-        outputs = [aligned_memory(v.shape, v.element_type) for v in self.program.outputs]
-        arrays = Arrays(self._checked(inputs), outputs)
+    def _called(
+        self, inputs: list[Array], threads: int | None, out: Sequence[Any] | None
+    ) -> tuple[Any, ...]:
+        wanted = output_arrays(self.program, out)
+        with limited_threads(threads):
+            self._run(inputs, wanted)
+        return tuple(wanted if out is None else out)
+
+    def _run(
+        self, inputs: list[Array], wanted: list[Array], times: list[int] | None = None
+    ) -> None:
+        arrays = Arrays(inputs, writable_by_kernels(wanted, inputs))
         frame = self._take_frame()
         try:
             frame.run(arrays, times)
             self._deliver(frame, arrays)
         finally:
             self._frames.append(frame)
-        return tuple(outputs)
+        for array, made in zip(wanted, arrays.outputs, strict=True):
+            if array is not made:
+                array[...] = made
 
     def _take_frame(self) -> Frame:
         """One that no other thread uses now."""
         try:
             return self._frames.pop()
         except IndexError:
-            return Frame(self.program, self._code, self._constants)
+            return self._new_frame()
+
+    def _new_frame(self) -> Frame:
+        return Frame(self.program, self._code, self._constants)
 
     def _deliver(self, frame: Frame, arrays: Arrays) -> None:
         """A constant, an input or a second name of another output is copied."""
@@ -81,23 +115,6 @@ class Executable:
         for number, (place, info) in enumerate(results):
             if place.memory != "output" or place.index != number:
                 arrays.outputs[number][...] = frame.array(place, info, arrays)
-
-    def _checked(self, inputs: Sequence[Any]) -> list[Array]:
-        wanted = self.program.inputs
-        if len(inputs) != len(wanted):
-            names = ", ".join(map(str, wanted))
-            raise ArgumentError(
-                f"{self.program.name} takes {len(wanted)} inputs ({names}), got {len(inputs)}"
-            )
-        arrays = []
-        for info, given in zip(wanted, inputs, strict=True):
-            array = np.asarray(given)
-            if array.shape != info.shape or array.dtype != info.element_type:
-                raise ArgumentError(
-                    f"input {info.name}: expected {info.type}, got {array.dtype}{list(array.shape)}"
-                )
-            arrays.append(aligned(array))
-        return arrays
 
 
 def _loaded_code(plan: Plan, calls: Sequence[ModelCall]) -> LoadedCode:

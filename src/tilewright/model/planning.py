@@ -28,7 +28,7 @@ class Plan:
     program: ModelProgram
     kernels: list[ModelKernel]
     constants: list[Array]
-    packed: frozenset[GraphValue]  # constants that are there in packed form only
+    kept: dict[GraphValue, Array]  # constants as the graph has them
 
 
 def plan_program(graph: Graph, calls: Sequence[ModelCall]) -> Plan:
@@ -60,9 +60,17 @@ class _Planner:
             steps,
             arena.bytes,
         )
-        kept = {value for value, kernel, _ in self.known if kernel is None}
-        packed = frozenset(value for value, _, _ in self.known) - kept
-        return Plan(program, list(self.kernels), self.constants, packed)
+        return Plan(program, list(self.kernels), self.constants, self._kept())
+
+    def _kept(self) -> dict[GraphValue, Array]:
+        """Constants that steps read as they are, and those that no step reads."""
+        plain = {
+            value: self.constants[place.index]
+            for (value, kernel, _), place in self.known.items()
+            if kernel is None
+        }
+        read = {value for value, _, _ in self.known}
+        return plain | {v: array for v, array in self.graph.constants.items() if v not in read}
 
     def _owner(self, value: GraphValue) -> GraphValue:
         return self.owners.get(value, value)
@@ -138,10 +146,15 @@ def owners_of(graph: Graph) -> dict[GraphValue, GraphValue]:
     return owners
 
 
+def is_aligned(array: Array) -> bool:
+    """True if kernels can have the array as it is."""
+    return array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0
+
+
 def aligned(array: Array) -> Array:
     """The array itself, or a compact copy that begins with a cache line."""
     given = np.asarray(array)
-    if address_of(given) % ALIGNMENT == 0 and given.flags.c_contiguous:
+    if is_aligned(given):
         return given
     copy = aligned_memory(given.shape, given.dtype)
     copy[...] = given
