@@ -16,6 +16,7 @@ from tilewright.graph.graph import Array, Graph
 from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
 from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
+from tilewright.model.external_calls import with_external_calls
 from tilewright.model.frame import Arrays, Frame, LoadedCode
 from tilewright.model.planning import ModelCall, Plan, plan_program
 from tilewright.runtime.threads import limited_threads
@@ -34,7 +35,7 @@ class Executable:
     """Runs a graph, also from several threads at a time: each run has memory of its own."""
 
     def __init__(self, graph: Graph, calls: Sequence[ModelCall]) -> None:
-        self.calls = tuple(calls)
+        self.calls = tuple(with_external_calls(graph, calls))
         plan = plan_program(graph, self.calls)
         kept = KeptConstants(graph.constants, plan.kept)
         self.graph = dataclasses.replace(graph, constants=kept)
