@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.byoc.pattern_table import get_pattern_table
-from tilewright.byoc.regions import Region, merge_compiler_regions, merge_composite
+from tilewright.byoc.regions import PartRegion, merge_compiler_regions, merge_composite
 from tilewright.errors import GraphError
 from tilewright.graph.builder import GraphBuilder
 from tilewright.graph.external import add_external, is_external
@@ -31,13 +31,13 @@ def partition(graph: Graph, backends: str | Sequence[str], min_flop: float = 0.0
     plain = without_dead_nodes(fold_constants(fold_scales(fold_constants(graph))))
     regions = merge_compiler_regions(plain, merge_composite(plain, tables))
     kept = [
-        region if region.backend and _flop_of(region) >= min_flop else Region(region.nodes)
+        region if region.backend and _flop_of(region) >= min_flop else PartRegion(region.nodes)
         for region in regions
     ]
     return partition_graph(plain, kept)
 
 
-def partition_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
+def partition_graph(graph: Graph, regions: Sequence[PartRegion]) -> Graph:
     """The graph with an external node for each region that has a backend."""
     return _Partitioning(graph).run(regions)
 
@@ -47,7 +47,7 @@ def external_nodes(graph: Graph, backend: str) -> list[GraphNode]:
     return [n for n in graph.nodes if is_external(n) and n.attrs["backend"] == backend]
 
 
-def _flop_of(region: Region) -> float:
+def _flop_of(region: PartRegion) -> float:
     groups = [
         FusedGroup((node,), tuple(dict.fromkeys(node.operands)), node.outputs)
         for node in region.nodes
@@ -62,7 +62,7 @@ class _Partitioning(GraphBuilder):
         self._readers = graph.consumers()
         self._new = {value: self.input(value.name, value.type) for value in graph.inputs}
 
-    def run(self, regions: Sequence[Region]) -> Graph:
+    def run(self, regions: Sequence[PartRegion]) -> Graph:
         for region in regions:
             if region.backend is None:
                 for node in region.nodes:
@@ -82,7 +82,7 @@ class _Partitioning(GraphBuilder):
         made = self.calls(node.op, inputs, node.attrs, names, node.source)
         self._new.update(zip(node.outputs, made, strict=True))
 
-    def _external(self, region: Region, backend: str) -> None:
+    def _external(self, region: PartRegion, backend: str) -> None:
         part = self._part(region)
         results = [(value.name, value.type) for value in part.outputs]
         inputs = [self._translated(value) for value in part.inputs]
@@ -91,7 +91,7 @@ class _Partitioning(GraphBuilder):
         made = add_external(self, backend, part.script(), inputs, results, source)
         self._new.update(zip(part.outputs, made, strict=True))
 
-    def _part(self, region: Region) -> Graph:
+    def _part(self, region: PartRegion) -> Graph:
         """A region as a graph of its own, whose inputs are all that it reads."""
         inside = {value for node in region.nodes for value in node.outputs}
         members = set(region.nodes)

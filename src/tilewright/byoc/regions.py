@@ -11,7 +11,7 @@ from tilewright.graph.graph import Graph, GraphNode, GraphValue
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class PartRegion:
     """Nodes for a backend, in the order of the graph; None are ours."""
 
     nodes: tuple[GraphNode, ...]
@@ -19,12 +19,12 @@ class Region:
     composites: tuple[str, ...] = ()  # the patterns that they match
 
 
-def merge_composite(graph: Graph, tables: Mapping[str, Sequence[PatternEntry]]) -> list[Region]:
+def merge_composite(graph: Graph, tables: Mapping[str, Sequence[PatternEntry]]) -> list[PartRegion]:
     """The nodes of a graph, those that match a pattern together.
 
     Patterns count in the order of their tables, and backends in the order in which they are given.
     """
-    taken: dict[GraphNode, Region] = {}
+    taken: dict[GraphNode, PartRegion] = {}
     matcher = Matcher(graph)
     consumers = graph.consumers()
     position = {node: number for number, node in enumerate(graph.nodes)}
@@ -38,9 +38,9 @@ def merge_composite(graph: Graph, tables: Mapping[str, Sequence[PatternEntry]]) 
                     continue
                 if _is_closed(graph, match, consumers) and entry.check(match):
                     nodes = tuple(sorted(match.nodes, key=position.__getitem__))
-                    region = Region(nodes, backend, (entry.name,))
+                    region = PartRegion(nodes, backend, (entry.name,))
                     taken.update(dict.fromkeys(nodes, region))
-    regions = [taken.get(node) or Region((node,)) for node in graph.nodes]
+    regions = [taken.get(node) or PartRegion((node,)) for node in graph.nodes]
     return list(dict.fromkeys(regions))
 
 
@@ -56,7 +56,7 @@ def _is_closed(
     )
 
 
-def merge_compiler_regions(graph: Graph, regions: Sequence[Region]) -> list[Region]:
+def merge_compiler_regions(graph: Graph, regions: Sequence[PartRegion]) -> list[PartRegion]:
     """Neighbours of one backend joined, as long as no path leaves them and comes back.
 
     The result is in an order in which it can run.
@@ -69,7 +69,7 @@ def merge_compiler_regions(graph: Graph, regions: Sequence[Region]) -> list[Regi
 class _Merging:
     """Regions by number, and sets of numbers as bits."""
 
-    def __init__(self, graph: Graph, regions: Sequence[Region]) -> None:
+    def __init__(self, graph: Graph, regions: Sequence[PartRegion]) -> None:
         self._graph = graph
         self._regions = dict(enumerate(regions))
         self._position = {node: number for number, node in enumerate(graph.nodes)}
@@ -114,20 +114,20 @@ class _Merging:
     def _join(self, first: int, second: int) -> None:
         a, b = self._regions[first], self._regions.pop(second)
         nodes = tuple(sorted((*a.nodes, *b.nodes), key=self._position.__getitem__))
-        self._regions[first] = Region(nodes, a.backend, a.composites + b.composites)
+        self._regions[first] = PartRegion(nodes, a.backend, a.composites + b.composites)
         bit = 1 << second
         self._after[first] = (self._after[first] | self._after.pop(second)) & ~bit & ~(1 << first)
         for number, after in self._after.items():
             if after & bit and number != first:
                 self._after[number] = after & ~bit | 1 << first
 
-    def in_order(self) -> list[Region]:
+    def in_order(self) -> list[PartRegion]:
         """Regions after those that they read from; otherwise as their last nodes stand."""
         waiting = dict.fromkeys(self._regions, 0)
         for after in self._after.values():
             for number in _numbers(after):
                 waiting[number] += 1
-        ordered: list[Region] = []
+        ordered: list[PartRegion] = []
         ready = [number for number, count in waiting.items() if not count]
         while ready:
             chosen = min(ready, key=lambda n: self._position[self._regions[n].nodes[-1]])

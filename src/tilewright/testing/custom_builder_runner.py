@@ -84,9 +84,9 @@ def build_graph_with_tensorrt(
 def export_graph(built: BuiltGraph) -> str:
     """Write a graph and its constants into a folder of its own; the path of the file."""
     path = Path(tempfile.mkdtemp(prefix="tilewright-graph-")) / "graph.npz"
-    constants = {value.name: array for value, array in built.graph.constants.items()}
-    text = np.asarray([built.graph.script(), str(built.target)])
-    np.savez(path, **constants, **{f"{_GRAPH}.text": text})
+    arrays: dict[str, Any] = {v.name: array for v, array in built.graph.constants.items()}
+    arrays[f"{_GRAPH}.text"] = np.asarray([built.graph.script(), str(built.target)])
+    np.savez(path, **arrays)
     return str(path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from tilewright.byoc import ExternalFunction, ExternalPart, external_backends, p
 from tilewright.graph import Graph, GraphNode, GraphValue, parse_graph
 from tilewright.graph.graph import Array
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Array]] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "negative": np.negative,
     "tanh": np.tanh, "nn.relu": lambda x: np.maximum(x, 0), "abs": np.abs,
 }  # fmt: skip

@@ -129,7 +129,8 @@ def run_case(case: Case, schedule: Scheduler = without_schedule, fallback: bool 
         again = _run_case(case, schedule, partial=True)
     if again.outcome in (CaseOutcome.PASSED, CaseOutcome.KNOWN):
         return Result(case, CaseOutcome.FALLBACK, result.message)
-    return again if again.outcome is CaseOutcome.FAILED else result
+    is_random = "bernoulli" in case.name  # any result of the right type would do
+    return again if again.outcome is CaseOutcome.FAILED and not is_random else result
 
 
 def _run_case(case: Case, schedule: Scheduler, partial: bool) -> Result:

@@ -108,7 +108,7 @@ def test_the_flow(library: str, make: Callable[[], Graph]) -> None:
     assert built.error_msg is None
     assert built.artifact_path is not None
     shape = make().inputs[0].type.extents
-    info = [TensorInfo("float32", shape)]
+    info = (TensorInfo("float32", shape),)
     (future,) = runner.run([RunnerInput(built.artifact_path, target.kind.name, info)])
     result = future.result()
     assert result.error_msg is None

@@ -15,7 +15,7 @@ from tilewright.byoc import (
 )
 from tilewright.byoc.partition import partition_graph
 from tilewright.byoc.pattern_table import get_pattern_table
-from tilewright.byoc.regions import Region, merge_compiler_regions, merge_composite
+from tilewright.byoc.regions import PartRegion, merge_compiler_regions, merge_composite
 from tilewright.errors import GraphError, RegistryError
 from tilewright.graph import Graph, GraphBuilder, TensorType, parse_graph
 from tilewright.model import compile_model
@@ -76,11 +76,11 @@ def test_no_two_neighbours_are_left_that_could_be_joined(seed: int) -> None:
             if pair[1] is None or pair[0] is pair[1] or not pair[0].backend or not pair[1].backend:
                 continue
             joined = [region for region in regions if region not in pair]
-            both = Region((*pair[1].nodes, *pair[0].nodes), "test.numpy")
+            both = PartRegion((*pair[1].nodes, *pair[0].nodes), "test.numpy")
             assert _is_cyclic(graph, [*joined, both])
 
 
-def _is_cyclic(graph: Graph, regions: list[Region]) -> bool:
+def _is_cyclic(graph: Graph, regions: list[PartRegion]) -> bool:
     """By taking away what reads nothing of the rest, again and again."""
     owner = {node: number for number, region in enumerate(regions) for node in region.nodes}
     makers = graph.makers()
@@ -181,6 +181,6 @@ def test_bad_backends() -> None:
         partition(graph, [])
     with pytest.raises(GraphError, match="there is no pattern table for 'nobody'"):
         partition(graph, "nobody")
-    nobody = partition_graph(graph, [Region(graph.nodes, "nobody")])
+    nobody = partition_graph(graph, [PartRegion(graph.nodes, "nobody")])
     with pytest.raises(RegistryError, match="unknown external backend 'nobody'; known: "):
         compile_model(nobody)

@@ -61,7 +61,7 @@ def _reduce(writer: OnnxWriter, node: GraphNode) -> None:
     keep = int(bool(node.attrs.get("keepdims", False)))
     every = range(len(node.operands[0].type.shape))
     chosen = list(every) if axes is None else [axes] if isinstance(axes, int) else list(axes)
-    inputs = [node.operands[0], writer.integers(chosen)]
+    inputs = (node.operands[0], writer.integers(chosen))
     writer.emit(_REDUCTIONS[node.op], inputs, node.outputs[0], keepdims=keep)
 
 
