@@ -18,13 +18,13 @@ from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.programs import Program, load_all
 from tilewright.cli.progress import Progress
 from tilewright.database import Database
+from tilewright.database.record_ids import record_id
 from tilewright.database.similarity import describe
 from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
 from tilewright.measure.side_by_side import measure_alone
 from tilewright.records import ZERO_SEARCH
 from tilewright.report.packing import packed_before, packed_by, packing_note
-from tilewright.report.record_ids import record_id
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator

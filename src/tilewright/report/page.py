@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from tilewright.database import Database, Run
+from tilewright.database.record_ids import record_id
 from tilewright.errors import TilewrightError
 from tilewright.ir.highlight import to_classes
 from tilewright.report import charts
 from tilewright.report.collect import TaskSummary, collect
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
-from tilewright.report.record_ids import record_id
 from tilewright.report.units import count, duration, gflops, percent, seconds, speed_up
 from tilewright.version import __version__
 
