@@ -22,6 +22,7 @@ from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, com
 from tilewright.model.schedules import from_database, note_beaten, without_search
 from tilewright.model.tasks import task_name
 from tilewright.records import ZERO_SEARCH
+from tilewright.schedule.analysis import flop_of
 from tilewright.target import Target
 
 _LEAST_RUNS, _MOST_RUNS = 3, 30
@@ -35,6 +36,8 @@ class StepComparison:
 
     name: str
     sources: tuple[str, ...]
+    flop: float
+    bytes: int  # read and written, weights included
     calculated_secs: float
     secs: float
 
@@ -87,6 +90,8 @@ def hold_model_final(
         StepComparison(
             task_name(call.group),
             tuple(node.source for node in call.group.nodes if node.source),
+            flop_of(call.kernel.func),
+            sum(value.type.bytes for value in call.values),
             old,
             old if call.kernel in beaten else new,
         )

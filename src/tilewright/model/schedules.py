@@ -51,19 +51,19 @@ CALCULATED = KernelOrigin()
 
 
 @dataclass(frozen=True)
-class Scheduled:
+class ScheduledKernel:
     """A scheduled program, and where its schedule comes from."""
 
     mod: ir.IRModule
     origin: KernelOrigin = CALCULATED
 
 
-Scheduler = Callable[[ir.PrimFunc, Target], "ir.IRModule | Scheduled"]
+Scheduler = Callable[[ir.PrimFunc, Target], "ir.IRModule | ScheduledKernel"]
 
 
-def without_search(func: ir.PrimFunc, target: Target) -> Scheduled:
+def without_search(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
     """The schedule that calculation alone chooses."""
-    return Scheduled(default_schedule(func, target).mod)
+    return ScheduledKernel(default_schedule(func, target).mod)
 
 
 def from_database(database: Database) -> Scheduler:
@@ -76,18 +76,18 @@ class _FromDatabase:
         self._database = database
         self._by_anchor: dict[str, Database] = {}  # by the fingerprint of the target
 
-    def __call__(self, func: ir.PrimFunc, target: Target) -> Scheduled:
+    def __call__(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel:
         mod = normalize_mod(func)
         record = self._database.query_tuning_record(mod, target, "main")
         if record is not None and is_beaten(self._database, record, target):
-            return Scheduled(
+            return ScheduledKernel(
                 default_schedule(func, target).mod,
                 KernelOrigin(note=f"faster in the model than record {record_id(record)}"),
             )
         found = _served(self._database, mod, target)
         return found or self._like_another(mod, target) or without_search(func, target)
 
-    def _like_another(self, mod: ir.IRModule, target: Target) -> Scheduled | None:
+    def _like_another(self, mod: ir.IRModule, target: Target) -> ScheduledKernel | None:
         """By the record of a program with the same anchor block."""
         key = target.fingerprint
         if key not in self._by_anchor:
@@ -95,13 +95,13 @@ class _FromDatabase:
         return _served(self._by_anchor[key], mod, target)
 
 
-def _served(database: Database, mod: ir.IRModule, target: Target) -> Scheduled | None:
+def _served(database: Database, mod: ir.IRModule, target: Target) -> ScheduledKernel | None:
     record = database.query_tuning_record(mod, target, "main")
     sch = None if record is None else database.schedule_for(mod, target, "main")
     if record is None or sch is None:
         return None
     match = Match.EXACT if _is_of(record, mod) else Match.ANCHOR
-    return Scheduled(sch.mod, KernelOrigin(match, record))
+    return ScheduledKernel(sch.mod, KernelOrigin(match, record))
 
 
 def _is_of(record: TuningRecord, mod: ir.IRModule) -> bool:
@@ -141,6 +141,6 @@ def _beaten_key(record: TuningRecord, target: Target) -> str:
     return f"beaten/{ir.structural_hash(record.workload.mod):x}/{target.fingerprint}"
 
 
-def schedule_of(found: ir.IRModule | Scheduled) -> Scheduled:
+def schedule_of(found: ir.IRModule | ScheduledKernel) -> ScheduledKernel:
     """What a scheduler gave, with an origin."""
-    return found if isinstance(found, Scheduled) else Scheduled(found)
+    return found if isinstance(found, ScheduledKernel) else ScheduledKernel(found)

@@ -1,4 +1,4 @@
-"""Which record serves which operator of a compiled model."""
+"""A report on a compiled model: which record serves which of its operators."""
 
 from __future__ import annotations
 
