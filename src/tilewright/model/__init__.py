@@ -6,4 +6,5 @@ from tilewright.model.api import (
     tune_model as tune_model,
 )
 from tilewright.model.executable import Executable as Executable
+from tilewright.model.external import ExternalCall as ExternalCall
 from tilewright.model.tasks import ExtractedTask as ExtractedTask, extract_tasks as extract_tasks

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from tilewright import ir
 from tilewright.driver import build
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup, fuse
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.lowering import kind_of_node, lower_group
@@ -58,12 +59,12 @@ class KernelCall:
 
 
 def groups_of(graph: Graph) -> list[FusedGroup]:
-    """What becomes a kernel; nodes that only change the shape do not."""
-    return [group for group in fuse(graph, kind_of_node) if not _is_view(group.nodes)]
+    """What becomes a kernel; views and what others compute do not."""
+    return [group for group in fuse(graph, kind_of_node) if _has_kernel(group.nodes)]
 
 
-def _is_view(nodes: Sequence[GraphNode]) -> bool:
-    return all(map(is_view, nodes))
+def _has_kernel(nodes: Sequence[GraphNode]) -> bool:
+    return not all(map(is_view, nodes)) and not any(map(is_external, nodes))
 
 
 def program_of(group: FusedGroup, graph: Graph) -> ir.PrimFunc:
