@@ -42,7 +42,7 @@ def _lines(model: Model, tasks: Sequence[ExtractedTask]) -> list[str]:
         *(f"input {value}" for value in graph.inputs),
         *(f"output {value}" for value in graph.outputs),
         f"{count(sum(task.weight for task in tasks), 'kernel')} in {count(len(tasks), 'task')}",
-        "unsupported operators: none",
+        f"unsupported operators: {model.unsupported or 'none'}",
     ]
 
 
@@ -93,5 +93,5 @@ def _as_json(model: Model, tasks: Sequence[ExtractedTask]) -> dict[str, object]:
             }
             for task in tasks
         ],
-        "unsupported": [],
+        "unsupported": model.unsupported or None,
     }

@@ -49,6 +49,8 @@ def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
     limits = limits_of(options, len(tasks))
     job = _Job(options, model, target, path, make_console())
     job.tell(_headline(model, tasks))
+    if model.unsupported:
+        job.tell(model.unsupported)
     if limits.trials == 0 or not tasks:
         options.interrupt.deliver()
         return job.finish(None, interrupted=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +13,7 @@ from typing import Any
 from tilewright.cli.programs import NamedValue, open_text
 from tilewright.errors import GraphError
 from tilewright.frontend import sources
+from tilewright.frontend.partial import PartialImportWarning
 from tilewright.graph import Graph
 from tilewright.model.tasks import simplified
 
@@ -34,12 +37,30 @@ class Model:
     named: NamedValue
     options: ModelOptions
 
-    @cached_property
+    @property
     def graph(self) -> Graph:
         """As it was imported."""
+        return self._imported[0]
+
+    @property
+    def unsupported(self) -> str:
+        """The operators that others compute, in words."""
+        return self._imported[1]
+
+    @cached_property
+    def _imported(self) -> tuple[Graph, str]:
         source = self.named.path if self.named.is_model_file else self.named.value
         options = self.options
-        return sources.load_graph(source, dims=options.dims, shapes=options.shapes)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", PartialImportWarning)
+            try:
+                graph = sources.load_graph(
+                    source, dims=options.dims, shapes=options.shapes, partial=True
+                )
+            except GraphError as error:
+                raise GraphError(_in_words_of_commands(str(error))) from error
+        return graph, "; ".join(str(warning.message) for warning in caught)
 
     @cached_property
     def simple(self) -> Graph:
@@ -64,6 +85,14 @@ class Model:
         value = self.named.value
         inputs = value[1] if isinstance(value, tuple) else None
         return sources.example_inputs(self.torch_module, inputs, self.options.shapes)
+
+
+def _in_words_of_commands(message: str) -> str:
+    """A message of the importer with options of the command line instead of arguments."""
+    message = re.sub(r"dims=\{'(.+?)': 1\}", r"--dim \1=1", message)
+    message = re.sub(r"shapes=\{'(.+?)': \[\.\.\.\]\}", r"--shape \1=AxBxC", message)
+    message = re.sub(r"\bshapes says \[(.*?)\]", r"--shape says \1", message)
+    return message.partition("; allow_nan=True")[0]
 
 
 def is_model(named: NamedValue) -> bool:

@@ -119,7 +119,8 @@ def _apart(want: Array, have: Array) -> str:
 def tolerance_of(want: Array) -> float:
     """The largest difference that counts as rounding."""
     kind = want.dtype if want.dtype.kind == "f" else np.dtype(np.float16)
-    scale = float(np.max(np.abs(want.astype(np.float64)), initial=0.0))
+    finite = want[np.isfinite(want)]
+    scale = float(np.max(np.abs(finite.astype(np.float64)), initial=0.0))
     return _EPSILONS * float(np.finfo(kind).eps) * max(scale, 1e-6)
 
 

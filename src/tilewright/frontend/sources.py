@@ -22,25 +22,30 @@ def load_graph(
     *,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    partial: bool = False,
 ) -> Graph:
     """The graph of a model.
 
     `dims` and `shapes` give sizes to what an ONNX model leaves open; a module of PyTorch needs
-    `inputs`, or `shapes` for inputs of float32.
+    `inputs`, or `shapes` for inputs of float32. With `partial`, operators that cannot be imported
+    are computed by others, and a warning lists them.
     """
     match source:
         case Graph():
             return source
         case str() | Path() | bytes():
-            return import_onnx(source, dims, shapes)
+            return import_onnx(source, dims, shapes, partial=partial)
         case (module, given) if is_torch_module(module):
-            return load_graph(module, given, shapes=shapes)
+            return load_graph(module, given, shapes=shapes, partial=partial)
     if is_exported(source):
         from tilewright.frontend.torch import import_exported
 
-        return import_exported(source)
+        return import_exported(source, partial=partial)
     if is_torch_module(source):
-        return _of_module(source, inputs, shapes or {})
+        from tilewright.frontend.torch import import_module
+
+        given = example_inputs(source, inputs, shapes or {})
+        return import_module(source, given, partial=partial)
     raise GraphError(f"a model is {_KINDS}; got {type(source).__name__}")
 
 
@@ -63,15 +68,6 @@ def is_exported(value: object) -> bool:
 
 def _has_base(value: object, module: str, name: str) -> bool:
     return any(kind.__module__ == module and kind.__name__ == name for kind in type(value).__mro__)
-
-
-def _of_module(
-    module: Any, inputs: Sequence[Any] | None, shapes: Mapping[str, Sequence[int]]
-) -> Graph:
-    from tilewright.frontend.torch import import_module
-
-    given = example_inputs(module, inputs, shapes)
-    return import_module(module, given)
 
 
 def example_inputs(

@@ -7,7 +7,7 @@ come before the main path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -184,11 +184,17 @@ def module_of(tasks: Sequence[ExtractedTask]) -> tuple[ir.IRModule, dict[str, fl
 
 
 def to_tune_contexts(
-    tasks: Sequence[ExtractedTask], **options: Any
+    tasks: Sequence[ExtractedTask], strategy: Callable[[], Any], **options: Any
 ) -> tuple[list[TuneContext], list[float]]:
     """Tasks for `tune_tasks`, with their weights; options are those of `TuneContext`."""
     contexts = [
-        TuneContext(task.dispatched[0], target=task.target, task_name=task.task_name, **options)
+        TuneContext(
+            task.dispatched[0],
+            target=task.target,
+            search_strategy=strategy(),
+            task_name=task.task_name,
+            **options,
+        )
         for task in tasks
     ]
     return contexts, [float(task.weight) for task in tasks]

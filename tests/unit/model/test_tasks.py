@@ -98,7 +98,9 @@ def test_layouts_are_checked() -> None:
 
 def test_tasks_for_the_tuner() -> None:
     tasks = extract_tasks(small_network())
-    contexts, weights = to_tune_contexts(tasks, space_generator="tilewright")
+    contexts, weights = to_tune_contexts(
+        tasks, lambda: "replay-trace", space_generator="tilewright"
+    )
     assert [context.task_name for context in contexts] == [task.task_name for task in tasks]
     assert weights == [task.weight for task in tasks]
     module, by_name = module_of(tasks)
