@@ -18,7 +18,7 @@ from tilewright.cli.tables import print_table
 from tilewright.graph.graph import Array
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
-from tilewright.model import Executable, compile_model, served_by
+from tilewright.model import Executable, LoadedModel, compile_model, served_by
 from tilewright.model.finals import random_inputs
 from tilewright.model.schedules import Match
 from tilewright.report.units import seconds, short_target
@@ -100,7 +100,7 @@ def _contest(model: Model, target: Target, db: str | None, rivals: Sequence[str]
     return contest
 
 
-def _ours(name: str, executable: Executable) -> Original:
+def _ours(name: str, executable: Executable | LoadedModel) -> Original:
     return Original(name, lambda inputs: executable(*inputs))
 
 

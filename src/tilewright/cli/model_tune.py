@@ -18,7 +18,7 @@ from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
-from tilewright.cli.saved_models import check_writable, save_model
+from tilewright.cli.saved_models import check_writable
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.model import Executable, compile_model, served_by, tune_model
@@ -141,7 +141,7 @@ class _Job:
         executable = compile_model(self.model.graph, self.target, database, layout=layout)
         checked_by, wrong = self._check(executable)
         if not wrong:
-            save_model(executable, self.path)
+            executable.save(self.path)
         if self.options.as_json:
             print_json(self._as_json(executable, checked_by, wrong, interrupted))
         else:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from tilewright import model as models
 from tilewright.errors import GraphError
-from tilewright.model import Executable
+from tilewright.model import LoadedModel, load
 
 
 def check_writable(path: Path) -> None:
@@ -18,19 +16,8 @@ def check_writable(path: Path) -> None:
         raise GraphError(f"{path} is a directory; name a file")
 
 
-def save_model(executable: Executable, path: Path) -> None:
-    """Write a compiled model."""
-    _of(executable, "save")(path)
-
-
-def load_saved(path: Path) -> Executable:
+def load_saved(path: Path) -> LoadedModel:
     """Read a compiled model."""
-    loaded: Executable = _of(models, "load")(path)
-    return loaded
-
-
-def _of(owner: Any, name: str) -> Any:
-    found = getattr(owner, name, None)
-    if found is None:
-        raise GraphError("this version cannot save compiled models")
-    return found
+    if not path.is_file():
+        raise GraphError(f"there is no file {path}")
+    return load(path)

@@ -7,4 +7,5 @@ from tilewright.model.api import (
 )
 from tilewright.model.executable import Executable as Executable
 from tilewright.model.external import ExternalCall as ExternalCall
+from tilewright.model.saving import LoadedModel as LoadedModel, load as load
 from tilewright.model.tasks import ExtractedTask as ExtractedTask, extract_tasks as extract_tasks
