@@ -28,6 +28,8 @@ def run(
         f"output {value}: {_gap(want, have)}"
         for value, want, have in zip(model.graph.outputs, wanted, found, strict=False)
     ]
+    if original.note:
+        lines.insert(0, original.note)
     if as_json:
         print_json({"model": model.name, "original": original.name, "difference": wrong or None})
     else:

@@ -152,6 +152,8 @@ class _Job:
     def _check(self, executable: Executable) -> tuple[str, str]:
         """Whom results were compared with, and in what they differ."""
         original, inputs = original_of(self.model, self.target), random_inputs(self.model.graph)
+        if original.note:
+            self.tell(original.note)
         return original.name, difference(original.run(inputs), executable(*inputs))
 
     def _lines(

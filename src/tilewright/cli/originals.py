@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,21 @@ class Original:
 
     name: str
     run: Callable[[Sequence[Array]], Sequence[Array]]
+    note: str = ""  # why it is not another one
 
 
 def original_of(model: Model, target: Target) -> Original:
     """onnxruntime for ONNX where it is installed, PyTorch for its modules, else plain loops."""
+    note = ""
+    assert model.graph.outputs  # read before others look at the file: our messages are clearer
     if model.path is not None and find_spec("onnxruntime") is not None:
-        return in_onnxruntime(model, target.num_cores)
+        try:
+            return in_onnxruntime(model, target.num_cores)
+        except GraphError as error:
+            note = str(error)
     if model.torch_module is not None:
         return in_torch(model, target.num_cores)
-    return as_plain_loops(model, target)
+    return replace(as_plain_loops(model, target), note=note)
 
 
 def in_onnxruntime(model: Model, threads: int, path: Path | None = None) -> Original:
@@ -86,8 +92,9 @@ def as_plain_loops(model: Model, target: Target) -> Original:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of another library says, in a line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    """What an exception of another library says, in a line without places in its sources."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return line.rpartition(") ")[2] if "_src/" in line else line
 
 
 def difference(wanted: Sequence[Array], found: Sequence[Array]) -> str:

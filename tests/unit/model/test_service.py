@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tilewright.database import Database, MemoryDatabase
@@ -36,7 +38,7 @@ def _product(relu: bool) -> Graph:
     return net.graph([net.call("nn.relu", y, source="act") if relu else y])
 
 
-def _run(graph: Graph, database: Database | None) -> np.ndarray:
+def _run(graph: Graph, database: Database | None) -> Any:
     x = np.random.default_rng(1).standard_normal((32, 64)).astype(np.float32)
     (made,) = compile_model(graph, _TARGET, database)(x)
     return made
