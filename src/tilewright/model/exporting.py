@@ -25,7 +25,7 @@ from tilewright.model.planning import Plan
 from tilewright.model.program import ArrayPlace, ModelProgram, ModelStep
 from tilewright.native.abi import CALL_PACKED
 from tilewright.native.elf import link_shared_object
-from tilewright.native.elf_object import data_object
+from tilewright.native.elf_object import ObjectFile, data_object
 from tilewright.runtime.cpu_device import ALIGNMENT
 from tilewright.support.files import write_whole
 
@@ -64,7 +64,8 @@ def _linked(plan: Plan, name: str, file_name: str) -> bytes:
     source = _RunFunction(plan.program, objects.entries, places).text(name)
     glue = compile_ir(source + THREAD_GLUE.format(stem=name), machine, UNOPTIMISED)
     data = data_object(_WEIGHTS, weights, ALIGNMENT)
-    units = (*objects.units, data, glue.data, runtime_object(machine).data)
+    units: list[bytes | ObjectFile] = [*objects.units, data]
+    units += [glue.data, runtime_object(machine).data]
     return link_shared_object(units, file_name, glue.defined, stays_loaded=True)
 
 

@@ -60,6 +60,7 @@ class _Planner:
             tuple(map(self._result, self.graph.outputs)),
             steps,
             arena.bytes,
+            next((kernel.module.info.target for kernel in self.kernels), ""),
         )
         return Plan(program, list(self.kernels), self.constants, self._kept())
 

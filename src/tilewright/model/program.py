@@ -77,3 +77,4 @@ class ModelProgram:
     results: tuple[ArrayPlace, ...]  # where each output is after the last step
     steps: tuple[ModelStep, ...]
     arena_bytes: int
+    target: str = ""  # that the kernels are compiled for; empty: there are none

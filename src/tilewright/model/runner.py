@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.graph.graph import Array
 from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
 from tilewright.model.frame import Arrays, Frame, LoadedCode
+from tilewright.model.profiling import ModelProfile, Peaks, checked_repeats, profile_of
 from tilewright.model.program import ModelProgram
-from tilewright.runtime.threads import limited_threads
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """How long one kernel took."""
-
-    name: str
-    seconds: float
-    sources: tuple[str, ...]  # nodes of the original model
+from tilewright.runtime.threads import limited_threads, num_threads
 
 
 class ModelRunner:
@@ -54,14 +45,26 @@ class ModelRunner:
         """The outputs for inputs by name."""
         return self._called(input_arrays(self.program, [], inputs), threads, out)
 
-    def profile(self, *inputs: Any) -> list[StepTime]:
-        """The time of each kernel in one run."""
-        times: list[int] = []
-        self._run(input_arrays(self.program, inputs, {}), output_arrays(self.program, None), times)
-        return [
-            StepTime(step.name, spent / 1e9, step.sources)
-            for step, spent in zip(self.program.steps, times, strict=True)
-        ]
+    def profile(
+        self,
+        *inputs: Any,
+        repeats: int = 10,
+        threads: int | None = None,
+        peaks: Peaks | None = None,
+        **named: Any,
+    ) -> ModelProfile:
+        """The time of each kernel, the median of some runs; it prints as a table.
+
+        `peaks` says what the machine can do; without it what its processor is built for.
+        """
+        arrays = input_arrays(self.program, inputs, named)
+        runs: list[list[int]] = []
+        with limited_threads(threads):
+            self._run(arrays, output_arrays(self.program, None))
+            for _ in range(checked_repeats(repeats)):
+                runs.append([])
+                self._run(arrays, output_arrays(self.program, None), runs[-1])
+        return profile_of(self.program, runs, threads or num_threads(), peaks)
 
     @property
     def memory_bytes(self) -> int:
