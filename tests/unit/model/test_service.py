@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tilewright.database import Database, MemoryDatabase
 from tilewright.graph import Graph, GraphBuilder, TensorType
-from tilewright.model import compile_model, extract_tasks, served_by
-from tilewright.model.schedules import Match, note_beaten
+from tilewright.model import compile_model, extract_tasks, finals, served_by
+from tilewright.model.schedules import Match, is_beaten, note_beaten
+from tilewright.model.tasks import simplified
 from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
 from tilewright.target import Target
 from tilewright.testing.small_models import small_network
@@ -99,3 +101,41 @@ def test_what_is_calculated_cannot_lose_against_itself() -> None:
     note_beaten(database, record, _TARGET)
     (kernel,) = served_by(compile_model(graph, _TARGET, database)).kernels
     assert kernel.origin.match is Match.EXACT
+
+
+# --- finals in the model ------------------------------------------------------------------------
+
+
+def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that was lucky: in place its kernel takes longer than the calculated one."""
+    database, graph = MemoryDatabase(), simplified(_product(True))
+    record = _record(database, "fused_nn_dense_nn_relu", _product(True))
+    monkeypatch.setattr(finals, "_step_secs", lambda *_: ([1e-6], [2e-6]))
+    final = finals.hold_model_final(graph, _TARGET, database)
+    assert final.beaten == ("fused_nn_dense_nn_relu",)
+    assert (final.calculated_secs, final.secs) == (1e-6, 1e-6)  # it has the calculated one now
+    assert is_beaten(database, record, _TARGET)
+    (kernel,) = served_by(compile_model(_product(True), _TARGET, database)).kernels
+    assert kernel.origin.match is Match.NONE
+
+
+def test_a_final_runs_the_model_both_ways() -> None:
+    database = MemoryDatabase()
+    _record(database, "fused_nn_dense_nn_relu", _product(True))
+    final = finals.hold_model_final(simplified(_product(True)), _TARGET, database, 0.1)
+    (step,) = final.steps
+    assert (step.name, step.sources) == ("fused_nn_dense_nn_relu", ("fc", "act"))
+    assert step.flop == 2 * 32 * 64 * 16 + 32 * 16
+    assert step.bytes == 4 * (32 * 64 + 16 * 64 + 32 * 16)
+    assert step.secs > 0
+    assert step.calculated_secs > 0
+
+
+def test_random_inputs_may_be_indices() -> None:
+    net = GraphBuilder()
+    kinds = ("float32", "int64", "bool")
+    values = [net.input(f"x{n}", TensorType((40,), kind)) for n, kind in enumerate(kinds)]
+    floats, numbers, flags = finals.random_inputs(net.graph(values))
+    assert (floats.dtype, numbers.dtype, flags.dtype) == (np.float32, np.int64, np.bool_)
+    assert set(numbers.tolist()) == {0, 1}
+    assert floats.std() > 0.1
