@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.errors import ArgumentError, IRError
 from tilewright.graph.graph import Array
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.planning import aligned, is_aligned
+from tilewright.model.planning import compact_copy
 from tilewright.model.program import ModelProgram, ValueInfo
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
@@ -47,7 +47,7 @@ def input_arrays(
             f"got {len(given)}"
         )
     return [
-        aligned(_checked(array_of(array, f"input {info.name}"), info, "input"))
+        _readable(_checked(array_of(array, f"input {info.name}"), info, "input"))
         for info, array in zip(program.inputs, given, strict=True)
     ]
 
@@ -80,6 +80,15 @@ def _listed(infos: Sequence[ValueInfo]) -> str:
     return ", ".join(map(str, infos))
 
 
+def _is_usable(array: Array) -> bool:
+    """True if kernels can have the array as it is."""
+    return array.flags.c_contiguous and array.flags.aligned
+
+
+def _readable(array: Array) -> Array:
+    return array if _is_usable(array) else compact_copy(array)
+
+
 # --- outputs ------------------------------------------------------------------------------------
 
 
@@ -106,7 +115,7 @@ def writable_by_kernels(wanted: Sequence[Array], inputs: Sequence[Array]) -> lis
     """The arrays themselves; new ones for those that are not aligned, or overlap another."""
     chosen: list[Array] = []
     for array in wanted:
-        fits = is_aligned(array) and not any(
+        fits = _is_usable(array) and not any(
             np.may_share_memory(array, other) for other in (*inputs, *chosen)
         )
         chosen.append(array if fits else aligned_memory(array.shape, array.dtype))

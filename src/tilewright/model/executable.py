@@ -8,114 +8,41 @@ each run are the addresses of inputs and outputs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
-from tilewright.graph.graph import Array, Graph
-from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
+from tilewright.graph.graph import Graph
+from tilewright.model import exporting, saving
 from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
 from tilewright.model.external_calls import with_external_calls
-from tilewright.model.frame import Arrays, Frame, LoadedCode
+from tilewright.model.frame import LoadedCode
 from tilewright.model.planning import ModelCall, Plan, plan_program
-from tilewright.runtime.threads import limited_threads
+from tilewright.model.runner import ModelRunner
 
 
-@dataclass(frozen=True)
-class StepTime:
-    """How long one kernel took."""
-
-    name: str
-    seconds: float
-    sources: tuple[str, ...]  # nodes of the original model
-
-
-class Executable:
-    """Runs a graph, also from several threads at a time: each run has memory of its own."""
+class Executable(ModelRunner):
+    """Runs a graph with kernels that were compiled for it."""
 
     def __init__(self, graph: Graph, calls: Sequence[ModelCall]) -> None:
         self.calls = tuple(with_external_calls(graph, calls))
-        plan = plan_program(graph, self.calls)
-        kept = KeptConstants(graph.constants, plan.kept)
+        self._plan = plan_program(graph, self.calls)
+        kept = KeptConstants(graph.constants, self._plan.kept)
         self.graph = dataclasses.replace(graph, constants=kept)
-        self.program = plan.program
-        self._constants = plan.constants
-        self._code = _loaded_code(plan, self.calls)
-        self._frames = [self._new_frame()]
+        code = _loaded_code(self._plan, self.calls)
+        super().__init__(self._plan.program, code, self._plan.constants)
 
-    def __call__(
-        self,
-        *inputs: Any,
-        threads: int | None = None,
-        out: Sequence[Any] | None = None,
-        **named: Any,
-    ) -> tuple[Any, ...]:
-        """The outputs for inputs by position or by name: arrays of NumPy, or any with `__dlpack__`.
+    def save(self, path: str | Path) -> Path:
+        """Write the model to one file, which `tilewright.model.load` runs without compiling."""
+        return saving.save(Path(path), self._plan, self.graph.script())
 
-        `threads` is for this call alone. `out` are arrays for the outputs, which are returned.
+    def export_library(self, path: str | Path) -> tuple[Path, ...]:
+        """Write a shared library that C can call; its header and an example come with it.
+
+        `NAME.so` has one function `NAME_run(inputs, outputs)`, and the weights inside. It needs
+        nothing of Python. Returns the files written.
         """
-        return self._called(input_arrays(self.program, inputs, named), threads, out)
-
-    def run(
-        self,
-        inputs: Mapping[str, Any],
-        *,
-        threads: int | None = None,
-        out: Sequence[Any] | None = None,
-    ) -> tuple[Any, ...]:
-        """The outputs for inputs by name."""
-        return self._called(input_arrays(self.program, [], inputs), threads, out)
-
-    def profile(self, *inputs: Any) -> list[StepTime]:
-        """The time of each kernel in one run."""
-        times: list[int] = []
-        self._run(input_arrays(self.program, inputs, {}), output_arrays(self.program, None), times)
-        return [
-            StepTime(step.name, spent / 1e9, step.sources)
-            for step, spent in zip(self.program.steps, times, strict=True)
-        ]
-
-    # --- running --------------------------------------------------------------------------------
-
-    def _called(
-        self, inputs: list[Array], threads: int | None, out: Sequence[Any] | None
-    ) -> tuple[Any, ...]:
-        wanted = output_arrays(self.program, out)
-        with limited_threads(threads):
-            self._run(inputs, wanted)
-        return tuple(wanted if out is None else out)
-
-    def _run(
-        self, inputs: list[Array], wanted: list[Array], times: list[int] | None = None
-    ) -> None:
-        arrays = Arrays(inputs, writable_by_kernels(wanted, inputs))
-        frame = self._take_frame()
-        try:
-            frame.run(arrays, times)
-            self._deliver(frame, arrays)
-        finally:
-            self._frames.append(frame)
-        for array, made in zip(wanted, arrays.outputs, strict=True):
-            if array is not made:
-                array[...] = made
-
-    def _take_frame(self) -> Frame:
-        """One that no other thread uses now."""
-        try:
-            return self._frames.pop()
-        except IndexError:
-            return self._new_frame()
-
-    def _new_frame(self) -> Frame:
-        return Frame(self.program, self._code, self._constants)
-
-    def _deliver(self, frame: Frame, arrays: Arrays) -> None:
-        """A constant, an input or a second name of another output is copied."""
-        results = zip(self.program.results, self.program.outputs, strict=True)
-        for number, (place, info) in enumerate(results):
-            if place.memory != "output" or place.index != number:
-                arrays.outputs[number][...] = frame.array(place, info, arrays)
+        return exporting.export_library(Path(path), self._plan)
 
 
 def _loaded_code(plan: Plan, calls: Sequence[ModelCall]) -> LoadedCode:

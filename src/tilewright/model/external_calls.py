@@ -17,7 +17,8 @@ def with_external_calls(
     """Calls, and between them those of nodes that others compute, unless they are there already."""
     position = {value: n for n, node in enumerate(graph.nodes) for value in node.outputs}
     made = {value for call in calls for value in _outputs(call)}
-    placed = [(max(position[v] for v in _outputs(call)), call) for call in calls]
+    last = len(graph.nodes)  # for kernels whose results nobody reads
+    placed = [(max((position[v] for v in _outputs(call)), default=last), call) for call in calls]
     for node in filter(is_external, graph.nodes):
         if not made.issuperset(node.outputs):
             part = prepare_node(node, graph.constants)

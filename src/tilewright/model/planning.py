@@ -17,6 +17,7 @@ from tilewright.model.memory import Lifetime, plan_memory
 from tilewright.model.program import EXTERNAL, ArrayPlace, ModelProgram, ModelStep, ValueInfo
 from tilewright.runtime.cpu_device import ALIGNMENT, aligned_memory
 from tilewright.runtime.tensor_view import address_of
+from tilewright.schedule.analysis import flop_of
 
 ModelCall: TypeAlias = KernelCall | ExternalCall
 
@@ -59,6 +60,7 @@ class _Planner:
             tuple(map(self._result, self.graph.outputs)),
             steps,
             arena.bytes,
+            next((kernel.module.info.target for kernel in self.kernels), ""),
         )
         return Plan(program, list(self.kernels), self.constants, self._kept())
 
@@ -96,7 +98,7 @@ class _Planner:
         values = tuple(map(ValueInfo.of, call.values))
         if isinstance(call, ExternalCall):
             places = tuple(self._place(value) for value in call.values)
-            return ModelStep(call.name, EXTERNAL, places, values, len(call.inputs), (), ())
+            return ModelStep(call.name, EXTERNAL, places, values, len(call.inputs))
         number = self.kernels.setdefault(call.kernel, len(self.kernels))
         places = tuple(
             self._place(value, call.kernel, position) for position, value in enumerate(call.values)
@@ -104,9 +106,8 @@ class _Planner:
         nodes = call.group.nodes
         sources = tuple(node.source for node in nodes if node.source)
         operators = tuple(node.op for node in nodes)
-        return ModelStep(
-            call.group.name, number, places, values, len(call.group.inputs), sources, operators
-        )
+        reads, flop = len(call.group.inputs), flop_of(call.kernel.func)
+        return ModelStep(call.group.name, number, places, values, reads, flop, sources, operators)
 
     def _result(self, value: GraphValue) -> ArrayPlace:
         return self._place(value)
@@ -120,7 +121,7 @@ class _Planner:
         packs = kernel is not None and position in kernel.packers
         key = (owner, kernel if packs else None, position if packs else 0)
         if key not in self.known:
-            array = aligned(self.graph.constants[owner])
+            array = _aligned(np.asarray(self.graph.constants[owner]))
             if packs and kernel is not None:
                 array = _packed(kernel, position, array.reshape(value.type.extents))
             self.known[key] = ArrayPlace("constant", len(self.constants))
@@ -146,16 +147,15 @@ def owners_of(graph: Graph) -> dict[GraphValue, GraphValue]:
     return owners
 
 
-def is_aligned(array: Array) -> bool:
-    """True if kernels can have the array as it is."""
-    return array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0
-
-
-def aligned(array: Array) -> Array:
+def _aligned(array: Array) -> Array:
     """The array itself, or a compact copy that begins with a cache line."""
-    given = np.asarray(array)
-    if is_aligned(given):
-        return given
-    copy = aligned_memory(given.shape, given.dtype)
-    copy[...] = given
+    if array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0:
+        return array
+    return compact_copy(array)
+
+
+def compact_copy(array: Array) -> Array:
+    """A row-major copy in aligned memory."""
+    copy = aligned_memory(array.shape, array.dtype)
+    copy[...] = array
     return copy

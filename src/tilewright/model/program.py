@@ -62,8 +62,9 @@ class ModelStep:
     arguments: tuple[ArrayPlace, ...]
     values: tuple[ValueInfo, ...]
     inputs: int  # how many of the arguments are read
-    sources: tuple[str, ...]  # nodes of the original model
-    operators: tuple[str, ...]
+    flop: float = 0.0  # of one run
+    sources: tuple[str, ...] = ()  # nodes of the original model
+    operators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,3 +77,4 @@ class ModelProgram:
     results: tuple[ArrayPlace, ...]  # where each output is after the last step
     steps: tuple[ModelStep, ...]
     arena_bytes: int
+    target: str = ""  # that the kernels are compiled for; empty: there are none
