@@ -166,7 +166,7 @@ def test_tune(command: Any, layer: str, made_up_runner: MadeUp) -> None:
     assert any(re.fullmatch(r"done in \d+ s: \d trials", line) for line in lines)
     assert re.fullmatch(r"1 kernels: 1 (exact|none)", lines[-4])
     assert lines[-3:] == [
-        "results agree with plain loops's",
+        "results agree with those of plain loops",
         "saved as layer.twm",
         "all records are in .tilewright/records.db",
     ]
@@ -202,9 +202,7 @@ def test_results_that_differ_are_not_saved(
     wrong = Original("onnxruntime", lambda inputs: [np.zeros((16, 24), np.float32)])
     monkeypatch.setattr(model_tune, "original_of", lambda *_: wrong)
     lines = command("tune", layer, "--effort", "none", *TARGET, status=1).lines
-    assert lines[-1].startswith(
-        "error: the results differ from onnxruntime's: output 0 differs by "
-    )
+    assert lines[-1].startswith("error: results differ from those of onnxruntime: output 0 by ")
     assert not Path("layer.twm").exists()
 
 
