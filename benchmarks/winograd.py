@@ -19,7 +19,8 @@ from harness import HEADER, Report, Row, finish, interleaved, parse_arguments
 from tilewright import ir, te, topi
 from tilewright.driver import build
 from tilewright.ir.annotation_keys import LAYOUT_FREE_BUFFERS
-from tilewright.model.alternatives import DIRECT, TILES, rounding_errors
+from tilewright.model.alternatives import DIRECT, TILES
+from tilewright.model.rounding import rounding_errors
 from tilewright.runtime import threads
 from tilewright.schedule import Schedule
 from tilewright.space.layout_free import with_bound_weights

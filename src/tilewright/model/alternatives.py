@@ -9,34 +9,48 @@ a model whose weights do not fit into the caches they come from memory, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tilewright import ir, te
+from tilewright import ir
 from tilewright.cost_model.prior import Machine, estimate
 from tilewright.database import Database
-from tilewright.driver import build
-from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue
+from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.passes.winograd import (
     CONV2D,
     WINOGRAD,
     winograd_candidates,
     with_winograd,
 )
-from tilewright.model.kernels import groups_of, program_of
+from tilewright.model.kernels import SamePrograms, groups_of, program_of
+from tilewright.model.schedules import ScheduledKernel, Scheduler, schedule_of, without_search
+from tilewright.model.tasks import ExtractedTask, tasks_of
+from tilewright.support.names import NameSupply
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_points import TAPS, winograd_points
-from tilewright.topi.nn.winograd_tiles import winograd_conv2d
 from tilewright.tune.context import normalize_mod
-from tilewright.tune.fallback import default_schedule
 
 DIRECT = 0  # the size of tiles where there are none
 TILES = (2, 4)
 # What calculation must promise to be believed, as a share of the direct way's time.
 MARGIN = 0.8
-_SIDE, _FILTERS, _SEED = 8, 64, 0  # of what errors are measured on: enough to see the largest
+# Tasks: what calculation expects to take so many times the best is not tuned at all, and what it
+# expects to be slower than the best counts for a part of what it would save.
+HOPELESS, UNLIKELY_SHARE = 1.6, 0.25
+
+
+class RememberedSchedules:
+    """A scheduler that answers the second time from memory."""
+
+    def __init__(self, schedule: Scheduler = without_search) -> None:
+        self._schedule = schedule
+        self._known: SamePrograms[ScheduledKernel] = SamePrograms()
+
+    def __call__(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        found = self._known.find(func)
+        if found is None:
+            found = schedule_of(self._schedule(func, target))
+            self._known.add(func, found)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +61,13 @@ class ConvolutionChoice:
     tile: int
     seconds: Mapping[int, float]
     is_measured: bool
-    weights: Array
-
-    @cached_property
-    def errors(self) -> tuple[float, float]:
-        """The largest errors of this way and of the direct one, for random data.
-
-        Both against 64 bits, as shares of the largest result.
-        """
-        return rounding_errors(self.weights, self.tile)
 
     def __str__(self) -> str:
         how = "measured" if self.is_measured else "calculated"
         times = ", ".join(
             f"{_name(tile)} {seconds * 1e3:.3f} ms" for tile, seconds in self.seconds.items()
         )
-        if self.tile == DIRECT:
-            return f"{self.source}: direct ({how}: {times})"
-        own, direct = self.errors
-        return (
-            f"{self.source}: {_name(self.tile)} ({how}: {times}); largest error {own:.1e} of the "
-            f"largest result, {direct:.1e} if direct"
-        )
+        return f"{self.source}: {_name(self.tile)} ({how}: {times})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,35 +83,30 @@ class ChosenGraph:
 
 def alternatives_of(graph: Graph) -> dict[int, Graph]:
     """The graph with all convolutions that have several ways in each of them, by tile size."""
-    nodes = winograd_candidates(graph)
-    if not nodes:
-        return {DIRECT: graph}
-    results = [node.outputs[0] for node in nodes]
-    others = {size: with_winograd(graph, dict.fromkeys(results, size)) for size in TILES}
+    results = [node.outputs[0] for node in winograd_candidates(graph)]
+    sizes = TILES if results else ()
+    others = {size: with_winograd(graph, dict.fromkeys(results, size)) for size in sizes}
     return {DIRECT: graph, **others}
 
 
 def with_fastest_convolutions(
-    graph: Graph, target: Target, database: Database | None = None
+    graph: Graph,
+    target: Target,
+    database: Database | None = None,
+    schedule: RememberedSchedules | None = None,
 ) -> ChosenGraph:
     """The graph in which each convolution is computed in the way that takes least time."""
-    nodes = winograd_candidates(graph)
-    if not nodes or not target.is_cpu:
-        return ChosenGraph(graph)
-    programs = {size: programs_of(way) for size, way in alternatives_of(graph).items()}
-    times = _Times(target, database)
+    nodes = winograd_candidates(graph) if target.is_cpu else []
+    programs = {size: programs_of(way) for size, way in alternatives_of(graph).items() if nodes}
+    times = _Times(target, database, schedule or RememberedSchedules())
     choices: dict[GraphValue, ConvolutionChoice] = {}
     for node in nodes:
         name = node.outputs[0].name
-        ways = {size: found[name] for size, found in programs.items() if name in found}
+        ways = {size: found[name] for size, found in programs.items()}
         seconds, is_measured = times.of(ways, _delays(graph, node, target))
-        choices[node.outputs[0]] = ConvolutionChoice(
-            node.source or name,
-            _fastest(seconds, is_measured),
-            seconds,
-            is_measured,
-            graph.constants[node.operands[1]],
-        )
+        best = _fastest(seconds, is_measured)
+        choice = ConvolutionChoice(node.source or name, best, seconds, is_measured)
+        choices[node.outputs[0]] = choice
     sizes = {value: choice.tile for value, choice in choices.items()}
     return ChosenGraph(with_winograd(graph, sizes), tuple(choices.values()))
 
@@ -126,23 +120,25 @@ def _fastest(seconds: Mapping[int, float], is_measured: bool) -> int:
 class _Times:
     """How long programs take."""
 
-    def __init__(self, target: Target, database: Database | None) -> None:
+    def __init__(
+        self, target: Target, database: Database | None, schedule: RememberedSchedules
+    ) -> None:
         self._target = target
         self._database = database
-        self._calculated: dict[int, float] = {}
+        self._schedule = schedule
 
     def of(
         self, ways: Mapping[int, ir.PrimFunc], delays: Mapping[int, float]
     ) -> tuple[dict[int, float], bool]:
         """Seconds of each way, and whether they were measured."""
-        records = {size: self.measured(func) for size, func in ways.items()}
+        records = {size: self._measured(func) for size, func in ways.items()}
         found = {size: secs for size, secs in records.items() if secs is not None}
         is_measured = DIRECT in found
         if not is_measured:
             found = {size: self.calculated(func) for size, func in ways.items()}
         return {size: secs + delays[size] for size, secs in found.items()}, is_measured
 
-    def measured(self, func: ir.PrimFunc) -> float | None:
+    def _measured(self, func: ir.PrimFunc) -> float | None:
         """Seconds of the best record."""
         if self._database is None:
             return None
@@ -150,12 +146,9 @@ class _Times:
         return None if record is None else record.mean_secs
 
     def calculated(self, func: ir.PrimFunc) -> float:
-        """Seconds that calculation expects of the schedule without a search."""
-        key = ir.structural_hash(func.without_attr("global_symbol"))
-        if key not in self._calculated:
-            made = default_schedule(func, self._target).mod["main"]
-            self._calculated[key] = estimate(made, Machine.of(self._target))
-        return self._calculated[key]
+        """Seconds that calculation expects."""
+        made = self._schedule(func, self._target).mod
+        return estimate(made["main"], Machine.of(self._target))
 
 
 def programs_of(graph: Graph) -> dict[str, ir.PrimFunc]:
@@ -184,39 +177,32 @@ def _name(tile: int) -> str:
     return f"F({tile})" if tile else "direct"
 
 
-# --- errors -------------------------------------------------------------------------------------
+# --- tasks --------------------------------------------------------------------------------------
 
 
-def rounding_errors(weights: Array, tile: int) -> tuple[float, float]:
-    """The largest errors of tiles of that size and of direct sums, both in 32 bits.
-
-    Measured on a few tiles of random data behind a ReLU, as shares of the largest result.
-    """
-    kernel = np.ascontiguousarray(weights[..., :_FILTERS], np.float32)
-    rng = np.random.default_rng(_SEED)
-    shape = (1, _SIDE, _SIDE, kernel.shape[2])
-    data = np.maximum(rng.standard_normal(shape), 0).astype(np.float32)
-    exact = _convolved(data.astype(np.float64), kernel.astype(np.float64))
-    scale = float(abs(exact).max()) or 1.0
-    direct = _convolved(data, kernel)
-    made = _by_tiles(data, kernel, tile) if tile else direct
-    own, other = (float(abs(result - exact).max()) / scale for result in (made, direct))
-    return own, other
+def competing_tasks(graph: Graph, target: Target) -> tuple[list[ExtractedTask], dict[str, float]]:
+    """All tasks of a graph, those of other ways for its convolutions included; their weights."""
+    calculated = with_fastest_convolutions(graph, target)
+    names, tasks, weights = NameSupply(), [], {}
+    times = {c.source: c.seconds for c in calculated.choices}
+    for size, way in alternatives_of(graph).items() if calculated.choices else [(DIRECT, graph)]:
+        for task in tasks_of(way, target):
+            share = _share(task, size, times)
+            if share:
+                named = replace(task, task_name=names.fresh(task.task_name))
+                tasks.append(named)
+                weights[named.task_name] = share * task.weight
+    return tasks, weights
 
 
-def _convolved(data: Array, kernel: Array) -> Array:
-    """The sum over the window, padded by one."""
-    padded = np.pad(data, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    height, width = data.shape[1:3]
-    total: Array = np.zeros((*data.shape[:3], kernel.shape[3]), data.dtype)
-    for i in range(TAPS):
-        for j in range(TAPS):
-            total = total + padded[:, i : i + height, j : j + width] @ kernel[i, j]
-    return total
-
-
-def _by_tiles(data: Array, kernel: Array, tile: int) -> Array:
-    x, w = te.placeholder(data.shape, name="data"), te.placeholder(kernel.shape, name="kernel")
-    result = np.zeros((*data.shape[:3], kernel.shape[3]), np.float32)
-    build(te.create_prim_func([x, w, winograd_conv2d(x, w, 1, tile)]))(data, kernel, result)
-    return result
+def _share(task: ExtractedTask, size: int, times: Mapping[str, Mapping[int, float]]) -> float:
+    """How much of what a task saves counts; 0 if it is none of this way's, or not worth trying."""
+    nodes = [node for group in task.groups for node in group.nodes]
+    names = [node.source or node.outputs[0].name for node in nodes if node.op in (CONV2D, WINOGRAD)]
+    seconds = next((times[name] for name in names if name in times), None)
+    if seconds is None:
+        return 1.0 if size == DIRECT else 0.0
+    factor = seconds[size] / min(seconds.values())
+    if size != DIRECT and factor > HOPELESS:
+        return 0.0
+    return 1.0 if factor <= 1.0 else UNLIKELY_SHARE
