@@ -9,6 +9,7 @@ import typer
 
 from tilewright.cli import db_app, model_app, space_app
 from tilewright.cli.arguments import (
+    PROGRAM_FORMS,
     DatabaseOption,
     DimOption,
     JsonOption,
@@ -60,9 +61,7 @@ def tune(
     programs: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM...",
-            help="FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0; or one model: FILE.onnx, or "
-            "FILE.py:FUNC of a function that returns one.",
+            metavar="PROGRAM...", help=f"{PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC."
         ),
     ],
     budget: Annotated[

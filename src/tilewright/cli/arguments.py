@@ -24,9 +24,8 @@ TargetOption = Annotated[
     str, typer.Option("--target", metavar="TARGET", help="What to compile for.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-ProgramArgument = Annotated[
-    str, typer.Argument(metavar="PROGRAM", help="FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0.")
-]
+PROGRAM_FORMS = "FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0"
+ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_FORMS}.")]
 ModelArgument = Annotated[
     str,
     typer.Argument(

@@ -14,19 +14,23 @@ from tilewright.model.tasks import ExtractedTask, tasks_of
 from tilewright.report.units import count, percent
 from tilewright.target import Target
 
+_OPERATORS = ("operator", "calls", "in the kernels")
 _TASKS = ("task", "runs", "result", "FLOP", "share")
 
 
 def run(text: str, options: ModelOptions, target_text: str, *, as_json: bool) -> int:
     """Show a model; nothing is compiled."""
     model, target = load_model(text, options), Target(target_text)
-    tasks = tasks_of(model.simple, target)
+    simple = model.simple(target)
+    tasks = tasks_of(simple, target)
     if as_json:
         print_json(_as_json(model, tasks))
         return 0
     console = make_console()
     console.print("\n".join(_lines(model, tasks)), markup=False)
-    print_table(console, ("operator", "calls", "in the kernels"), _operator_rows(model))
+    print_table(
+        console, ("operator", "calls", "in the kernels"), _operator_rows(model.graph, simple)
+    )
     total = _flop(tasks) or 1.0
     console.print("")
     print_table(console, _TASKS, [_task_row(task, total) for task in tasks])
@@ -56,9 +60,9 @@ def _flop(tasks: Sequence[ExtractedTask]) -> float:
     return sum(task.weight * task.flop for task in tasks)
 
 
-def _operator_rows(model: Model) -> list[tuple[str, str, str]]:
+def _operator_rows(graph: Graph, simple: Graph) -> list[tuple[str, str, str]]:
     """How often each operator is called, as imported and after simplification."""
-    before, after = _calls(model.graph.nodes), _calls(model.simple.nodes)
+    before, after = _calls(graph.nodes), _calls(simple.nodes)
     names = sorted({*before, *after}, key=lambda name: (-before[name], name))
     return [(name, str(before[name]), str(after[name])) for name in names]
 

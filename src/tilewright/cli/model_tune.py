@@ -45,7 +45,7 @@ def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
     target = runnable_target(options.target)
     path = options.output or Path(f"{model.name}{SAVED}")
     check_writable(path)
-    tasks = tasks_of(model.simple, target)
+    tasks = tasks_of(model.simple(target), target)
     limits = limits_of(options, len(tasks))
     job = _Job(options, model, target, path, make_console())
     job.tell(_headline(model, tasks))
@@ -174,8 +174,8 @@ class _Job:
                 lines.append(f"calculated kernels stay for {', '.join(self.final.beaten)}")
         lines.append(served_by(executable).summary())
         if wrong:
-            return [*lines, f"error: the results differ from {checked_by}'s: {wrong}; not saved"]
-        return [*lines, f"results agree with {checked_by}'s", f"saved as {self.path}"]
+            return [*lines, f"error: results differ from those of {checked_by}: {wrong}; not saved"]
+        return [*lines, f"results agree with those of {checked_by}", f"saved as {self.path}"]
 
     def _as_json(
         self, executable: Executable, checked_by: str, wrong: str, interrupted: bool

@@ -16,6 +16,7 @@ from tilewright.frontend import sources
 from tilewright.frontend.partial import PartialImportWarning
 from tilewright.graph import Graph
 from tilewright.model.tasks import simplified
+from tilewright.target import Target
 
 SAVED = ".twm"
 
@@ -62,10 +63,9 @@ class Model:
                 raise GraphError(_in_words_of_commands(str(error))) from error
         return graph, "; ".join(str(warning.message) for warning in caught)
 
-    @cached_property
-    def simple(self) -> Graph:
+    def simple(self, target: Target) -> Graph:
         """Ready for kernels."""
-        return simplified(self.graph, self.options.layout)
+        return simplified(self.graph, self.options.layout, target)
 
     @property
     def path(self) -> Path | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +14,14 @@ from tilewright.cli.models import Model
 from tilewright.errors import GraphError
 from tilewright.graph.graph import Array
 from tilewright.model import Executable
+from tilewright.model.checking import TOLERANCES, difference as share_of_largest
 from tilewright.model.kernels import compile_calls
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import plain_schedule
 
-_EPSILONS = 256  # of the outputs' type, relative to their largest element; half of it is 1/4096
+ONNXRUNTIME = "onnxruntime"
+_LAYERS = 10  # times what one layer may differ: errors of many add up
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,31 @@ def in_onnxruntime(model: Model, threads: int, path: Path | None = None) -> Orig
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
         return list(session.run(None, dict(zip(names, inputs, strict=True))))
 
-    return Original("onnxruntime", run)
+    return Original(ONNXRUNTIME, run)
+
+
+def layers_in_onnxruntime(model: Model) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+    """The result of every node of a file of ONNX, by its name, as onnxruntime computes it."""
+    import onnx
+    import onnxruntime
+
+    proto = onnx.load(str(model.path))
+    del proto.graph.output[:]
+    names: dict[str, str] = {}
+    for number, node in enumerate(proto.graph.node):
+        if node.output and node.output[0]:
+            names[node.output[0]] = node.name or f"{node.op_type}_{number}"
+            proto.graph.output.add(name=node.output[0])
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+    def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        given = [each.name for each in session.get_inputs()]
+        made = session.run(list(names), dict(zip(given, inputs.values(), strict=True)))
+        return dict(zip(names.values(), made, strict=True))
+
+    return run
 
 
 def in_torch(model: Model, threads: int) -> Original:
@@ -102,39 +128,23 @@ def difference(wanted: Sequence[Array], found: Sequence[Array]) -> str:
     if len(wanted) != len(found):
         return f"{len(found)} outputs instead of {len(wanted)}"
     for number, (want, have) in enumerate(zip(wanted, found, strict=True)):
-        want, have = np.asarray(want), np.asarray(have)
-        if want.shape != have.shape or want.dtype != have.dtype:
-            kinds = [f"{each.dtype}{list(each.shape)}" for each in (have, want)]
-            return f"output {number} is {kinds[0]} instead of {kinds[1]}"
-        apart = _apart(want, have)
+        apart = _apart(np.asarray(want), np.asarray(have))
         if apart:
-            return f"output {number} differs {apart}"
+            return f"output {number} {apart}"
     return ""
 
 
 def _apart(want: Array, have: Array) -> str:
+    if want.shape != have.shape or want.dtype != have.dtype:
+        kinds = [f"{each.dtype}{list(each.shape)}" for each in (have, want)]
+        return f"is {kinds[0]} instead of {kinds[1]}"
     if want.dtype.kind in "iub":
         wrong = int(np.count_nonzero(want != have))
-        return f"in {wrong} of {want.size} elements" if wrong else ""
-    if not want.size:
-        return ""
-    gap = largest_gap(want, have)
-    limit = tolerance_of(want)
-    return "" if gap <= limit else f"by {gap:.2g}, more than {limit:.2g}"
+        return f"differs in {wrong} of {want.size} elements" if wrong else ""
+    gap, limit = share_of_largest(have, want), tolerance_of(want)
+    return f"differs by {gap:.2g} of its largest element, {limit:.2g} is rounding" * (gap > limit)
 
 
 def tolerance_of(want: Array) -> float:
-    """The largest difference that counts as rounding."""
-    kind = want.dtype if want.dtype.kind == "f" else np.dtype(np.float16)
-    finite = want[np.isfinite(want)]
-    scale = float(np.max(np.abs(finite.astype(np.float64)), initial=0.0))
-    return _EPSILONS * float(np.finfo(kind).eps) * max(scale, 1e-6)
-
-
-def largest_gap(want: Array, have: Array) -> float:
-    """The largest difference of two arrays; NaN and infinities must be the same."""
-    a, b = want.astype(np.float64), have.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):
-        gaps = np.where(same, 0.0, np.abs(a - b))
-    return float(np.max(np.nan_to_num(gaps, nan=np.inf, posinf=np.inf), initial=0.0))
+    """The largest difference that counts as rounding, as a share of the largest element."""
+    return _LAYERS * TOLERANCES.get(str(want.dtype), 0.0)

@@ -62,13 +62,8 @@ def open_text(text: str) -> NamedValue:
     return NamedValue(text) if path is None else _from_file(text, path, name)
 
 
-def load_programs(text: str) -> list[Program]:
-    """The functions that a text stands for: one, or all those of a module."""
-    return programs_of(open_text(text))
-
-
 def programs_of(named: NamedValue) -> list[Program]:
-    """The functions that something named in a text is."""
+    """The functions that a text stands for: one, or all those of a module."""
     if named.is_model_file:
         raise TuneError(f"{named.text} is a model, expected a program; {_FORMS}{_KNOWN}")
     return _workload(named.text) if named.path is None else _as_programs(named)

@@ -1,4 +1,4 @@
-"""What `tilewright tune` was asked for, and when its search ends."""
+"""Limits of `tilewright tune`: what it was asked for, and when its search ends."""
 
 from __future__ import annotations
 

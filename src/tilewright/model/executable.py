@@ -8,11 +8,20 @@ each run are the addresses of inputs and outputs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tilewright.graph.graph import Graph
 from tilewright.model import exporting, saving
+from tilewright.model.arguments import input_arrays
+from tilewright.model.checking import (
+    TOLERANCES,
+    Checking,
+    CheckReport,
+    ReferenceFunction,
+    expected_values,
+)
 from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
 from tilewright.model.external_calls import with_external_calls
@@ -33,6 +42,27 @@ class Executable(ModelRunner):
         self.graph = dataclasses.replace(graph, constants=kept)
         code = _loaded_code(self._plan, self.calls)
         super().__init__(self._plan.program, code, self._plan.constants)
+
+    def check(
+        self,
+        graph: Graph,
+        *inputs: Any,
+        reference: ReferenceFunction | None = None,
+        tolerances: Mapping[str, float] | None = None,
+        **named: Any,
+    ) -> CheckReport:
+        """Compare one run, step by step, with the graph that the model was compiled from.
+
+        Each kernel is compared with plain loops on the same inputs, the outputs and what lies
+        between with a run of the graph: `reference` takes inputs by name and returns arrays by the
+        names of nodes or values; without it plain loops run the graph, which takes a while.
+        `tolerances` are errors allowed by element type, as shares of the largest element.
+        """
+        arrays = input_arrays(self.program, inputs, named)
+        allowed = {**TOLERANCES, **(tolerances or {})}
+        expected = expected_values(graph, arrays, reference)
+        checking = Checking(self.graph, self.calls, graph, allowed)
+        return checking.report(self.trace(*arrays), self(*arrays), expected)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to one file, which `tilewright.model.load` runs without compiling."""

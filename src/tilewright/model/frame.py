@@ -60,14 +60,29 @@ class Frame:
 
     def run(self, arrays: Arrays, times: list[int] | None = None) -> None:
         """All steps; with `times` the nanoseconds of each are appended."""
+        self._fill_in(arrays)
+        for begin, end in self._segments:
+            self._run_steps(begin, end, arrays, times)
+
+    def trace(self, arrays: Arrays) -> Iterator[tuple[list[Array | None], list[Array]]]:
+        """Run step by step: copies of what each reads (None: a constant) and makes."""
+        self._fill_in(arrays)
+        for number, step in enumerate(self._program.steps):
+            held = list(zip(step.arguments, step.values, strict=True))
+            read = [
+                None if place.memory == "constant" else self.array(place, info, arrays).copy()
+                for place, info in held[: step.inputs]
+            ]
+            self._run_steps(number, number + 1, arrays)
+            yield read, [self.array(*each, arrays).copy() for each in held[step.inputs :]]
+
+    def _fill_in(self, arrays: Arrays) -> None:
         for place, slots in self._outside.items():
             address = address_of(_outside(place, arrays))
             for array, position in slots:
                 array[position] = address
-        for begin, end in self._segments:
-            self.run_steps(begin, end, arrays, times)
 
-    def run_steps(
+    def _run_steps(
         self, begin: int, end: int, arrays: Arrays, times: list[int] | None = None
     ) -> None:
         """Kernels that follow each other, or one external step."""

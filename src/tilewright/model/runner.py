@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.graph.graph import Array
 from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
 from tilewright.model.frame import Arrays, Frame, LoadedCode
 from tilewright.model.profiling import ModelProfile, Peaks, checked_repeats, profile_of
-from tilewright.model.program import ModelProgram
+from tilewright.model.program import ModelProgram, ModelStep
 from tilewright.runtime.threads import limited_threads, num_threads
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """One step of one run."""
+
+    step: ModelStep
+    inputs: tuple[Array | None, ...]  # None: a constant
+    outputs: tuple[Array, ...]
 
 
 class ModelRunner:
@@ -65,6 +75,14 @@ class ModelRunner:
                 runs.append([])
                 self._run(arrays, output_arrays(self.program, None), runs[-1])
         return profile_of(self.program, runs, threads or num_threads(), peaks)
+
+    def trace(self, *inputs: Any, **named: Any) -> Iterator[StepRun]:
+        """Run step by step, with copies of what each step reads and makes."""
+        arrays = Arrays(
+            input_arrays(self.program, inputs, named), output_arrays(self.program, None)
+        )
+        steps = zip(self.program.steps, self._new_frame().trace(arrays), strict=True)
+        return (StepRun(step, tuple(read), tuple(made)) for step, (read, made) in steps)
 
     @property
     def memory_bytes(self) -> int:

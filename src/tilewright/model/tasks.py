@@ -18,6 +18,7 @@ from tilewright.errors import GraphError
 from tilewright.graph.fusion import FusedGroup, hash_of
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.passes.pipeline import PASSES, simplify
+from tilewright.graph.passes.transformed_winograd import transformed_winograd
 from tilewright.model.kernels import groups_of, program_of
 from tilewright.schedule.analysis import flop_of
 from tilewright.support.names import NameSupply
@@ -57,8 +58,11 @@ class ExtractedTask:
         return [node.source for group in self.groups for node in group.nodes if node.source]
 
 
-def simplified(graph: Graph, layout: str | None = None) -> Graph:
-    """A graph ready for kernels; `layout="nchw"` keeps channels where the model has them."""
+def simplified(graph: Graph, layout: str | None = None, target: Target | None = None) -> Graph:
+    """A graph ready for kernels; `layout="nchw"` keeps channels where the model has them.
+
+    For a GPU its convolutions of 3x3 are Winograd's then, as with TVM.
+    """
     if layout is None or layout.lower() == "nhwc":
         return simplify(graph)
     if layout.lower() not in LAYOUTS:
@@ -66,7 +70,7 @@ def simplified(graph: Graph, layout: str | None = None) -> Graph:
     for step in PASSES:
         if step.__name__ != _CHANNELS_LAST:
             graph = step(graph)
-    return graph
+    return graph if target is None or target.is_cpu else transformed_winograd(graph)
 
 
 def extract_tasks(
@@ -77,7 +81,8 @@ def extract_tasks(
     module_equality: str = "structural",
 ) -> list[ExtractedTask]:
     """The tasks of a model with their weights."""
-    return tasks_of(simplified(graph, layout), Target(target), module_equality)
+    where = Target(target)
+    return tasks_of(simplified(graph, layout, where), where, module_equality)
 
 
 def tasks_of(graph: Graph, target: Target, equality: str = "structural") -> list[ExtractedTask]:

@@ -10,8 +10,9 @@ from tilewright.cli.programs import (
     all_programs,
     load_function,
     load_program,
-    load_programs,
     open_all,
+    open_text,
+    programs_of,
 )
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import structural_equal
@@ -91,7 +92,10 @@ def test_unknown_shapes(index: str) -> None:
 def test_functions_of_files(file: str) -> None:
     assert load_program(f"{file}:double").name == "double"
     assert load_program(f"./{file}:tensors").name == "tensors"
-    assert [program.name for program in load_programs(f"{file}:pair")] == ["first", "second"]
+    assert [program.name for program in programs_of(open_text(f"{file}:pair"))] == [
+        "first",
+        "second",
+    ]
 
 
 def test_a_file_with_one_program_needs_no_name(tmp_path: Path) -> None:

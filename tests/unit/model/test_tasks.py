@@ -7,6 +7,8 @@ import pytest
 
 from tilewright.errors import GraphError
 from tilewright.graph import Graph, parse_graph
+from tilewright.graph.operators.transformed_winograd import TRANSFORMED_WINOGRAD
+from tilewright.graph.passes.transformed_winograd import transformed_winograd
 from tilewright.ir import structural_equal
 from tilewright.model import ExtractedTask, compile_model, extract_tasks
 from tilewright.model.tasks import module_of, to_tune_contexts
@@ -42,6 +44,41 @@ def test_resnet18_has_tvms_tasks_in_tvms_order() -> None:
     ]
     flop = sum(task.weight * task.flop for task in tasks)
     assert 3.63e9 < flop < 3.66e9
+
+
+def test_resnet18_for_a_gpu_has_the_tasks_that_tvm_tunes_there() -> None:
+    winograd = "fused_nn_contrib_conv2d_winograd_without_weight_transform_add"
+    tasks = extract_tasks(resnet18(), "cuda -arch=sm_80", layout="nchw")
+    assert _weights(tasks) == [
+        ("fused_nn_conv2d_add", 1),
+        ("fused_nn_conv2d_add_1", 1),
+        ("fused_nn_conv2d_add_2", 1),
+        ("fused_nn_conv2d_add_nn_relu", 1),
+        ("fused_nn_max_pool2d", 1),
+        (f"{winograd}_nn_relu", 2),
+        (f"{winograd}_add_nn_relu", 2),
+        ("fused_nn_conv2d_add_nn_relu_1", 1),
+        (f"{winograd}_nn_relu_1", 1),
+        (f"{winograd}_add_nn_relu_1", 2),
+        ("fused_nn_conv2d_add_nn_relu_2", 1),
+        (f"{winograd}_nn_relu_2", 1),
+        (f"{winograd}_add_nn_relu_2", 2),
+        ("fused_nn_conv2d_add_nn_relu_3", 1),
+        (f"{winograd}_nn_relu_3", 1),
+        (f"{winograd}_add_nn_relu_3", 2),
+        ("fused_nn_adaptive_avg_pool2d", 1),
+        ("fused_nn_dense_add", 1),
+    ]
+
+
+def test_winograd_with_transformed_weights_computes_the_same() -> None:
+    graph = small_network()
+    x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
+    changed = transformed_winograd(graph)
+    assert sum(node.op == TRANSFORMED_WINOGRAD for node in changed.nodes) == 6
+    (expected,) = compile_model(graph, layout="nchw")(x)
+    (found,) = compile_model(changed, layout="nchw")(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_channels_last_adds_two_transpositions() -> None:

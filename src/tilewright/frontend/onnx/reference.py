@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.byoc.onnx_export.writer import onnx_type
 from tilewright.byoc.onnx_sessions import first_session
 from tilewright.errors import GraphError
 from tilewright.frontend.onnx.functions import schema_of
@@ -81,7 +82,7 @@ class _Part:
 
         graph = helper.make_graph(
             [self.node], "part",
-            [helper.make_tensor_value_info(w, _element(v.type), v.type.extents)
+            [helper.make_tensor_value_info(w, onnx_type(v.type), v.type.extents)
              for w, v in self.inputs.items()],
             [helper.make_empty_tensor_value_info(word) for word in self.node.output if word],
         )  # fmt: skip
@@ -153,9 +154,3 @@ def _captured(body: Any) -> Iterator[str]:
         yield from (word for word in _read_by(node) if word not in own)
         own.update(node.output)
     yield from (output.name for output in body.output if output.name not in own)
-
-
-def _element(kind: TensorType) -> int:
-    from onnx import helper
-
-    return int(helper.np_dtype_to_tensor_dtype(to_numpy(kind.dtype)))
