@@ -1,6 +1,8 @@
 """Eight well-known networks in plain PyTorch, with random weights; nothing is downloaded.
 
-python benchmarks/models/zoo.py FOLDER [NAME ...]     writes NAME.onnx into FOLDER
+    python benchmarks/models/zoo.py [--format onnx|torch] FOLDER [NAME ...]
+
+writes NAME.onnx, or NAME.pt2 of `torch.export`, into FOLDER.
 """
 
 from __future__ import annotations
@@ -300,15 +302,28 @@ def export(name: str, folder: Path) -> Path:
     return path
 
 
+def export_program(name: str, folder: Path) -> Path:
+    """Write a network as `torch.export` gives it."""
+    module, inputs = network(name)
+    path = folder / f"{name}.pt2"
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, inputs, strict=False), path)
+    return path
+
+
+_EXPORTS = {"onnx": export, "torch": export_program}
+
+
 def main() -> None:
     """Export networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--format", choices=list(_EXPORTS), default="onnx")
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
-        print(export(name, options.folder))
+        print(_EXPORTS[options.format](name, options.folder))
 
 
 if __name__ == "__main__":
