@@ -67,7 +67,7 @@ class NodeScope:
         is_default = node.domain in DEFAULT_DOMAINS
         if is_default and (node.op_type in FOLDED or node.op_type == "Constant"):
             return True
-        return (is_default and find_converter(node.op_type, version) is not None) or has_function(
+        return find_converter(_name_of(node), version) is not None or has_function(
             node.op_type, version, node.domain
         )
 
@@ -106,9 +106,7 @@ class NodeScope:
         if known is not None:
             return [self.builder.constant(result, name) for result in known]
         version = self.version(node.domain)
-        converter = (
-            find_converter(node.op_type, version) if node.domain in DEFAULT_DOMAINS else None
-        )
+        converter = find_converter(_name_of(node), version)
         if converter is not None:
             result = converter(self._context(node, inputs, name, version))
             return (result,) if isinstance(result, GraphValue) else tuple(result)
@@ -163,6 +161,12 @@ class NodeScope:
         if word not in self.values:
             raise GraphError(f"{reader} reads {word!r}, which nothing before it makes")
         return self.values[word]
+
+
+def _name_of(node: Any) -> str:
+    """What converters call an operator: with its domain, unless that is ONNX's own."""
+    is_default = node.domain in DEFAULT_DOMAINS
+    return str(node.op_type) if is_default else f"{node.domain}.{node.op_type}"
 
 
 def _decoded(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright import ir, te, topi
 from tilewright.graph.operator import operator
+from tilewright.graph.operators.quantized import QUANTIZED_ELEMENTWISE
 from tilewright.te import Tensor
 
 _UNARY = (
@@ -29,7 +30,7 @@ operator("nn.prelu")(topi.nn.prelu)
 # These compute each element of the result from the elements at its place.
 ELEMENTWISE = frozenset(
     [*f"{_UNARY} {_BINARY} {_OTHERS} identity".split(), *(f"nn.{n}" for n in _ACTIVATIONS.split())]
-)
+) | QUANTIZED_ELEMENTWISE
 
 
 @operator("identity")

@@ -116,7 +116,9 @@ def _mean(graph: _ChannelsLast, node: GraphNode) -> bool:
     turned = sorted(
         _TO_LAST.index(axis % 4) for axis in ([axes] if isinstance(axes, int) else axes)
     )
-    graph.run_last(node, (graph.twin(node.operands[0]),), {**node.attrs, "axis": turned})
+    data, *others = node.operands  # others are numbers
+    inputs = (graph.twin(data), *map(graph.translated, others))
+    graph.run_last(node, inputs, {**node.attrs, "axis": turned})
     return True
 
 
@@ -132,5 +134,5 @@ def _elementwise(graph: _ChannelsLast, node: GraphNode) -> bool:
 
 _RULES = {
     "nn.conv2d": _conv2d, "nn.pool2d": _pool2d, "concatenate": _concatenate,
-    "mean": _mean, "max": _mean, "sum": _mean,
+    "mean": _mean, "max": _mean, "sum": _mean, "qnn.conv2d": _conv2d, "qnn.mean": _mean,
 }  # fmt: skip

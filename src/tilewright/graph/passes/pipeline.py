@@ -8,6 +8,7 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.passes.channels_last import channels_last
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
+from tilewright.graph.passes.quantized import integer_operators
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 
 Pass = Callable[[Graph], Graph]
@@ -16,6 +17,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     fold_scales,
     fold_constants,
+    integer_operators,
     sink_reshapes,
     channels_last,
     fold_constants,

@@ -32,7 +32,8 @@ def _pooled(node: NodeContext, window: SlidingWindow, kind: str) -> GraphValue:
 
 
 @converts("AveragePool")
-def _average_pool(node: NodeContext) -> GraphValue:
+def average_pool(node: NodeContext) -> GraphValue:
+    """The mean of each window."""
     return _pooled(node, _window(node), "avg")
 
 
