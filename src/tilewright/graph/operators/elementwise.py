@@ -28,9 +28,15 @@ for _name in _ACTIVATIONS.split():
 operator("nn.prelu")(topi.nn.prelu)
 
 # These compute each element of the result from the elements at its place.
-ELEMENTWISE = frozenset(
-    [*f"{_UNARY} {_BINARY} {_OTHERS} identity".split(), *(f"nn.{n}" for n in _ACTIVATIONS.split())]
-) | QUANTIZED_ELEMENTWISE
+ELEMENTWISE = (
+    frozenset(
+        [
+            *f"{_UNARY} {_BINARY} {_OTHERS} identity".split(),
+            *(f"nn.{n}" for n in _ACTIVATIONS.split()),
+        ]
+    )
+    | QUANTIZED_ELEMENTWISE
+)
 
 
 @operator("identity")

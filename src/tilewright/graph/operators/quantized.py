@@ -20,7 +20,8 @@ from tilewright.topi.quantize import saturated
 
 # These compute each element of the result from the elements at its place.
 QUANTIZED_ELEMENTWISE = frozenset(
-    {"qnn.quantize", "qnn.dequantize", "qnn.requantize", "qnn.add", "qnn.flip_sign"}
+    f"qnn.{name}"
+    for name in ("quantize", "dequantize", "requantize", "add", "flip_sign", "subtract_zero")
 )
 _CONV2D = {"NCHW": conv2d_nchw, "NHWC": conv2d_nhwc}
 
@@ -114,6 +115,18 @@ def add(
     return te.compute(shape, element, "T_quantized_add", ELEMENTWISE_TAG)
 
 
+@operator("qnn.subtract_zero")
+def subtract_zero(sums: Tensor, weight_sums: Tensor, zero: Tensor) -> Tensor:
+    """int32 sums less `weight_sums * zero`, what the zero point of the data brought in."""
+    shape, name = _elements(sums, "T_subtract_zero", weight_sums, zero)
+
+    def element(*i: ir.Var) -> ir.PrimExpr:
+        brought_in = _at(weight_sums, shape, i) * ir.cast("int32", _at(zero, shape, i))
+        return ir.convert(sums(*i) - brought_in)
+
+    return te.compute(shape, element, name, ELEMENTWISE_TAG)
+
+
 @operator("qnn.flip_sign")
 def flip_sign(x: Tensor) -> Tensor:
     """int8 as uint8 and the other way round, where all numbers are 128 further along."""
@@ -130,6 +143,8 @@ def flip_sign(x: Tensor) -> Tensor:
 def conv2d(
     x: Tensor,
     weight: Tensor,
+    zero: Tensor | None = None,
+    *,
     strides: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
@@ -137,9 +152,13 @@ def conv2d(
     border: int = 0,
     data_layout: str = "NCHW",
 ) -> Tensor:
-    """int32 sums of a convolution; what is outside of the data is `border`, its zero point."""
+    """int32 sums of a convolution; what is outside of the data is its zero point.
+
+    That is `border`, or `zero` where it is known only when the model runs.
+    """
+    outside: int | ir.PrimExpr = border if zero is None else ir.convert(zero())
     compute = _CONV2D[data_layout]
-    return compute(x, weight, strides, padding, dilation, groups, "int32", border)
+    return compute(x, weight, strides, padding, dilation, groups, "int32", outside)
 
 
 @operator("qnn.mean")

@@ -81,7 +81,7 @@ def _replaced(graph: Rewriting, node: GraphNode) -> tuple[GraphValue, ...] | Non
 
 
 def _conv2d(graph: _ChannelsLast, node: GraphNode) -> bool:
-    data, weight = node.operands
+    data, weight, *others = node.operands  # others are numbers
     if node.attrs.get("data_layout", "NCHW") != "NCHW" or weight not in graph.old.constants:
         return False
     array = graph.old.constants[weight]
@@ -90,7 +90,8 @@ def _conv2d(graph: _ChannelsLast, node: GraphNode) -> bool:
     if groups > 1 and not is_depthwise:
         return False
     turned = graph.constant(np.ascontiguousarray(array.transpose(2, 3, 1, 0)), weight.name)
-    graph.run_last(node, (graph.twin(data), turned), {**node.attrs, "data_layout": "NHWC"})
+    inputs = (graph.twin(data), turned, *map(graph.translated, others))
+    graph.run_last(node, inputs, {**node.attrs, "data_layout": "NHWC"})
     return True
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilewright.errors import GraphError
 from tilewright.frontend.onnx.context import NodeContext, converts
-from tilewright.frontend.onnx.converters.convolutions import convolution, plus_bias
+from tilewright.frontend.onnx.converters.convolutions import (
+    convolution,
+    convolution_options,
+    plus_bias,
+)
 from tilewright.frontend.onnx.converters.products import product
 from tilewright.frontend.onnx.loading import checked_dtype
 from tilewright.graph import GraphValue
+from tilewright.graph.graph import Array
+from tilewright.graph.passes.quantized_forms import centred_weights
 
 
 @dataclass(frozen=True)
@@ -25,9 +30,7 @@ class Quantization:
     axis: int = 1
     block: int = 0
 
-    def stretched(
-        self, node: NodeContext, x: GraphValue
-    ) -> tuple[GraphValue, GraphValue | None]:
+    def stretched(self, node: NodeContext, x: GraphValue) -> tuple[GraphValue, GraphValue | None]:
         """Both in the form that `x` is computed with: one, per axis, or per block."""
         self._check(node)
         zero = None if self.zero is None else self._form(node, x, self.zero, "the zero point")
@@ -151,13 +154,56 @@ def _integer_product(
     return product(node, left, right)
 
 
+def _known_weights(node: NodeContext, axis: int) -> Array | None:
+    """Weights of an integer layer as int8 with a zero point of 0, if they are known and fit."""
+    weight, zero = node[1], node.optional(3)
+    known = [node.builder.constants.get(value) for value in (weight, zero) if value is not None]
+    if any(array is None for array in known) or not _is_one(node, node.optional(2)):
+        return None
+    numbers = np.asarray(known[0])
+    point = np.asarray(known[1] if zero is not None else 0)
+    if point.size > 1 and point.shape != (numbers.shape[axis],):
+        return None
+    form = [-1 if n == axis else 1 for n in range(numbers.ndim)] if point.size > 1 else []
+    return centred_weights(numbers, point.reshape(form))
+
+
+def _is_one(node: NodeContext, zero: GraphValue | None) -> bool:
+    return zero is None or node.shape(zero) in ([], [1])
+
+
+def _less_zero(node: NodeContext, sums: GraphValue, weight_sums: Array) -> GraphValue:
+    """Sums of products with bytes, less what the zero point of the data brought in."""
+    zero = node.optional(2)
+    if zero is None:
+        return sums
+    totals, point = node.constant(weight_sums, "int32"), node.call("reshape", zero, newshape=[])
+    return node.call("qnn.subtract_zero", sums, totals, point)
+
+
 @converts("MatMulInteger")
 def _matmul_integer(node: NodeContext) -> GraphValue:
+    weights = _known_weights(node, 1) if len(node.type(1).shape) == 2 else None
+    if weights is not None and len(node.type(0).shape) >= 2:
+        *batch, depth = node.shape(node[0])
+        flat = node.call("reshape", node[0], newshape=[-1, depth])
+        weight = node.constant(weights, "int8")
+        sums = node.call("nn.matmul", flat, weight, out_dtype="int32")
+        made = _less_zero(node, sums, weights.astype(np.int64).sum(axis=0))
+        return node.call("reshape", made, newshape=[*batch, weights.shape[1]])
     return _integer_product(node, [(node[0], node.optional(2)), (node[1], node.optional(3))])
 
 
 @converts("ConvInteger")
 def _conv_integer(node: NodeContext) -> GraphValue:
+    weights = _known_weights(node, 0) if len(node.type(1).shape) == 4 else None
+    if weights is not None:
+        weight, zero = node.constant(weights, "int8"), node.optional(2)
+        border = None if zero is None else node.call("reshape", zero, newshape=[])
+        options = convolution_options(node, weight)
+        sums = node.call("qnn.conv2d", node[0], weight, border, **options)
+        totals = weights.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
+        return _less_zero(node, sums, totals)
     tail = [1] * (len(node.type(1).shape) - 1)
     x = _centred(node, node[0], node.optional(2), [])
     return convolution(node, x, _centred(node, node[1], node.optional(3), [-1, *tail]))
@@ -219,5 +265,7 @@ def bias_of_sums(
     """A bias of int32 sums as floats; their scale is the product of those of the operands."""
     if bias is None:
         return None
-    product_of = node.call("multiply", *(node.call("reshape", node[n], newshape=[-1]) for n in scales))
+    product_of = node.call(
+        "multiply", *(node.call("reshape", node[n], newshape=[-1]) for n in scales)
+    )
     return as_floats(node, bias, Quantization(product_of, None, axis=0))
