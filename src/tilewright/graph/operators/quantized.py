@@ -81,15 +81,18 @@ def requantize(
     offset: Tensor,
     factor: Tensor,
     zero: Tensor,
+    bias: Tensor | None = None,
+    *,
     limits: Sequence[int],
     dtype: str = "uint8",
 ) -> Tensor:
-    """`(sums + offset) * factor + zero`, rounded to even, within limits that the type holds."""
-    shape, name = _elements(sums, "T_requantize", offset, factor, zero)
+    """`(sums + offset) * factor + bias + zero`, rounded to even, within limits of the type."""
+    shape, name = _elements(sums, "T_requantize", offset, factor, zero, bias)
 
     def element(*i: ir.Var) -> ir.PrimExpr:
-        total = ir.cast("float32", sums(*i) + _at(offset, shape, i))
-        return _as_bytes(total * _at(factor, shape, i), _at(zero, shape, i), dtype, limits)
+        steps = ir.cast("float32", sums(*i) + _at(offset, shape, i)) * _at(factor, shape, i)
+        steps = steps if bias is None else steps + _at(bias, shape, i)
+        return _as_bytes(steps, _at(zero, shape, i), dtype, limits)
 
     return te.compute(shape, element, name, ELEMENTWISE_TAG)
 
@@ -182,4 +185,4 @@ def mean(
         return te.sum(x(*own).astype("int32"), axis=list(axes.values()))
 
     sums = te.compute(shape, element, "T_quantized_sum", COMM_REDUCE)
-    return requantize(sums, offset, factor, zero, limits)
+    return requantize(sums, offset, factor, zero, limits=limits)

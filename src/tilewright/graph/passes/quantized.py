@@ -12,6 +12,7 @@ made as uint8 with a zero point that is 128 higher.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,9 @@ class _Quantized(Rewriting):
             case Sums():
                 total = self.call("add", form.value, self.constant(form.offset, "offset"))
                 made = self.call("qnn.dequantize", total, self.constant(form.scale, "scale"))
+                if form.bias is not None:
+                    bias = self.constant(form.bias.astype(np.float32), "bias")
+                    made = self.call("add", made, bias)
                 return self._clipped(made, form.limits)
             case _:
                 node = self._old_makers[value]
@@ -213,7 +217,10 @@ class _Target:
 
     def _of_sums(self, form: Sums) -> GraphValue:
         factor = (form.scale / self._scale).astype(np.float32)
-        operands = [self._constant(array) for array in (form.offset, factor, np.int32(self._zero))]
+        parameters = [form.offset, factor, np.int32(self._zero)]
+        if form.bias is not None:
+            parameters.append((form.bias / np.float64(self._scale)).astype(np.float32))
+        operands = [self._constant(array) for array in parameters]
         return self._call("qnn.requantize", form.value, *operands, **self._limits(form.limits))
 
     def _of_addition(self, form: Addition) -> GraphValue:
@@ -333,12 +340,23 @@ def _add(graph: _Quantized, node: GraphNode) -> tuple[GraphValue, ...] | None:
     for value, other in (node.operands, node.operands[::-1]):
         form, bias = graph.forms.get(value), graph.numbers(other)
         if isinstance(form, Sums) and bias is not None and form.limits == Limits():
-            steps = bias_in_steps(bias, form.scale)
-            offset = None if steps is None else form.offset + steps
-            made = None if offset is None else Sums(form.value, offset, form.scale)
-            return _keep(graph, node, made)
+            return _keep(graph, node, _with_bias(graph, form, other, bias))
     a, b = (graph.uniform(value) for value in node.operands)
     return None if a is None or b is None else _keep(graph, node, Addition(a, b))
+
+
+def _with_bias(graph: _Quantized, form: Sums, value: GraphValue, bias: Array) -> Sums | None:
+    """Sums with a number added to each channel: to the offset, if it is a number of steps."""
+    if np.broadcast_shapes(bias.shape, form.scale.shape) != form.scale.shape:
+        return None
+    own = graph.forms.get(value)
+    steps = bias_in_steps(bias, form.scale)
+    if isinstance(own, Bytes) and np.allclose(own.scale, form.scale, rtol=1e-6, atol=0):
+        known = graph.known(own.value)  # in steps, but for the rounding of a product of scales
+        steps = None if known is None else known.astype(np.int32) - own.zero.astype(np.int32)
+    if steps is not None:
+        return replace(form, offset=form.offset + steps)
+    return replace(form, bias=bias if form.bias is None else form.bias + bias)
 
 
 def _mean(graph: _Quantized, node: GraphNode) -> tuple[GraphValue, ...] | None:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.graph.graph import Array, GraphValue
 
 LARGEST_SUM = 2**31 - 1
+_BETWEEN = 1e-3  # of a step: what rounding of a scale does to a large bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +59,12 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """`(value + offset) * scale`, limited; value is int32."""
+    """`(value + offset) * scale + bias`, limited; value is int32, bias of float64 or None."""
 
     value: GraphValue
     offset: Array
     scale: Array
+    bias: Array | None = None
     limits: Limits = Limits()
 
 
@@ -108,10 +110,9 @@ def centred_weights(q: Array, zero: Array) -> Array | None:
 
 
 def bias_in_steps(bias: Array, scale: Array) -> Array | None:
-    """A bias in units of the sums; None if it is none for each channel, or too large."""
-    if np.broadcast_shapes(bias.shape, scale.shape) != scale.shape:
+    """A bias in units of the sums, as int32; None if it lies between them, or is too large."""
+    steps = np.broadcast_to(bias.astype(np.float64) / scale.astype(np.float64), scale.shape)
+    whole = np.rint(steps)
+    if not np.all(np.abs(whole) < LARGEST_SUM // 2) or np.any(np.abs(steps - whole) > _BETWEEN):
         return None
-    steps = np.rint(bias.astype(np.float64) / scale.astype(np.float64))
-    if not np.all(np.abs(steps) < LARGEST_SUM // 2):
-        return None
-    return np.asarray(np.broadcast_to(steps, scale.shape)).astype(np.int32)
+    return whole.astype(np.int32)
