@@ -31,7 +31,7 @@ def lower_group(group: FusedGroup, constants: Collection[GraphValue] = ()) -> ir
 
 def _has_layouts(value: GraphValue) -> bool:
     """False for numbers and vectors: there is one order to store them in."""
-    return sum(extent != 1 for extent in value.type.shape) > 1
+    return sum(1 for extent in value.type.shape if not ir.is_one(ir.convert(extent))) > 1
 
 
 def kind_of_node(node: GraphNode) -> Kind:

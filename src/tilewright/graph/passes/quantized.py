@@ -12,7 +12,7 @@ made as uint8 with a zero point that is 128 higher.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,11 @@ from tilewright.graph.passes.quantized_forms import (
     Addition,
     Bytes,
     Form,
+    LayerSums,
     Limits,
     Mean,
-    Sums,
+    Weights,
     bias_in_steps,
-    centred_weights,
     dequantized,
     limited,
 )
@@ -64,7 +64,7 @@ class _Quantized(Rewriting):
         match form:
             case Bytes():
                 return self.dequantize(form)
-            case Sums():
+            case LayerSums():
                 total = self.call("add", form.value, self.constant(form.offset, "offset"))
                 made = self.call("qnn.dequantize", total, self.constant(form.scale, "scale"))
                 if form.bias is not None:
@@ -116,16 +116,13 @@ class _Quantized(Rewriting):
             return None if known is None else dequantized(known, wide, form.zero)
         return self.old.constants.get(value)
 
-    def weights(self, value: GraphValue) -> tuple[Array, Array] | None:
-        """int8 numbers with a zero point of 0 and their scale, if a value is known weights."""
+    def weights(self, value: GraphValue, axis: int) -> Weights | None:
+        """Known weights of a layer whose outputs lie along an axis."""
         form = self.forms.get(value)
-        if not isinstance(form, Bytes):
+        known = self.known(form.value) if isinstance(form, Bytes) else None
+        if known is None or not isinstance(form, Bytes):
             return None
-        known = self.known(form.value)
-        if known is None or known.dtype.name not in ("int8", "uint8"):
-            return None
-        moved = centred_weights(known, form.zero)
-        return None if moved is None else (moved, form.scale)
+        return Weights.of(known, form.scale, form.zero, axis)
 
 
 Rule = Callable[[_Quantized, GraphNode], "tuple[GraphValue, ...] | None"]
@@ -199,7 +196,7 @@ class _Target:
         match self._graph.forms.get(value):
             case Bytes() as form if self._is_own(form):
                 return form.value
-            case Sums() as form:
+            case LayerSums() as form:
                 return self._of_sums(form)
             case Addition() as form:
                 return self._of_addition(form)
@@ -215,7 +212,7 @@ class _Target:
         is_same = form.scale.reshape(()) == self._scale and form.zero.reshape(()) == self._zero
         return bool(is_same)
 
-    def _of_sums(self, form: Sums) -> GraphValue:
+    def _of_sums(self, form: LayerSums) -> GraphValue:
         factor = (form.scale / self._scale).astype(np.float32)
         parameters = [form.offset, factor, np.int32(self._zero)]
         if form.bias is not None:
@@ -292,60 +289,82 @@ def _move_known(graph: _Quantized, node: GraphNode, form: Bytes) -> tuple[GraphV
 
 
 def _conv2d(graph: _Quantized, node: GraphNode) -> tuple[GraphValue, ...] | None:
-    data, weights = graph.uniform(node.operands[0]), graph.weights(node.operands[1])
+    data, weights = graph.uniform(node.operands[0]), graph.weights(node.operands[1], 0)
     if data is None or weights is None or node.attrs.get("data_layout", "NCHW") != "NCHW":
         return None
-    numbers, scale = weights
-    outputs = numbers.shape[0]
-    if scale.size != 1 and scale.shape != (outputs, 1, 1, 1):
+    outputs, groups = len(weights.scales), node.attrs.get("groups", 1)
+    if weights.zeros.any() and groups not in (1, outputs):
         return None
     options = {key: node.attrs[key] for key in ("strides", "padding", "dilation")}
-    options |= {"groups": node.attrs.get("groups", 1), "border": int(data.zero.reshape(()))}
-    weight = graph.constant(numbers, "weight")
-    sums = graph.call("qnn.conv2d", data.value, weight, source=node.source, **options)
-    return _keep(graph, node, _sums(sums, data, numbers.reshape(outputs, -1), scale, [-1, 1, 1]))
+    options |= {"groups": groups, "border": int(data.zero.reshape(()))}
+
+    def sums_with(numbers: Array) -> GraphValue:
+        weight = graph.constant(numbers, "weight")
+        return graph.call("qnn.conv2d", data.value, weight, source=node.source, **options)
+
+    ones = np.ones((groups, *weights.numbers.shape[1:]), np.int8)
+    layer = _Layer(graph, data, weights, weights.numbers.reshape(outputs, -1), [-1, 1, 1])
+    return _keep(graph, node, layer.sums(sums_with, ones))
 
 
 def _matmul(graph: _Quantized, node: GraphNode) -> tuple[GraphValue, ...] | None:
+    turned = node.op == "nn.dense" or bool(node.attrs.get("transpose_b"))
     is_plain = len(node.operands) == len(node.inputs) == 2 and not node.attrs.get("transpose_a")
-    data, weights = graph.uniform(node.operands[0]), graph.weights(node.operands[1])
+    data = graph.uniform(node.operands[0])
+    weights = graph.weights(node.operands[1], 0 if turned else 1)
     if data is None or weights is None or not is_plain or node.attrs.get("out_dtype"):
         return None
-    numbers, scale = weights
-    transposed = node.op == "nn.dense" or bool(node.attrs.get("transpose_b"))
-    rows = numbers if transposed else numbers.T
-    per_column = (len(rows), 1) if transposed else (len(rows),)
-    if scale.size != 1 and scale.shape not in (per_column, (1, *per_column)):
-        return None
-    weight = graph.constant(numbers, "weight")
-    options = {"transpose_b": transposed, "out_dtype": "int32"}
-    sums = graph.call("nn.matmul", data.value, weight, source=node.source, **options)
-    return _keep(graph, node, _sums(sums, data, rows, scale, [-1]))
+    options = {"transpose_b": turned, "out_dtype": "int32"}
+
+    def sums_with(numbers: Array) -> GraphValue:
+        weight = graph.constant(numbers, "weight")
+        return graph.call("nn.matmul", data.value, weight, source=node.source, **options)
+
+    rows = weights.numbers if turned else weights.numbers.T
+    ones = np.ones_like(weights.numbers[:1] if turned else weights.numbers[:, :1])
+    return _keep(graph, node, _Layer(graph, data, weights, rows, [-1]).sums(sums_with, ones))
 
 
-def _sums(
-    value: GraphValue, data: Bytes, rows: Array, scale: Array, form: list[int]
-) -> Sums | None:
-    """Sums of products with rows of weights, without the part of the zero point."""
-    totals = rows.astype(np.int64)
-    if 255 * np.abs(totals).sum(axis=1).max(initial=0) > LARGEST_SUM // 2:
-        return None
-    offset = -int(data.zero.reshape(())) * totals.sum(axis=1)
-    factors = np.float32(data.scale.reshape(())) * scale.reshape(-1)
-    each = np.broadcast_to(factors, len(rows)).astype(np.float32)
-    return Sums(value, offset.astype(np.int32).reshape(form), each.reshape(form))
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Products of bytes with rows of weights; what is given for each output has some form."""
+
+    graph: _Quantized
+    data: Bytes
+    weights: Weights
+    rows: Array
+    form: list[int]
+
+    def sums(self, sums_with: Callable[[Array], GraphValue], ones: Array) -> LayerSums | None:
+        """The sums, from which zero points are taken out: `(x - z) * (w - c)` is summed up.
+
+        A zero point of the weights needs the sums of the data that a row meets.
+        """
+        totals, zeros = self.rows.astype(np.int64), self.weights.zeros.astype(np.int64)
+        if 255 * (np.abs(totals).sum(axis=1) + np.abs(zeros)).max(initial=0) > LARGEST_SUM // 2:
+            return None
+        value = sums_with(self.weights.numbers)
+        if zeros.any():
+            each = self.graph.constant(zeros.astype(np.int32).reshape(self.form), "zeros")
+            value = self.graph.call("qnn.subtract_zero", value, each, sums_with(ones))
+        brought_in = totals.sum(axis=1) - zeros * self.rows.shape[1]
+        offset = (-int(self.data.zero.reshape(())) * brought_in).astype(np.int32)
+        scale = np.float32(self.data.scale.reshape(())) * self.weights.scales.astype(np.float32)
+        return LayerSums(value, offset.reshape(self.form), scale.reshape(self.form))
 
 
 def _add(graph: _Quantized, node: GraphNode) -> tuple[GraphValue, ...] | None:
     for value, other in (node.operands, node.operands[::-1]):
         form, bias = graph.forms.get(value), graph.numbers(other)
-        if isinstance(form, Sums) and bias is not None and form.limits == Limits():
+        if isinstance(form, LayerSums) and bias is not None and form.limits == Limits():
             return _keep(graph, node, _with_bias(graph, form, other, bias))
     a, b = (graph.uniform(value) for value in node.operands)
     return None if a is None or b is None else _keep(graph, node, Addition(a, b))
 
 
-def _with_bias(graph: _Quantized, form: Sums, value: GraphValue, bias: Array) -> Sums | None:
+def _with_bias(
+    graph: _Quantized, form: LayerSums, value: GraphValue, bias: Array
+) -> LayerSums | None:
     """Sums with a number added to each channel: to the offset, if it is a number of steps."""
     if np.broadcast_shapes(bias.shape, form.scale.shape) != form.scale.shape:
         return None

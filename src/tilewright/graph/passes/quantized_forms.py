@@ -1,4 +1,4 @@
-"""What is known about real numbers in a quantized graph before anybody needs them as floats."""
+"""Forms of real numbers in a quantized graph, before anybody needs them as floats."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class LayerSums:
     """`(value + offset) * scale + bias`, limited; value is int32, bias of float64 or None."""
 
     value: GraphValue
@@ -86,7 +86,7 @@ class Mean:
     limits: Limits = Limits()
 
 
-Pending: TypeAlias = Sums | Addition | Mean
+Pending: TypeAlias = LayerSums | Addition | Mean
 Form: TypeAlias = Bytes | Pending
 
 
@@ -107,6 +107,36 @@ def centred_weights(q: Array, zero: Array) -> Array | None:
     if moved.min(initial=0) < -128 or moved.max(initial=0) > 127:
         return None
     return moved.astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Known int8 numbers with scales and zero points for each output."""
+
+    numbers: Array
+    scales: Array
+    zeros: Array
+
+    @staticmethod
+    def of(q: Array, scale: Array, zero: Array, axis: int) -> Weights | None:
+        """Weights whose outputs lie along an axis; zero points of 0 where int8 has room."""
+        scales, zeros = (_for_each(x, q.shape, axis) for x in (scale, zero))
+        if q.dtype.name not in ("int8", "uint8") or scales is None or zeros is None:
+            return None
+        centred = centred_weights(q, zero)
+        if centred is not None:
+            return Weights(centred, scales, np.zeros_like(zeros, np.int32))
+        middle = 128 if q.dtype == np.uint8 else 0
+        moved = (q.astype(np.int32) - middle).astype(np.int8)
+        return Weights(moved, scales, zeros.astype(np.int32) - middle)
+
+
+def _for_each(parameter: Array, shape: tuple[int, ...], axis: int) -> Array | None:
+    """A scale or zero point as a vector of the extent of an axis; None if it lies elsewhere."""
+    form = [1] * (len(shape) - parameter.ndim) + list(parameter.shape)
+    if any(extent != 1 for n, extent in enumerate(form) if n != axis):
+        return None
+    return np.broadcast_to(parameter.reshape(-1), shape[axis])
 
 
 def bias_in_steps(bias: Array, scale: Array) -> Array | None:

@@ -103,13 +103,14 @@ def test_pools_means_and_activations() -> None:
     mean = real.mean(axis=(2, 3), keepdims=True)
     _near(_contrib("QLinearGlobalAveragePool", x, *parameters), mean, *out)
     pooled = real.reshape(2, 3, 2, 2, 2, 2).mean(axis=(3, 5))
-    windows = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    windows: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     _near(_contrib("QLinearAveragePool", x, *parameters, **windows), pooled, *out)
     last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    for op, options, expected in (
+    both: list[tuple[str, dict[str, Any], Any]] = [
         ("QLinearGlobalAveragePool", {}, mean),
         ("QLinearAveragePool", windows, pooled),
-    ):
+    ]
+    for op, options, expected in both:
         made = _contrib(op, last, *parameters, channels_last=1, **options)
         _near(made, expected.transpose(0, 2, 3, 1), *out)
     row = real.mean(axis=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.frontend.onnx.context import NodeContext, converts
-from tilewright.frontend.onnx.converters.pools import average_pool
+from tilewright.frontend.onnx.converters.pools import pooled, sliding_window
 from tilewright.frontend.onnx.converters.quantized import (
     as_bytes,
     as_floats,
@@ -61,13 +61,17 @@ def _mean(node: NodeContext) -> GraphValue:
     return as_bytes(node, made, own_quantization(node, 3))
 
 
+def _averaged(node: NodeContext) -> GraphValue:
+    return pooled(node, sliding_window(node), "avg")
+
+
 @converts("com.microsoft.QLinearAveragePool")
 def _average_pool(node: NodeContext) -> GraphValue:
     if not node.attr("channels_last", 0):
-        return as_bytes(node, average_pool(_first(node, 0)), own_quantization(node, 3))
+        return as_bytes(node, _averaged(_first(node, 0)), own_quantization(node, 3))
     rank = len(node.type(0).shape)
     first = node.call("transpose", _real(node, 0), axes=[0, rank - 1, *range(1, rank - 1)])
-    pooled = average_pool(replace(node, inputs=(first,)))
+    pooled = _averaged(replace(node, inputs=(first,)))
     last = node.call("transpose", pooled, axes=[0, *range(2, rank), 1])
     return as_bytes(node, last, own_quantization(node, 3))
 
