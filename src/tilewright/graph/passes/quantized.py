@@ -222,9 +222,10 @@ class _Target:
 
     def _of_addition(self, form: Addition) -> GraphValue:
         factors = [self._factor(x.scale) for x in (form.a, form.b)]
-        zeros = [np.float64(x.zero.reshape(())) for x in (form.a, form.b)]
-        moved = sum(f.astype(np.float64) * z for f, z in zip(factors, zeros, strict=True))
-        offset = np.float32(self._zero - moved)
+        zeros = [np.float32(x.zero.reshape(())) for x in (form.a, form.b)]
+        # In float32 as onnxruntime does, whose results differ by a step otherwise.
+        moved = factors[0] * zeros[0] + factors[1] * zeros[1]
+        offset = np.float32(self._zero) - moved
         operands = [self._constant(number) for number in (*factors, offset)]
         limits = self._limits(form.limits)
         return self._call("qnn.add", form.a.value, form.b.value, *operands, **limits)
