@@ -4,10 +4,11 @@ from tilewright.graph.operators import (
     elementwise,
     images,
     layers,
+    quantized,
     reductions,
     shapes,
     transformed_winograd as transformed_winograd,
     windows,
 )
 
-__all__ = ["elementwise", "images", "layers", "reductions", "shapes", "windows"]
+__all__ = ["elementwise", "images", "layers", "quantized", "reductions", "shapes", "windows"]

@@ -11,6 +11,7 @@ from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
+from tilewright.graph.passes.quantized import integer_operators
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 from tilewright.graph.passes.split_heads import split_heads
 
@@ -20,6 +21,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     fold_scales,
     fold_constants,
+    integer_operators,
     find_attention,
     cancel_transposes,
     split_heads,
