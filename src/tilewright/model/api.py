@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tilewright.database import Database
 from tilewright.graph.graph import Graph
 from tilewright.graph.passes.pipeline import simplify
 from tilewright.model.executable import Executable
+from tilewright.model.gpu_api import compile_for_gpu
 from tilewright.model.kernels import (
     compile_calls,
     from_database,
@@ -22,6 +23,9 @@ def compile_model(
     graph: Graph, target: Target | str = "llvm", database: Database | None = None
 ) -> Executable:
     """A model that runs; kernels have the best schedules of the database, or calculated ones."""
+    if not Target(target).is_cpu:
+        # It is called alike, with arrays on the GPU.
+        return cast("Executable", compile_for_gpu(graph, Target(target), database))
     simple = simplify(graph)
     schedule = without_search if database is None else from_database(database)
     return Executable(simple, compile_calls(simple, Target(target), schedule))

@@ -83,6 +83,7 @@ class FakeDriver:
     _memory: dict[int, Any] = field(default_factory=dict)
     is_recorded: bool = False  # by somebody else
     _captured: list[tuple[Any, ...]] | None = None
+    _is_relaxed: bool = False
     _clock_ms: float = 0.0
 
     CUdevice_attribute = _Names()
@@ -104,7 +105,8 @@ class FakeDriver:
 
         def call(*args: Any) -> tuple[Any, ...]:
             self.calls.append((name, *args))
-            if self._captured is not None and name in _NOT_IN_GRAPHS:
+            is_strict = self._captured is not None and not self._is_relaxed
+            if is_strict and name in _NOT_IN_GRAPHS:
                 return (FakeStatus.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, None)
             if name in self.failures:
                 return (self.failures[name], None)
@@ -205,6 +207,7 @@ class FakeDriver:
         return (int(self.is_recorded),)
 
     def cuThreadExchangeStreamCaptureMode(self, mode: str) -> tuple[str]:
+        self._is_relaxed = mode == "CU_STREAM_CAPTURE_MODE_RELAXED"
         return ("the mode before",)
 
     def cuStreamBeginCapture(self, stream: int, mode: str) -> None:
