@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parent / "models"))
 import torch
 import zoo
 
-import tilewright as tw
 from tilewright.frontend.torch import import_module
 from tilewright.model import compile_model
 
