@@ -20,7 +20,7 @@ def to_float16(graph: Graph) -> Graph:
     builder = GraphBuilder(graph.name)
     new: dict[GraphValue, GraphValue] = {}
     for value in graph.inputs:
-        narrow = TensorType(value.type.shape, _narrowed(value.type.dtype))
+        narrow = TensorType(value.type.shape, str(_narrowed(value.type.dtype)))
         new[value] = builder.input(value.name, narrow)
     for value, array in graph.constants.items():
         new[value] = builder.constant(_rounded(value, array), value.name)

@@ -9,6 +9,7 @@ their own.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
@@ -17,7 +18,7 @@ from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, scope_root
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import constant_extent, is_root, runs_never, why_not_free
@@ -90,8 +91,55 @@ def _share(sch: Schedule, block: BlockRV) -> None:
         else:
             _together(sch, block, along=along)
         return
+    last = _last_consumer(sch, block)
+    if last is not None:
+        _bind_with_consumer(sch, block, last)
+        return
     _bind(sch, block)
     _decompose(sch, block)
+
+
+def _last_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+    """The end of a chain of elementwise blocks behind a reduction, which become one block."""
+    last: BlockRV | None = None
+    while len(consumers := sch.get_consumers(block if last is None else last)) == 1:
+        (consumer,) = consumers
+        sref = sch.get_sref(consumer)
+        if why_not_free(sref) or why_not_elements(sref) or not _is_as_large(sch, block, consumer):
+            break
+        if last is not None:
+            try:
+                sch.compute_inline(last)
+            except ScheduleError:
+                break
+        last = consumer
+    return last
+
+
+def _is_as_large(sch: Schedule, block: BlockRV, consumer: BlockRV) -> bool:
+    """Does a consumer read each result of a block once, at most?"""
+    sizes = [
+        math.prod(constant_extent(loop) or 0 for loop, is_own in _loops(sch, each) if is_own)
+        for each in (block, consumer)
+    ]
+    return sizes[0] == sizes[1]
+
+
+def _loops(sch: Schedule, block: BlockRV) -> Iterator[tuple[StmtSRef, bool]]:
+    """Loops around a block, and whether its results are written along them."""
+    loops = sch.get_loops(block)
+    position = first_not_spatial(nest_above(sch.get_sref(block)))
+    for n, loop in enumerate(loops):
+        yield sch.get_sref(loop), position is None or n < position
+
+
+def _bind_with_consumer(sch: Schedule, block: BlockRV, last: BlockRV) -> None:
+    """A thread reduces to a result, and does what comes behind that to it."""
+    inline_producers(sch, last)
+    sch.set_scope(block, 0, "local")
+    _bind(sch, last)
+    sch.compute_at(block, sch.get_loops(last)[1], preserve_unit_loops=True)
+    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
 
 
 def _bind(sch: Schedule, block: BlockRV) -> None:
