@@ -15,6 +15,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.database import Database
 from tilewright.errors import RuntimeFailure
+from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Graph
 from tilewright.ir.json import load_json, save_json
 from tilewright.lowering.prepacking import separate_packing
@@ -22,6 +23,7 @@ from tilewright.measure.pool import PoolOptions, Task, WorkerPool
 from tilewright.model.kernels import KernelCall, ModelKernel, groups_of, program_of
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.threads import available_cores
+from tilewright.space.gpu.attention_kernel import AttentionShape, attention_kernel
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
@@ -57,7 +59,11 @@ def compile_gpu_calls(
     known: dict[int, list[int]] = {}
     different: list[ir.PrimFunc] = []
     places = [_place_of(func, different, known) for func in programs]
-    modules = _compiled(different, target, database)
+    written = {place: written_kernel(group) for group, place in zip(groups, places, strict=True)}
+    requests = [
+        _request(func, written[place], target, database) for place, func in enumerate(different)
+    ]
+    modules = _compiled(different, requests)
     kernels = [ModelKernel(*pair) for pair in zip(different, modules, strict=True)]
     return [
         KernelCall(kernels[place], group, (*group.inputs, *group.outputs))
@@ -77,10 +83,7 @@ def _place_of(func: ir.PrimFunc, different: list[ir.PrimFunc], known: dict[int, 
     return same[-1]
 
 
-def _compiled(
-    programs: Sequence[ir.PrimFunc], target: Target, database: Database | None
-) -> list[Module]:
-    requests = [_request(func, target, database) for func in programs]
+def _compiled(programs: Sequence[ir.PrimFunc], requests: Sequence[bytes]) -> list[Module]:
     workers = min(available_cores(), len(requests))
     if len(requests) < _WORTH_A_POOL or workers < _ENOUGH_CORES:
         return [_loaded(perform(request)) for request in requests]
@@ -96,11 +99,35 @@ def _compiled(
     return [_loaded(outcome.payload) for outcome in outcomes]
 
 
-def _request(func: ir.PrimFunc, target: Target, database: Database | None) -> bytes:
+def _request(
+    func: ir.PrimFunc, written: ir.PrimFunc | None, target: Target, database: Database | None
+) -> bytes:
     module = normalize_mod(func)
-    found = None if database is None else database.schedule_for(module, target, "main")
-    text = save_json(module if found is None else found.mod)
+    found: ir.IRModule | None = None
+    if written is not None:
+        found = normalize_mod(written)
+    elif database is not None:
+        known = database.schedule_for(module, target, "main")
+        found = None if known is None else known.mod
+    text = save_json(found or module)
     return msgspec.msgpack.encode(_Request(text, target.export(), found is not None))
+
+
+def written_kernel(group: FusedGroup) -> ir.PrimFunc | None:
+    """The kernel of a group for which one is written out, thread by thread."""
+    (node, *others) = group.nodes
+    if node.op != "nn.fused_attention" or others:
+        return None
+    query, key = node.operands[0].type.extents, node.operands[-1].type.extents
+    scale = node.attrs.get("scale")
+    width = query[-1]
+    shape = AttentionShape(
+        query[0], query[1], key[1], query[-2], width,
+        width**-0.5 if scale is None else scale,
+        bool(node.attrs.get("is_causal", False)),
+        (0, 1, 2) if len(node.operands) == 1 else None,
+    )  # fmt: skip
+    return attention_kernel(shape)
 
 
 def perform(payload: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Attention as two products with a softmax between, which read what linear layers wrote.
+"""Attention as one kernel, or two products with a softmax between, on what linear layers wrote.
 
 Linear layers of the same input that make queries, keys and values become one. The results of all
 three lie side by side; products read their heads from there, so that nothing is transposed.
@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.rewriting import Rewriting, rewrite
+from tilewright.space.gpu.attention_kernel import why_no_attention_kernel
 
 _TURNED = [0, 2, 1, 3]  # heads before tokens, and back
 
@@ -42,12 +43,22 @@ def _rank(node: GraphNode) -> int:
 def _in_parts(new: Rewriting, node: GraphNode, makers: dict[GraphValue, GraphNode]) -> GraphValue:
     query, key, value, parts = _operands(new, node, makers)
     options = {name: node.attrs[name] for name in ("is_causal", "scale") if name in node.attrs}
+    if _is_one_kernel(node):
+        operands = (query,) if query is key else (query, key, value)
+        return new.call("nn.fused_attention", *operands, source=node.source, **options)
     scores = new.call(
         "nn.attention_scores", query, key, source=node.source, parts=parts[:2], **options
     )
     dtype = node.outputs[0].type.dtype
     weights = new.call("nn.attention_weights", scores, source=node.source, dtype=dtype)
     return new.call("nn.attention_values", weights, value, source=node.source, part=parts[2])
+
+
+def _is_one_kernel(node: GraphNode) -> bool:
+    kind = node.outputs[0].type
+    width = kind.extents[-1]
+    widths = {value.type.extents[-1] for value in node.operands}
+    return widths == {width} and not why_no_attention_kernel(width, kind.dtype)
 
 
 def _operands(
