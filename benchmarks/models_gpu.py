@@ -10,6 +10,8 @@ of a model run in turns. Results are compared with those of the model in float32
 from __future__ import annotations
 
 import argparse
+import copy
+import functools
 import sys
 import time
 from collections import defaultdict
@@ -27,6 +29,15 @@ from tilewright.model import compile_model
 
 ROWS, CALLS = 7, 30
 Run = Callable[[], Any]
+
+
+_known = functools.cache(zoo.network)
+
+
+def network(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A network of its own, which may be changed, and inputs."""
+    module, given = _known(name)
+    return copy.deepcopy(module), given
 
 
 def milliseconds(run: Run, calls: int = CALLS) -> float:
@@ -56,7 +67,7 @@ def inputs_of(given: tuple[torch.Tensor, ...], batch: int, dtype: Any) -> tuple[
 
 def ours(name: str, batch: int, dtype: Any) -> tuple[Run, Any]:
     """Our model, and what compiled it."""
-    module, given = zoo.network(name)
+    module, given = network(name)
     inputs = inputs_of(given, batch, dtype)
     begin = time.perf_counter()
     graph = import_module(module.to(dtype), inputs)
@@ -74,7 +85,7 @@ def ours(name: str, batch: int, dtype: Any) -> tuple[Run, Any]:
 
 def rival(name: str, batch: int, dtype: Any, mode: str) -> Run:
     """The model in PyTorch; images with channels last, which is faster there."""
-    module, given = zoo.network(name)
+    module, given = network(name)
     module = module.to(dtype).cuda()
     inputs = [x.cuda() for x in inputs_of(given, batch, dtype)]
     if inputs[0].ndim == 4:
@@ -86,7 +97,7 @@ def rival(name: str, batch: int, dtype: Any, mode: str) -> Run:
 
 def reference(name: str, batch: int) -> list[torch.Tensor]:
     """Results in float32."""
-    module, given = zoo.network(name)
+    module, given = network(name)
     inputs = [x.cuda() for x in inputs_of(given, batch, torch.float32)]
     made = module.cuda()(*inputs)
     return [x.float() for x in (made if isinstance(made, tuple) else (made,))]
@@ -150,7 +161,7 @@ def compare(name: str, batch: int, dtype: Any, options: Any) -> None:
     if others:
         print(f"{name} {options.dtype} b{batch} speed {min(others) / best['tilewright']:.2f}")
     if options.profile:
-        _, given = zoo.network(name)
+        _, given = network(name)
         inputs = [x.cuda() for x in inputs_of(given, batch, dtype)]
         profiled(compiled, inputs, options.profile)
 
