@@ -8,20 +8,23 @@ and outputs are copied to and from arrays of the model's own.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.graph.views import is_view
+from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.executable import StepTime
 from tilewright.model.kernels import KernelCall
 from tilewright.model.memory import Lifetime, plan_memory
 from tilewright.native.cuda_driver import cuda_driver
+from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import ndarray
 from tilewright.runtime.binding import packed_shape
 from tilewright.runtime.cuda_device import CudaApi
@@ -29,9 +32,19 @@ from tilewright.runtime.cuda_graph import CudaGraph
 from tilewright.runtime.devices import Device
 from tilewright.runtime.dlpack import TensorView, row_major_strides
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.tensor_view import view_of
+from tilewright.runtime.tensor_view import DeviceMemory, view_of
 
 Addresses: TypeAlias = Mapping[GraphValue, int]
+
+
+class Places(NamedTuple):
+    """Addresses of inputs and outputs, in their order."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+_ALIGNMENT = 256  # of outputs, as the driver's own
 _GRAPHS = 8  # for different addresses of inputs and outputs
 _RUNS = 20  # of each kernel, when it is timed
 
@@ -43,7 +56,7 @@ class GpuExecutable:
         self.graph = graph
         self.calls = tuple(calls)
         self.device = Device("cuda", device_id)
-        self._graphs: dict[tuple[int, ...], CudaGraph] = {}
+        self._graphs: dict[Places, CudaGraph] = {}
 
     @cached_property
     def _program(self) -> _Program:
@@ -55,27 +68,17 @@ class GpuExecutable:
 
         Runs on the current stream; the GPU may still work when it returns.
         """
-        program, given = self._program, self._checked(inputs)
-        outputs = {value: program.empty(value) for value in self.graph.outputs}
-        places = {
-            **{value: view.address for value, view in zip(self.graph.inputs, given, strict=True)},
-            **{value: _address(array) for value, array in outputs.items()},
-        }
-        key = tuple(places.values())
-        if key not in self._graphs and len(self._graphs) >= _GRAPHS:
+        places, outputs = self._places(inputs)
+        if places not in self._graphs and len(self._graphs) >= _GRAPHS:
             self._run_on_own_arrays(places)
         else:
             self._replay(places)
-        return tuple(outputs[value] for value in self.graph.outputs)
+        return outputs
 
     def profile(self, *inputs: Any) -> list[StepTime]:
         """The time of each kernel, when it runs again and again."""
-        program, given = self._program, self._checked(inputs)
-        outputs = {value: program.empty(value) for value in self.graph.outputs}
-        places = {
-            **{value: view.address for value, view in zip(self.graph.inputs, given, strict=True)},
-            **{value: _address(array) for value, array in outputs.items()},
-        }
+        program = self._program
+        places, _ = self._places(inputs)
         program.run(places)  # values that decide how long a kernel takes
         return [
             StepTime(
@@ -88,31 +91,36 @@ class GpuExecutable:
 
     # --- running --------------------------------------------------------------------------------
 
-    def _replay(self, places: Addresses) -> None:
-        key, driver = tuple(places.values()), cuda_driver()
-        if key not in self._graphs:
+    def _places(self, inputs: Sequence[Any]) -> tuple[Places, tuple[NDArray, ...]]:
+        """Addresses of inputs and of new outputs, and those outputs."""
+        program = self._program  # first of all: without a GPU that says what is missing
+        given = self._checked(inputs)
+        outputs = program.empty(self.graph.outputs)
+        return Places(tuple(x.address for x in given), tuple(map(_address, outputs))), outputs
+
+    def _replay(self, places: Places) -> None:
+        driver, device_id = cuda_driver(), self.device.device_id
+        if places not in self._graphs:
             if not self._graphs:
                 self._program.run(places)  # loads the kernels
-            self._graphs[key] = CudaGraph(
-                driver, self.device.device_id, lambda: self._program.run(places)
-            )
-        driver.activate(self.device.device_id)
-        self._graphs[key].replay(driver.stream(self.device.device_id))
+            self._graphs[places] = CudaGraph(driver, device_id, lambda: self._program.run(places))
+        driver.activate(device_id)
+        self._graphs[places].replay(driver.stream(device_id))
 
-    def _run_on_own_arrays(self, places: Addresses) -> None:
-        own = self._own_arrays
-        for value in self.graph.inputs:
-            self._program.copy(_address(own[value]), places[value], value.type.bytes)
-        self._replay({value: _address(own[value]) for value in places})
-        for value in self.graph.outputs:
-            self._program.copy(places[value], _address(own[value]), value.type.bytes)
+    def _run_on_own_arrays(self, places: Places) -> None:
+        own, graph = Places(*(tuple(map(_address, part)) for part in self._own_arrays)), self.graph
+        for value, target, source in zip(graph.inputs, own.inputs, places.inputs, strict=True):
+            self._program.copy(target, source, value.type.bytes)
+        self._replay(own)
+        for value, target, source in zip(graph.outputs, places.outputs, own.outputs, strict=True):
+            self._program.copy(target, source, value.type.bytes)
 
     @cached_property
-    def _own_arrays(self) -> dict[GraphValue, NDArray]:
-        self._graphs.pop(next(iter(self._graphs)))  # makes room for theirs
-        return {
-            value: self._program.empty(value) for value in (*self.graph.inputs, *self.graph.outputs)
-        }
+    def _own_arrays(self) -> tuple[tuple[NDArray, ...], tuple[NDArray, ...]]:
+        """Inputs and outputs with a graph of their own, which takes the place of the oldest."""
+        self._graphs.pop(next(iter(self._graphs)))
+        empty = self._program.empty
+        return empty(self.graph.inputs), empty(self.graph.outputs)
 
     def _checked(self, inputs: Sequence[Any]) -> list[TensorView]:
         if len(inputs) != len(self.graph.inputs):
@@ -163,23 +171,33 @@ class _Program:
         self._weights = [self._weights_of(call) for call in calls]
         self._arena, self._places = self._allocate()
 
-    def empty(self, value: GraphValue) -> NDArray:
-        """An array for a value."""
-        return ndarray.empty(value.type.extents, value.type.dtype, self._device)
+    def empty(self, values: Sequence[GraphValue]) -> tuple[NDArray, ...]:
+        """Arrays for values, in one block, so that addresses come again when all have gone."""
+        starts = [*itertools.accumulate((_rounded(v.type.bytes) for v in values), initial=0)]
+        block = memory_pool(self._device.device_id).allocate(starts[-1])
+        return tuple(
+            NDArray(
+                DeviceMemory(
+                    self._device, v.type.extents, to_numpy(v.type.dtype), block.address + at, block
+                ),
+                self._device,
+            )
+            for v, at in zip(values, starts, strict=False)
+        )
 
-    def run(self, outside: Addresses) -> None:
-        """All kernels, on the current stream; `outside` are the addresses of inputs and outputs."""
+    def run(self, outside: Places) -> None:
+        """All kernels, on the current stream."""
         known = self._held(outside)
         for step, function in enumerate(self._functions):
             if status := function._run(self._slots(step, known)):
                 name = self._calls[step].group.name
                 raise RuntimeFailure(f"{name} failed with status {status}")
-        for value in self._graph.outputs:
+        for value, target in zip(self._graph.outputs, outside.outputs, strict=True):
             source = self._address_of(value, known)
-            if source != outside[value]:
-                self.copy(outside[value], source, value.type.bytes)
+            if source != target:
+                self.copy(target, source, value.type.bytes)
 
-    def seconds(self, step: int, outside: Addresses, number: int) -> float:
+    def seconds(self, step: int, outside: Places, number: int) -> float:
         """The time of one kernel."""
         slots = self._slots(step, self._held(outside))
         timing = self._device.api.time(self._functions[step]._run, slots, number)
@@ -192,11 +210,11 @@ class _Program:
 
     # --- places ---------------------------------------------------------------------------------
 
-    def _held(self, outside: Addresses) -> dict[GraphValue, int]:
+    def _held(self, outside: Places) -> dict[GraphValue, int]:
         """Addresses of inputs, and of those outputs that kernels write."""
-        known = {value: outside[value] for value in self._graph.inputs}
-        for value in self._graph.outputs:
-            known.setdefault(self._owners.get(value, value), outside[value])
+        known = dict(zip(self._graph.inputs, outside.inputs, strict=True))
+        for value, address in zip(self._graph.outputs, outside.outputs, strict=True):
+            known.setdefault(self._owners.get(value, value), address)
         return known
 
     def _slots(self, step: int, known: Addresses) -> bytes:
@@ -265,6 +283,10 @@ class _Program:
 
     def _on_device(self, array: Array) -> NDArray:
         return ndarray.array(np.ascontiguousarray(array), self._device)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _address(array: NDArray) -> int:
