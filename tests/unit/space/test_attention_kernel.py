@@ -18,9 +18,9 @@ from tilewright.testing.simt import run
 H200 = "nvidia/nvidia-h200"
 
 
-def expected(q: Any, k: Any, v: Any, shape: AttentionShape) -> Any:
+def expected(operands: Any, shape: AttentionShape) -> Any:
     """Of arrays `(batch, tokens, heads, width)`, in float64."""
-    q, k, v = (x.astype(np.float64).transpose(0, 2, 1, 3) for x in (q, k, v))
+    q, k, v = (x.astype(np.float64).transpose(0, 2, 1, 3) for x in operands)
     scores = q @ k.transpose(0, 1, 3, 2) * shape.scale
     if shape.is_causal:
         visible = np.arange(shape.keys) <= np.arange(shape.queries)[:, None]
@@ -48,7 +48,7 @@ def test_results(shape: AttentionShape) -> None:
     result = np.full_like(arrays[0], np.nan)
     given = arrays if shape.parts is None else [np.ascontiguousarray(np.stack(arrays, 2))]
     run(lower_for_gpu(attention_kernel(shape), H200), [*given, result])
-    np.testing.assert_allclose(result, expected(*arrays, shape), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(result, expected(arrays, shape), rtol=2e-3, atol=2e-3)
 
 
 def test_threads_wait_for_each_other_only_around_the_copies() -> None:
