@@ -37,6 +37,7 @@ _ENOUGH_THREADS = 132 * 512  # that work on results of their own
 _LANES = 32  # neighbouring results that a block works on where several threads share each
 _SHARING = (8, 16, 32)
 _SHORT = 16  # steps of a reduction that one thread takes alone
+_FEW = 64  # steps that one thread takes alone if that spares a kernel for what comes behind
 _LONG = 2048  # steps of a reduction of which partial results are worth a kernel
 _BLOCKS = 1024  # of threads that are enough for the partial results
 _PART = 64  # steps of one of them at least
@@ -83,6 +84,9 @@ def _share(sch: Schedule, block: BlockRV) -> None:
     extents = [constant_extent(sch.get_sref(loop)) or 0 for loop in loops]
     results, steps = math.prod(extents[:position]), math.prod(extents[position:])
     is_known = steps > 0 and recognize_reduction(stmt) is not None
+    if is_known and steps <= _FEW and (last := _last_consumer(sch, block)) is not None:
+        _bind_with_consumer(sch, block, last)
+        return
     if is_known and results < _ENOUGH_THREADS and steps > _SHORT:
         reduced = sch.fuse(*loops[position:]) if len(loops) > position + 1 else loops[position]
         along = _reads_along(stmt)
@@ -90,10 +94,6 @@ def _share(sch: Schedule, block: BlockRV) -> None:
             _in_parts(sch, block, reduced, (along, parts))
         else:
             _together(sch, block, along=along)
-        return
-    last = _last_consumer(sch, block)
-    if last is not None:
-        _bind_with_consumer(sch, block, last)
         return
     _bind(sch, block)
     _decompose(sch, block)
