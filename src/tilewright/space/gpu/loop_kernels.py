@@ -27,6 +27,7 @@ from tilewright.space.cpu.row_fusion import shares_an_operand
 from tilewright.space.gpu.element_kernels import inline_producers, why_not_elements
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, sampled_factor
 from tilewright.space.gpu.thread_vectors import sampled
+from tilewright.space.gpu.vector_windows import share_vectors, width_along_results
 from tilewright.te.reducers import recognize_reduction
 
 STRUCTURE = "loop kernel"
@@ -60,15 +61,19 @@ class LoopKernels(ScheduleRule):
             return NotApplied(sch, "it shares its operands, so that tiles of them are worth it")
         if not why_not_elements(sref):
             return NotApplied(sch, "it is elementwise")
-        made = sch.copy()
-        try:
-            _share(made, block)
-        except ScheduleError as error:
-            return NotApplied(sch, str(error))
-        return [made]
+        reason = ""
+        for vectors in (True, False):
+            made = sch.copy()
+            try:
+                _share(made, block, vectors=vectors)
+            except ScheduleError as error:
+                reason = str(error)
+            else:
+                return [made]
+        return NotApplied(sch, reason)
 
 
-def _share(sch: Schedule, block: BlockRV) -> None:
+def _share(sch: Schedule, block: BlockRV, *, vectors: bool) -> None:
     stmt = sch.get_sref(block).block
     if not is_root(scope_root(sch.get_sref(block))):
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
@@ -84,9 +89,16 @@ def _share(sch: Schedule, block: BlockRV) -> None:
     extents = [constant_extent(sch.get_sref(loop)) or 0 for loop in loops]
     results, steps = math.prod(extents[:position]), math.prod(extents[position:])
     is_known = steps > 0 and recognize_reduction(stmt) is not None
-    if is_known and steps <= _FEW and (last := _last_consumer(sch, block)) is not None:
-        _bind_with_consumer(sch, block, last)
-        return
+    if is_known and steps <= _FEW:
+        last = _last_consumer(sch, block)
+        is_large = vectors and results >= _ENOUGH_THREADS
+        width = width_along_results(sch, block, last) if is_large else 1
+        if width > 1:
+            share_vectors(sch, block, last, width, STRUCTURE)
+            return
+        if last is not None:
+            _bind_with_consumer(sch, block, last)
+            return
     if is_known and results < _ENOUGH_THREADS and steps > _SHORT:
         reduced = sch.fuse(*loops[position:]) if len(loops) > position + 1 else loops[position]
         along = _reads_along(stmt)

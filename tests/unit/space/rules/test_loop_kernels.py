@@ -154,6 +154,45 @@ def test_windows_of_each_channel_with_bias_and_activation_are_one_kernel(channel
     np.testing.assert_allclose(out[0], np.maximum(wanted, 0), rtol=1e-4, atol=1e-5)
 
 
+def windows(a: Any, stride: int) -> Any:
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    return seen[:, ::stride, ::stride]
+
+
+def pooled(a: Any) -> Any:
+    options = {"pool_type": "max", "layout": "NHWC"}
+    return topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), **options)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_many_windows_are_read_in_vectors(behind: bool) -> None:
+    shape = (1, 96, 96, 32)
+    func = of_one(shape, lambda a: topi.nn.relu(pooled(a)) if behind else pooled(a))
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    assert "T.vectorized(4)" in str(sch.mod)
+    least = 0 if behind else -np.inf
+    check(func, sch, shape, lambda a: np.maximum(windows(a, 2).max((4, 5)), least))
+
+
+def test_many_windows_of_each_channel_are_read_in_vectors() -> None:
+    x, w = te.placeholder((1, 50, 50, 32), name="X"), te.placeholder((3, 3, 1, 32), name="W")
+    options = {"strides": [1, 1], "padding": [1] * 4, "dilation": [1, 1], "data_layout": "NHWC"}
+    made = topi.nn.conv2d(x, w, groups=32, **options)
+    func = te.create_prim_func([x, w, topi.nn.relu(made)])
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    assert str(sch.mod).count("T.vectorized(4)") == 3
+    rng = np.random.default_rng(6)
+    given = [rng.normal(size=size).astype("float32") for size in ((1, 50, 50, 32), (3, 3, 1, 32))]
+    out = np.full((1, 50, 50, 32), np.nan, "float32")
+    run(lower_for_gpu(sch.mod, TAG), [*given, out])
+    seen = np.where(np.isinf(windows(given[0], 1)), 0, windows(given[0], 1))
+    wanted = np.einsum("nyxcij,ijc->nyxc", seen, given[1][:, :, 0])
+    np.testing.assert_allclose(out, np.maximum(wanted, 0), rtol=1e-4, atol=1e-5)
+
+
 def test_tables_are_looked_up_by_one_kernel() -> None:
     table, places = te.placeholder((50, 64), name="T"), te.placeholder((2, 6), "int64", name="P")
     other = te.placeholder((6, 64), name="O")
