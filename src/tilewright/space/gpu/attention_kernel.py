@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.script import from_source
 
-WARPS = 4
-_ROWS = 16 * WARPS  # queries of a block of threads
+_WARPS = (4, 8)  # of a block of threads
+_ROWS = 16  # queries of a warp
 _KEYS = (64, 128)  # that pass by together
-_LARGEST_WIDTH = 128
+_WIDTHS = (32, 64, 128)  # of heads: all threads copy the same columns of all their rows
 
 
 @dataclass(frozen=True)
@@ -41,67 +41,77 @@ def why_no_attention_kernel(width: int, dtype: str) -> str:
     """The reason why the kernel cannot be used; empty if it can."""
     if dtype != "float16":
         return f"its numbers are {dtype}, expected float16"
-    if width % 32 or width > _LARGEST_WIDTH:
-        return f"heads are {width} wide, expected a multiple of 32 up to {_LARGEST_WIDTH}"
+    if width not in _WIDTHS:
+        return f"heads are {width} wide, expected 32, 64 or 128"
     return ""
 
 
-def attention_kernel(shape: AttentionShape) -> ir.PrimFunc:
+def attention_kernel(shape: AttentionShape, warps: int | None = None) -> ir.PrimFunc:
     """The kernel; its arguments are queries, keys and values (or all in one), and the result."""
     block = next((n for n in _KEYS if n >= shape.keys), _KEYS[-1])
-    rows = math.ceil(shape.queries / _ROWS)
+    warps = warps or next((n for n in _WARPS if n * _ROWS >= shape.queries), _WARPS[-1])
+    func = from_source(_text_of(shape, block, warps))
+    assert isinstance(func, ir.PrimFunc)
+    return func
+
+
+def _operands(shape: AttentionShape) -> tuple[str, list[str]]:
+    """Parameters, and how an element of queries, keys and values at a row and column is read."""
     heads, width = shape.heads, shape.width
     if shape.parts is None:
-        places = ["b, {row}, h, {column}"] * 3
         buffers = [
             (name, f"({shape.batch}, {count}, {heads}, {width})")
             for name, count in (("Q", shape.queries), ("K", shape.keys), ("V", shape.keys))
         ]
-        names = ["Q", "K", "V"]
+        reads = [f"{name}[b, {{row}}, h, {{column}}]" for name, _ in buffers]
     else:
-        places = [f"b, {{row}}, {part}, h, {{column}}" for part in shape.parts]
         count = max(shape.parts) + 1
         buffers = [("QKV", f"({shape.batch}, {shape.queries}, {count}, {heads}, {width})")]
-        names = ["QKV"] * 3
+        reads = [f"QKV[b, {{row}}, {part}, h, {{column}}]" for part in shape.parts]
+    return ", ".join(f'{name}: T.Buffer({extents}, "float16")' for name, extents in buffers), reads
 
-    def read(operand: int, row: str, column: str) -> str:
-        return f"{names[operand]}[{places[operand].format(row=row, column=column)}]"
 
-    params = ", ".join(f'{name}: T.Buffer({extents}, "float16")' for name, extents in buffers)
+def _text_of(shape: AttentionShape, block: int, warps: int) -> str:
+    heads, width = shape.heads, shape.width
+    rows = math.ceil(shape.queries / (_ROWS * warps))
+    blocks = math.ceil(shape.keys / block)
+    params, (query, key, value) = _operands(shape)
     column = f"vt % {width // 8} * 8"  # of the vector that a thread copies
-    visible = f"key < {shape.keys}" + (" and key <= query" if shape.is_causal else "")
-    text = _KERNEL.format(
+    row = f"T.min(kb * {block} + row, {shape.keys - 1})"
+    seen = [f"key < {shape.keys}"] if shape.keys % block else []
+    seen += ["key <= query"] if shape.is_causal else []
+    score = "scores[n * 4 + c]"
+    return _KERNEL.format(
         params=params,
         result=f"({shape.batch}, {shape.queries}, {heads}, {width})",
         grid=shape.batch * heads * rows,
-        threads=32 * WARPS,
+        threads=32 * warps,
         heads=heads,
         rows=rows,
-        ROWS=_ROWS,
+        ROWS=_ROWS * warps,
         width=width,
         stride=width + 8,  # rows that lie in different banks
         block=block,
-        blocks=math.ceil(shape.keys / block),
+        blocks=blocks,
         queries=shape.queries,
-        copies=block * width // 8 // (32 * WARPS),
+        copies=block * width // 8 // (32 * warps),
         vectors=width // 8,
         column=column,
         keys=_READ.format("keys", block * (width + 8)),
         values=_READ.format("values", block * (width + 8)),
-        query=read(0, f"T.min(first + i % 2 * 8, {shape.queries - 1})", _QUERY_COLUMN),
-        key=read(1, f"T.min(kb * {block} + row, {shape.keys - 1})", f"{column} + v"),
-        value=read(2, f"T.min(kb * {block} + row, {shape.keys - 1})", f"{column} + v"),
+        query=query.format(
+            row=f"T.min(first + i % 2 * 8, {shape.queries - 1})", column=_QUERY_COLUMN
+        ),
+        key=key.format(row=row, column=f"{column} + v"),
+        value=value.format(row=row, column=f"{column} + v"),
         steps=width // 16,
         pairs=width // 32,
         tiles=block // 8,
         key_steps=block // 16,
         outputs=width // 8,
         factor=shape.scale * math.log2(math.e),
-        visible=visible,
+        score=f"T.if_then_else({' and '.join(seen)}, {score}, T.float32(-1e30))" if seen else score,
     )
-    func = from_source(text)
-    assert isinstance(func, ir.PrimFunc)
-    return func
 
 
 _READ = 'T.tvm_access_ptr(T.type_annotation("float16"), {0}.data, 0, {1}, 1)'
@@ -127,6 +137,7 @@ def main({params}, O: T.Buffer({result}, "float16")):
                 sums = T.alloc_buffer(({outputs} * 4,), "float32", scope="local")
                 largest = T.alloc_buffer((2,), "float32", scope="local")
                 before = T.alloc_buffer((2,), "float32", scope="local")
+                shift = T.alloc_buffer((2,), "float32", scope="local")
                 total = T.alloc_buffer((2,), "float32", scope="local")
                 lane: T.int32 = vt % 32
                 b: T.int32 = vb // {rows} // {heads}
@@ -170,9 +181,7 @@ def main({params}, O: T.Buffer({result}, "float16")):
                         for c in T.unroll(4):
                             key: T.int32 = kb * {block} + n * 8 + lane % 4 * 2 + c % 2
                             query: T.int32 = first + c // 2 * 8
-                            scores[n * 4 + c] = T.if_then_else(
-                                {visible}, scores[n * 4 + c] * T.float32({factor}), T.float32(-1e30)
-                            )
+                            scores[n * 4 + c] = {score}
                             largest[c // 2] = T.max(largest[c // 2], scores[n * 4 + c])
                     for i in T.unroll(2):
                         largest[i] = T.max(largest[i], T.tvm_warp_shuffle_xor(
@@ -181,14 +190,17 @@ def main({params}, O: T.Buffer({result}, "float16")):
                         largest[i] = T.max(largest[i], T.tvm_warp_shuffle_xor(
                             T.uint32(4294967295), largest[i], 2, 32, 32
                         ))
-                        before[i] = T.exp2(before[i] - largest[i])
+                        before[i] = T.exp2((before[i] - largest[i]) * T.float32({factor}))
                         total[i] = total[i] * before[i]
+                        shift[i] = largest[i] * T.float32({factor})
                     for n in T.unroll({outputs}):
                         for c in T.unroll(4):
                             sums[n * 4 + c] = sums[n * 4 + c] * before[c // 2]
                     for n in T.unroll({tiles}):
                         for c in T.unroll(4):
-                            scores[n * 4 + c] = T.exp2(scores[n * 4 + c] - largest[c // 2])
+                            scores[n * 4 + c] = T.exp2(
+                                scores[n * 4 + c] * T.float32({factor}) - shift[c // 2]
+                            )
                             total[c // 2] = total[c // 2] + scores[n * 4 + c]
                             weights[n * 4 + c] = T.cast(scores[n * 4 + c], "float16")
                     for k in T.unroll({key_steps}):

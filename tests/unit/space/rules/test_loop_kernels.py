@@ -161,8 +161,7 @@ def windows(a: Any, stride: int) -> Any:
 
 
 def pooled(a: Any) -> Any:
-    options = {"pool_type": "max", "layout": "NHWC"}
-    return topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), **options)
+    return topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC")
 
 
 @pytest.mark.parametrize("behind", [False, True])
@@ -178,8 +177,8 @@ def test_many_windows_are_read_in_vectors(behind: bool) -> None:
 
 def test_many_windows_of_each_channel_are_read_in_vectors() -> None:
     x, w = te.placeholder((1, 50, 50, 32), name="X"), te.placeholder((3, 3, 1, 32), name="W")
-    options = {"strides": [1, 1], "padding": [1] * 4, "dilation": [1, 1], "data_layout": "NHWC"}
-    made = topi.nn.conv2d(x, w, groups=32, **options)
+    options: Any = {"strides": [1, 1], "padding": [1] * 4, "dilation": [1, 1]}
+    made = topi.nn.conv2d(x, w, groups=32, data_layout="NHWC", **options)
     func = te.create_prim_func([x, w, topi.nn.relu(made)])
     sch = default_schedule(func, TARGET)
     assert len(threads_of(sch)) == 1

@@ -82,7 +82,7 @@ class OutputWriter:
 
             def copy(v: ir.Var) -> ir.Stmt:
                 moved = {**where, self.column: where[self.column] + v}
-                value = ir.substitute(load, moved)
+                value: ir.PrimExpr = ir.substitute(load, moved)
                 if isinstance(guarded, ir.Call):
                     value = if_then_else(guarded.args[0], value, guarded.args[2])
                 return put(self.ahead[load.buffer], value, register + v)
