@@ -1,6 +1,7 @@
 """The operators of graphs: elementwise ones and broadcasts, shapes, reductions, layers."""
 
 from tilewright.graph.operators import (
+    attention,
     elementwise,
     images,
     layers,
@@ -11,4 +12,13 @@ from tilewright.graph.operators import (
     windows,
 )
 
-__all__ = ["elementwise", "images", "layers", "quantized", "reductions", "shapes", "windows"]
+__all__ = [
+    "attention",
+    "elementwise",
+    "images",
+    "layers",
+    "quantized",
+    "reductions",
+    "shapes",
+    "windows",
+]
