@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tilewright import ir
@@ -59,6 +60,7 @@ class TensorTile:
         return known_extent(iter_var) or 0
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(intrin: TensorIntrin) -> TensorTile | None:
         """The unit of an instruction; None if it computes something else."""
         loops, realize = description_nest(intrin.desc)
