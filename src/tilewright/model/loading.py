@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import mmap
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,7 @@ from tilewright.model.file_format import (
     whole_pages,
 )
 from tilewright.model.frame import LoadedCode
+from tilewright.model.program import ExternalProgram, ModelStep, ValueInfo
 from tilewright.model.runner import ModelRunner
 from tilewright.runtime.extern_symbols import runtime_symbols
 from tilewright.runtime.tensor_view import Array
@@ -36,6 +39,7 @@ from tilewright.support.decoding import decoding
 
 if TYPE_CHECKING:
     from tilewright.graph.graph import Graph
+    from tilewright.model.external import ExternalFunction
 
 
 class LoadedModel(ModelRunner):
@@ -90,7 +94,13 @@ class _Reader:
             raise self._refused(f"{reason}; compile it for this machine")
         with decoding(f"cannot load {self._path}: its constants", RuntimeFailure):
             constants = self._constants(description)
-        return LoadedModel(description, self._code(machine, code), constants)
+        loaded = self._code(machine, code)
+        externals = {
+            number: _external_function(step.external, step, constants)
+            for number, step in enumerate(description.program.steps)
+            if step.external is not None
+        }
+        return LoadedModel(description, replace(loaded, externals=externals), constants)
 
     def _constants(self, description: ModelDescription) -> list[Array]:
         block = self._block(description.constants_block)
@@ -138,3 +148,19 @@ class _Reader:
         fill_import_table(library, code.imports, runtime_symbols())
         addresses = [library[name] for name in code.entries]
         return LoadedCode(addresses, code.messages, {}, library)
+
+
+def _external_function(
+    external: ExternalProgram, step: ModelStep, constants: Sequence[Array]
+) -> ExternalFunction:
+    """A step that another library runs, handed to it."""
+    from tilewright.byoc import ExternalPart, prepare_part
+    from tilewright.graph.graph import TensorType
+
+    def types(infos: Sequence[ValueInfo]) -> tuple[TensorType, ...]:
+        return tuple(TensorType(info.shape, info.dtype) for info in infos)
+
+    known = {position: constants[number].copy() for position, number in external.constants}
+    outputs = types(step.values[step.inputs :])
+    part = ExternalPart(external.name, external.program, types(external.inputs), outputs, known)
+    return prepare_part(external.backend, part)[1]

@@ -24,7 +24,7 @@ from tilewright.model.file_format import (
     ModelDescription,
     whole_pages,
 )
-from tilewright.model.linking import check_writable, kernel_objects, machine_info
+from tilewright.model.linking import check_machine, kernel_objects, machine_info, refuse_external
 from tilewright.model.planning import Plan
 from tilewright.model.program import ValueInfo
 from tilewright.native.elf import link_shared_object
@@ -68,7 +68,9 @@ class _Blocks:
 
 def save(path: Path, plan: Plan, graph_text: str) -> Path:
     """Write a model; nothing is left behind if that fails."""
-    check_writable(plan.program, plan.kernels, f"cannot save {path.name}")
+    what = f"cannot save {path.name}"
+    refuse_external((step for step in plan.program.steps if step.external is None), what)
+    check_machine(plan.kernels, what)
     blocks = _Blocks()
     code = _code(plan, blocks) if plan.kernels else None
     arrays = [array.reshape(-1).view(np.uint8).data for array in plan.constants]

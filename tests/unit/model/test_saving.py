@@ -6,7 +6,7 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from tilewright.byoc import ExternalFunction, ExternalPart, external_backends
 from tilewright.errors import ArgumentError, GraphError, RuntimeFailure
 from tilewright.graph import parse_graph
 from tilewright.model import Executable, ExternalCall, compile_model, load
@@ -131,12 +132,13 @@ def refused(*args, **options):
 compiler.compile_ir = refused
 import tilewright.codegen.host.native as native
 native.compile_ir = native.load_permanently = refused
-import tilewright.model.loading as loading
+from tilewright.model import load
 import numpy as np
 from tilewright.runtime import threads
-model = loading.load(Path(sys.argv[1]))
+model = load(Path(sys.argv[1]))
 made = model(np.ones((2, 3, 8, 8), np.float32), np.ones((2, 4), bool))
 print(float(np.abs(made[0].astype(np.float64)).sum()), threads.num_threads() >= 1)
+print(*(name for name in ("graph", "schedule", "space", "tune") if f"tilewright.{name}" in sys.modules))
 """
 
 
@@ -299,6 +301,43 @@ def test_a_full_disk_leaves_the_old_file(
     assert str(caught.value) == f"cannot save {path}: No space left on device"
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["net"]
+
+
+@external_backends.register("test.scaling")
+def _scaling(part: ExternalPart) -> ExternalFunction:
+    """Multiplies by a number in the program, and by the constants."""
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        return [arrays[0] * np.float32(part.program) * part.constants[1]]
+
+    return run
+
+
+_EXTERNAL = """
+def main(x: float32[4]):
+    w = constant(float32[4])
+    a = exp(x)
+    b = external(a, w, backend="test.scaling", program="2.5", results=[["float32", [4]]])
+    c = add(b, w)
+    return c
+"""
+
+
+def test_steps_that_a_library_runs_are_saved_as_what_they_are(tmp_path: Path) -> None:
+    w, x = np.arange(4, dtype=np.float32), np.linspace(-1, 1, 4, dtype=np.float32)
+    graph = parse_graph(_EXTERNAL, {"w": w})
+    executable = compile_model(graph)
+    expected = np.exp(x) * np.float32(2.5) * w + w
+    assert executable.check(graph, x).is_right
+    loaded = load(executable.save(tmp_path / "model"))
+    for model in (executable, loaded):
+        np.testing.assert_allclose(model(x)[0], expected, rtol=1e-6)
+    with pytest.raises(RuntimeFailure) as caught:
+        executable.export_library(tmp_path / "model.so")
+    assert str(caught.value) == (
+        "cannot export model.so: functions of Python run test.scaling(b); only kernels can be "
+        "written"
+    )
 
 
 def test_external_steps_cannot_be_saved(tmp_path: Path) -> None:
