@@ -138,7 +138,8 @@ from tilewright.runtime import threads
 model = load(Path(sys.argv[1]))
 made = model(np.ones((2, 3, 8, 8), np.float32), np.ones((2, 4), bool))
 print(float(np.abs(made[0].astype(np.float64)).sum()), threads.num_threads() >= 1)
-print(*(name for name in ("graph", "schedule", "space", "tune") if f"tilewright.{name}" in sys.modules))
+names = ("graph", "schedule", "space", "tune")
+print(*(name for name in names if f"tilewright.{name}" in sys.modules))
 """
 
 
