@@ -21,7 +21,7 @@ from tilewright.model.kernels import KernelCall
 from tilewright.model.planning import ModelCall, owners_of
 from tilewright.model.reference import GraphReference
 from tilewright.model.runner import StepRun
-from tilewright.model.unpacking import unpacked
+from tilewright.model.unpacking import packs_to, unpacked
 
 # From inputs by name to arrays by the names of nodes or values of the original model.
 ReferenceFunction = Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -120,13 +120,13 @@ class Checking:
         }
 
     @functools.cached_property
-    def _constants(self) -> Mapping[GraphValue, Array]:
-        """From the graph that was given, if the passes make the compiled one of it."""
-        text = self.compiled.script()
+    def _originals(self) -> dict[tuple[str, TensorType], list[Array]]:
+        """Constants of the original graph, before and after the usual passes."""
+        found: dict[tuple[str, TensorType], list[Array]] = {}
         for graph in (self.original, simplify(self.original)):
-            if graph.script() == text:
-                return dict(zip(self.compiled.constants, graph.constants.values(), strict=True))
-        return self.compiled.constants
+            for value, array in graph.constants.items():
+                found.setdefault((value.name, value.type), []).append(array)
+        return found
 
     def report(
         self,
@@ -176,13 +176,17 @@ class Checking:
     def _as_in_graph(self, call: KernelCall, position: int, array: Array) -> Array:
         """An input of a kernel as the graph has it."""
         packer = call.kernel.packers.get(position)
-        value = call.group.inputs[position]
-        if packer is None or self._owners.get(value, value) not in self.compiled.constants:
-            return array.reshape(value.type.extents)
+        value, shape = call.group.inputs[position], call.group.inputs[position].type.extents
+        owner = self._owners.get(value, value)
+        if packer is None or owner not in self.compiled.constants:
+            return array.reshape(shape)
         try:
-            return unpacked(packer, array, value.type.extents)
-        except GraphError:
-            return self._constants[self._owners.get(value, value)].reshape(value.type.extents)
+            return unpacked(packer, array, shape)
+        except GraphError:  # it computes something: look for what that was made of
+            for known in self._originals.get((owner.name, owner.type), ()):
+                if packs_to(packer, known.reshape(shape), array):
+                    return known.reshape(shape)
+            raise
 
     def _layer_check(self, value: GraphValue, array: Array, expected: Array) -> ValueCheck:
         """Passes may have chosen another layout, so the same elements in any order will do."""

@@ -27,11 +27,16 @@ def unpacked(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) ->
     moved = (numbers > 0) & (numbers <= flat.size)  # the rest is padding
     flat[numbers[moved] - 1] = packed[moved]
     array = flat.reshape(shape)
-    again = np.empty_like(packed)
-    packer(array, again)
-    if again.tobytes() != packed.tobytes():
+    if not packs_to(packer, array, packed):
         raise GraphError(f"{packer.name} computes something, which cannot be undone")
     return array
+
+
+def packs_to(packer: CompiledFunction, array: Array, packed: Array) -> bool:
+    """True if a packing function makes just that of an array."""
+    again = np.empty_like(packed)
+    packer(array, again)
+    return again.tobytes() == packed.tobytes()
 
 
 def _numbers(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) -> Array:
