@@ -31,7 +31,13 @@ from tilewright.model.file_format import (
     whole_pages,
 )
 from tilewright.model.frame import LoadedCode
-from tilewright.model.program import ExternalProgram, ModelStep, ValueInfo
+from tilewright.model.program import (
+    EXTERNAL,
+    ArrayPlace,
+    ExternalProgram,
+    ModelStep,
+    ValueInfo,
+)
 from tilewright.model.runner import ModelRunner
 from tilewright.runtime.extern_symbols import runtime_symbols
 from tilewright.runtime.tensor_view import Array
@@ -92,6 +98,8 @@ class _Reader:
         reason = "" if machine is None else why_unrunnable(machine)
         if reason:
             raise self._refused(f"{reason}; compile it for this machine")
+        if not _fits(description):
+            raise self._refused("its steps reach outside of its memory; save it again")
         with decoding(f"cannot load {self._path}: its constants", RuntimeFailure):
             constants = self._constants(description)
         loaded = self._code(machine, code)
@@ -148,6 +156,31 @@ class _Reader:
         fill_import_table(library, code.imports, runtime_symbols())
         addresses = [library[name] for name in code.entries]
         return LoadedCode(addresses, code.messages, {}, library)
+
+
+def _fits(description: ModelDescription) -> bool:
+    """True if all steps name kernels, arrays and bytes that there are."""
+    program, code = description.program, description.code
+    counts = {
+        "constant": len(description.constants),
+        "input": len(program.inputs),
+        "output": len(program.outputs),
+    }
+    kernels = 0 if code is None else len(code.entries)
+
+    def is_there(place: ArrayPlace, info: ValueInfo) -> bool:
+        if place.memory == "arena":
+            return 0 <= place.index <= program.arena_bytes - info.bytes
+        return 0 <= place.index < counts[place.memory]
+
+    results = zip(program.results, program.outputs, strict=False)
+    pairs = (pair for s in program.steps for pair in zip(s.arguments, s.values, strict=False))
+    return (
+        all(EXTERNAL <= step.kernel < kernels for step in program.steps)
+        and all(len(step.arguments) == len(step.values) for step in program.steps)
+        and len(program.results) == len(program.outputs)
+        and all(is_there(place, info) for place, info in (*results, *pairs))
+    )
 
 
 def _external_function(

@@ -226,6 +226,7 @@ def _with_description(saved: Path, path: Path, change: Callable[[Any], None]) ->
     def apply(data: bytearray) -> None:
         marker, kind, _, length, size = struct.unpack_from("<16sIIQQ", data)
         description = msgspec.json.decode(data[64 : 64 + length])
+        description["graph"] = ""  # makes room
         change(description)
         text = msgspec.json.encode(description).ljust(length)
         assert len(text) == length
@@ -271,6 +272,34 @@ def test_a_description_that_says_something_else(saved: Path, tmp_path: Path) -> 
 
     assert _refusal(_with_description(saved, tmp_path / "out", outside)) == (
         "its constants: TypeError('buffer is too small for requested array')"
+    )
+
+
+def _set(*path: Any, value: Any) -> Callable[[Any], None]:
+    def change(description: Any) -> None:
+        for key in path[:-1]:
+            description = description[key]
+        description[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("program", "steps", 0, "kernel", value=9),
+        _set("program", "steps", 0, "kernel", value=-2),
+        _set("program", "arena_bytes", value=0),
+        _set("program", "steps", 0, "arguments", 0, "index", value=9),
+        _set("program", "steps", 0, "arguments", value=[]),
+        _set("program", "results", value=[]),
+    ],
+)
+def test_steps_that_reach_outside(
+    saved: Path, tmp_path: Path, change: Callable[[Any], None]
+) -> None:
+    assert _refusal(_with_description(saved, tmp_path / "bad", change)) == (
+        "its steps reach outside of its memory; save it again"
     )
 
 
