@@ -162,6 +162,7 @@ def _packed(kernel: ModelKernel, position: int, array: Array) -> Array:
     packer = kernel.packers[position]
     spec = packer.signature[1]
     result = aligned_memory(tuple(map(int, spec.shape)), to_numpy(spec.dtype))
+    result[...] = 0  # packers leave padding as it is, and files should not depend on chance
     packer(array, result)
     return result
 

@@ -17,7 +17,7 @@ import pytest
 from tilewright.byoc import ExternalFunction, ExternalPart, external_backends
 from tilewright.errors import ArgumentError, GraphError, RuntimeFailure
 from tilewright.graph import parse_graph
-from tilewright.model import Executable, ExternalCall, compile_model, load
+from tilewright.model import Executable, ExternalCall, compile_model, load, planning
 from tilewright.model.loading import LoadedModel
 
 _NET = """
@@ -83,6 +83,26 @@ def test_a_loaded_model_runs_as_the_saved_one(net: Executable, saved: Path) -> N
         loaded(np.zeros(3), np.zeros(3))
     with pytest.raises(GraphError, match=r"^the model has constant w in packed form only; take"):
         loaded.graph.constants[next(iter(loaded.graph.constants))]
+
+
+def test_files_do_not_depend_on_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packers leave padding (here 8 filters in a vector of 16) as it is; it has to be zero."""
+    memory = planning.aligned_memory
+
+    def poisoned(shape: tuple[int, ...], dtype: Any) -> Any:
+        array = memory(shape, dtype)
+        array[...] = 77
+        return array
+
+    monkeypatch.setattr(planning, "aligned_memory", poisoned)
+    text = """
+def main(x: float32[2, 3, 32, 32]):
+    w = constant(float32[8, 3, 3, 3])
+    y = nn.conv2d(x, w, strides=2, padding=1)
+    return y
+"""
+    executable = compile_model(parse_graph(text, {"w": np.ones((8, 3, 3, 3), np.float32)}))
+    assert {float(number) for array in executable._constants for number in array.flat} <= {0, 1}
 
 
 def test_constants_are_mapped_and_aligned(saved: Path) -> None:
