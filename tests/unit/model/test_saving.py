@@ -19,6 +19,7 @@ from tilewright.errors import ArgumentError, GraphError, RuntimeFailure
 from tilewright.graph import parse_graph
 from tilewright.model import Executable, ExternalCall, compile_model, load, planning
 from tilewright.model.loading import LoadedModel
+from tilewright.runtime.cpu_device import aligned_memory
 
 _NET = """
 def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
@@ -87,10 +88,9 @@ def test_a_loaded_model_runs_as_the_saved_one(net: Executable, saved: Path) -> N
 
 def test_files_do_not_depend_on_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packers leave padding (here 8 filters in a vector of 16) as it is; it has to be zero."""
-    memory = planning.aligned_memory
 
     def poisoned(shape: tuple[int, ...], dtype: Any) -> Any:
-        array = memory(shape, dtype)
+        array = aligned_memory(shape, dtype)
         array[...] = 77
         return array
 
