@@ -270,3 +270,48 @@ def test_mistakes_end_with_one_line(
     (line,) = done.err.splitlines()
     assert line.startswith(f"error: {message}")
     assert {path.name for path in Path().iterdir()} <= {"model.py", "__pycache__"}
+
+
+# --- PyTorch ------------------------------------------------------------------------------------
+
+TORCH = """
+import torch
+from torch import nn
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (torch.zeros(2, 8),)
+
+
+def bare():
+    return net()[0]
+
+
+def exported():
+    module, inputs = net()
+    return torch.export.export(module, inputs)
+"""
+
+
+@pytest.fixture
+def torch_file(command: Any) -> str:
+    pytest.importorskip("torch")
+    Path("nets.py").write_text(TORCH)
+    return "nets.py"
+
+
+def test_modules_of_pytorch(command: Any, torch_file: str) -> None:
+    assert "net agrees with PyTorch" in command("check", f"{torch_file}:net", *TARGET).lines
+    done = command("bench", f"{torch_file}:net", "--against", "torch", *TARGET)
+    assert any(re.match(r"PyTorch +\S+ \S+ +\S+ +agree", line) for line in done.lines)
+    shape = command("inspect", f"{torch_file}:bare", "--shape", "x=3x8").lines[1]
+    assert shape == "input input: float32[3, 8]"
+    assert command("inspect", f"{torch_file}:exported").lines[1] == "input input: float32[2, 8]"
+
+
+def test_a_module_without_inputs(command: Any, torch_file: str) -> None:
+    assert command("inspect", f"{torch_file}:bare", status=2).err == (
+        "error: the shapes of the inputs of Sequential are not known: give the module with its "
+        "inputs, (module, inputs), or --shape\n"
+    )

@@ -258,6 +258,28 @@ def test_cheap_rounds_come_before_expensive_ones() -> None:
     assert scheduler.next_task_id() == 1
 
 
+def test_of_rivals_the_model_takes_the_fastest() -> None:
+    scheduler = model_of([10.0], [8.0], [4.0], weights=[1.0, 1.0, 2.0])
+    names = ["direct", "tiles", "other"]
+    for task, name in zip(scheduler.tasks, names, strict=True):
+        task.ctx.task_name = name
+    assert scheduler.latency_ms == 26.0
+    scheduler.rivals = {"direct": "conv", "tiles": "conv"}
+    assert scheduler.latency_ms == 16.0
+    gains = [scheduler.expected_gain(task) for task in scheduler.tasks]
+    # 0.3 of each; the first has to catch up by 2 before the model gains
+    assert gains == pytest.approx([3.0 - 2.0, 2.4, 2.4])
+
+
+def test_a_rival_that_cannot_catch_up_ends() -> None:
+    scheduler = model_of([10.0], [4.0])
+    for task, name in zip(scheduler.tasks, ["direct", "tiles"], strict=True):
+        task.ctx.task_name = name
+    scheduler.rivals = {"direct": "conv", "tiles": "conv"}
+    assert scheduler.next_task_id() == 1
+    assert scheduler.tasks[0].is_terminated
+
+
 def test_settings_of_models() -> None:
     with pytest.raises(TuneError, match=r"min_gain lies between 0 and 1 .* got 2 and 3"):
         ModelGradient(min_gain=2)

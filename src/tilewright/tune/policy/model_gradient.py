@@ -3,10 +3,14 @@
 A task counts as often as its kernel runs. What its next round may gain is guessed: from the gains
 of its last rounds, and from a hope that halves with each round that gains nothing. Tasks whose gain
 would not show in the model's latency end, small ones before their first search.
+
+Some tasks are rivals: ways to compute the same, of which the model takes the fastest. One that is
+behind gains nothing before it is ahead of the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.errors import TuneError
@@ -27,6 +31,7 @@ class ModelGradient(TaskScheduler):
 
     min_gain: float = 0.001
     window_size: int = 3
+    rivals: Mapping[str, str] = field(default_factory=dict)  # what a task computes, by its name
     _asked_at: float | None = field(default=None, init=False)
     _last: int = field(default=-1, init=False)
     _secs: dict[int, float] = field(default_factory=dict, init=False)  # of the last round, by task
@@ -46,8 +51,16 @@ class ModelGradient(TaskScheduler):
 
     @property
     def latency_ms(self) -> float:
-        """All tasks, each as often as it runs, with the best kernels so far."""
-        return sum(task.task_weight * _best_ms(task) for task in self.tasks if _works(task))
+        """All tasks, each as often as it runs, with the best kernels so far; of rivals one."""
+        best: dict[str | int, float] = {}
+        for task in filter(_works, self.tasks):
+            own, what = task.task_weight * _best_ms(task), self._computed(task)
+            best[what] = min(own, best.get(what, own))
+        return sum(best.values())
+
+    def _computed(self, task: TaskRecord) -> str | int:
+        """What a task computes: something that rivals compute, too, or something of its own."""
+        return self.rivals.get(task.ctx.task_name, id(task))
 
     def _choose(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
@@ -74,7 +87,17 @@ class ModelGradient(TaskScheduler):
         known = [best for best in history if best < FAILED_MS][-1 - window :]
         recent = (known[0] - known[-1]) / max(1, len(known) - 1)
         hope = _HOPE * known[-1] * 0.5 ** _rounds_without_gain(history)
-        return task.task_weight * max(recent, hope)
+        return max(0.0, task.task_weight * max(recent, hope) - self._behind(task))
+
+    def _behind(self, task: TaskRecord) -> float:
+        """Milliseconds that a task takes longer than the best of its rivals."""
+        what = self._computed(task)
+        others = [
+            other.task_weight * _best_ms(other)
+            for other in self.tasks
+            if other is not task and _works(other) and self._computed(other) == what
+        ]
+        return max(0.0, task.task_weight * _best_ms(task) - min(others)) if others else 0.0
 
     # --- what a round costs ---------------------------------------------------------------------
 
