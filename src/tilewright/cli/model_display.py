@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -29,8 +29,6 @@ _MOST_ROWS = 30
 class ModelProgress(Progress):
     """Follows the tuning of a model."""
 
-    rivals: Mapping[str, str] = {}  # what a task computes, by its name, if others do that, too
-
     @property
     def secs(self) -> float | None:
         """All kernels, each as often as it runs; None until each was measured."""
@@ -43,26 +41,23 @@ class ModelProgress(Progress):
 
     def _total(self, secs_of: Callable[[TaskState], float | None]) -> float | None:
         """The sum; of rivals the model takes the fastest."""
-        best: dict[str, float] = {}
+        best: dict[object, float] = {}
         for state in self.tasks:
-            secs, what = secs_of(state), self._computed(state)
+            secs, what = secs_of(state), state.task.computed
             if secs is not None:
                 own = state.task.task_weight * secs
                 best[what] = min(own, best.get(what, own))
         return sum(best.values()) if len(best) == self.parts else None
 
-    def _computed(self, state: TaskState) -> str:
-        return self.rivals.get(state.name, state.name)
-
     @property
     def parts(self) -> int:
         """Different things that the model computes."""
-        return len({self._computed(state) for state in self.tasks})
+        return len({state.task.computed for state in self.tasks})
 
     def is_ahead(self, state: TaskState) -> bool:
         """True unless one of its rivals is faster."""
-        own, what = state.task.best_secs, self._computed(state)
-        others = [s.task.best_secs for s in self.tasks if self._computed(s) == what]
+        own, what = state.task.best_secs, state.task.computed
+        others = [s.task.best_secs for s in self.tasks if s.task.computed == what]
         return own is not None and own <= min(secs for secs in others if secs is not None)
 
     def share_in_model(self, state: TaskState) -> float | None:

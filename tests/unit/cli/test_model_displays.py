@@ -108,8 +108,8 @@ def test_failures_of_own_code_are_told() -> None:
 
 def test_of_rivals_the_fastest_counts() -> None:
     progress = ModelProgress(lambda: 0.0)
-    progress.rivals = {"direct": "conv", "tiles": "conv"}
     direct, tiles, pool = a_task("direct"), a_task("tiles"), a_task("pool")
+    direct.computes = tiles.computes = "conv"
     progress(TuningStarted([direct, tiles, pool], 16, None))
     measure(direct, 8e-6)
     measure(pool, 2e-6)

@@ -260,11 +260,9 @@ def test_cheap_rounds_come_before_expensive_ones() -> None:
 
 def test_of_rivals_the_model_takes_the_fastest() -> None:
     scheduler = model_of([10.0], [8.0], [4.0], weights=[1.0, 1.0, 2.0])
-    names = ["direct", "tiles", "other"]
-    for task, name in zip(scheduler.tasks, names, strict=True):
-        task.ctx.task_name = name
     assert scheduler.latency_ms == 26.0
-    scheduler.rivals = {"direct": "conv", "tiles": "conv"}
+    direct, tiles, _ = scheduler.tasks
+    direct.computes = tiles.computes = "conv"
     assert scheduler.latency_ms == 16.0
     gains = [scheduler.expected_gain(task) for task in scheduler.tasks]
     # 0.3 of each; the first has to catch up by 2 before the model gains
@@ -273,11 +271,10 @@ def test_of_rivals_the_model_takes_the_fastest() -> None:
 
 def test_a_rival_that_cannot_catch_up_ends() -> None:
     scheduler = model_of([10.0], [4.0])
-    for task, name in zip(scheduler.tasks, ["direct", "tiles"], strict=True):
-        task.ctx.task_name = name
-    scheduler.rivals = {"direct": "conv", "tiles": "conv"}
+    direct, tiles = scheduler.tasks
+    direct.computes = tiles.computes = "conv"
     assert scheduler.next_task_id() == 1
-    assert scheduler.tasks[0].is_terminated
+    assert direct.is_terminated
 
 
 def test_settings_of_models() -> None:
@@ -287,18 +284,22 @@ def test_settings_of_models() -> None:
 
 def test_weights_of_functions_reach_the_scheduler() -> None:
     seen: list[float] = []
+    computed: list[str] = []
 
     def watch(event: Event) -> None:
         if isinstance(event, TuningStarted):
             seen.extend(task.task_weight for task in event.tasks)
+            computed.extend(task.computes for task in event.tasks)
 
     module = IRModule({"a": matmul, "b": matmul.with_attr("x", 1), "c": matmul.with_attr("x", 2)})
     tune_tir(
         module, "llvm -num-cores=2", None, 3, database=MemoryDatabase(), builder=FakeBuilder(),
         runner=FakeRunner(), space=tile_all, strategy="replay-trace", cost_model=None,
         console=False, observers=[watch], weights={"a": 3.0, "c": 5.0}, task_scheduler="model",
+        rivals={"a": "x", "b": "x"},
     )  # fmt: skip
     assert seen == [3.0, 1.0, 5.0]
+    assert computed == ["x", "x", ""]
 
 
 # --- limits -------------------------------------------------------------------------------------

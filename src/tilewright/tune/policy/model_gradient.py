@@ -10,7 +10,6 @@ behind gains nothing before it is ahead of the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.errors import TuneError
@@ -31,7 +30,6 @@ class ModelGradient(TaskScheduler):
 
     min_gain: float = 0.001
     window_size: int = 3
-    rivals: Mapping[str, str] = field(default_factory=dict)  # what a task computes, by its name
     _asked_at: float | None = field(default=None, init=False)
     _last: int = field(default=-1, init=False)
     _secs: dict[int, float] = field(default_factory=dict, init=False)  # of the last round, by task
@@ -52,15 +50,11 @@ class ModelGradient(TaskScheduler):
     @property
     def latency_ms(self) -> float:
         """All tasks, each as often as it runs, with the best kernels so far; of rivals one."""
-        best: dict[str | int, float] = {}
+        best: dict[object, float] = {}
         for task in filter(_works, self.tasks):
-            own, what = task.task_weight * _best_ms(task), self._computed(task)
+            own, what = task.task_weight * _best_ms(task), task.computed
             best[what] = min(own, best.get(what, own))
         return sum(best.values())
-
-    def _computed(self, task: TaskRecord) -> str | int:
-        """What a task computes: something that rivals compute, too, or something of its own."""
-        return self.rivals.get(task.ctx.task_name, id(task))
 
     def _choose(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
@@ -91,11 +85,11 @@ class ModelGradient(TaskScheduler):
 
     def _behind(self, task: TaskRecord) -> float:
         """Milliseconds that a task takes longer than the best of its rivals."""
-        what = self._computed(task)
+        what = task.computed
         others = [
             other.task_weight * _best_ms(other)
             for other in self.tasks
-            if other is not task and _works(other) and self._computed(other) == what
+            if other is not task and _works(other) and other.computed == what
         ]
         return max(0.0, task.task_weight * _best_ms(task) - min(others)) if others else 0.0
 
