@@ -22,12 +22,17 @@ from tilewright.graph.passes.winograd import (
     with_winograd,
 )
 from tilewright.model.kernels import SamePrograms, groups_of, program_of
-from tilewright.model.schedules import ScheduledKernel, Scheduler, schedule_of, without_search
+from tilewright.model.schedules import (
+    ScheduledKernel,
+    Scheduler,
+    schedule_of,
+    served_secs,
+    without_search,
+)
 from tilewright.model.tasks import ExtractedTask, tasks_of
 from tilewright.support.names import NameSupply
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_points import TAPS, winograd_points
-from tilewright.tune.context import normalize_mod
 
 DIRECT = 0  # the size of tiles where there are none
 TILES = (2, 4)
@@ -140,10 +145,7 @@ class _Times:
 
     def _measured(self, func: ir.PrimFunc) -> float | None:
         """Seconds of the best record."""
-        if self._database is None:
-            return None
-        record = self._database.query_tuning_record(normalize_mod(func), self._target, "main")
-        return None if record is None else record.mean_secs
+        return None if self._database is None else served_secs(self._database, func, self._target)
 
     def calculated(self, func: ir.PrimFunc) -> float:
         """Seconds that calculation expects."""

@@ -93,9 +93,10 @@ def tune_model(
     database = tune_tir(module, where, weights=weights, rivals=rivals_among(tasks), **settings)
     if not where.is_cpu:
         return database
+    ways = [simple, simple]
     if winograd:
-        simple = with_fastest_convolutions(simple, where, database).graph
-    final = hold_model_final(simple, where, database, final_secs)
+        ways = [with_fastest_convolutions(simple, where, db).graph for db in (database, None)]
+    final = hold_model_final(ways[0], where, database, final_secs, ways[1])
     if on_final is not None:
         on_final(final)
     return database

@@ -14,6 +14,7 @@ import pytest
 from tilewright.cli import model_check, model_tune
 from tilewright.cli.originals import Original, difference
 from tilewright.database import SQLiteDatabase
+from tilewright.model.tasks import LAYOUTS
 from tilewright.report.model_notes import model_notes
 from tilewright.testing.made_up_runs import MadeUp
 
@@ -84,8 +85,11 @@ def test_layouts(command: Any) -> None:
         "from tilewright.testing.small_models import small_network\n"
         "def net():\n    return small_network()\n"
     )
-    assert "12 kernels in 10 tasks" in command("inspect", "net.py:net").out
-    assert "10 kernels in 8 tasks" in command("inspect", "net.py:net", "--layout", "nchw").out
+    last, first = (command("inspect", "net.py:net", "--layout", each).out for each in LAYOUTS)
+    assert "fused_transpose" in last
+    assert "float32[1, 8, 8, 16]" in last
+    assert "10 kernels in 8 tasks" in first
+    assert "float32[1, 16, 8, 8]" in first
 
 
 # --- check and bench ----------------------------------------------------------------------------
