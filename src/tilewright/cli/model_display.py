@@ -29,6 +29,11 @@ _MOST_ROWS = 30
 class ModelProgress(Progress):
     """Follows the tuning of a model."""
 
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TuningStarted):
+            self._start = self._clock()  # preparing a model's tasks is not part of the budget
+        super().__call__(event)
+
     @property
     def secs(self) -> float | None:
         """All kernels, each as often as it runs; None until each was measured."""

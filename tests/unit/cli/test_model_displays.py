@@ -106,6 +106,15 @@ def test_failures_of_own_code_are_told() -> None:
     assert stream.getvalue() == "rule Mine failed: oops\n"
 
 
+def test_time_begins_with_the_first_round() -> None:
+    now = [0.0]
+    progress = ModelProgress(lambda: now[0])
+    now[0] = 50.0
+    progress(TuningStarted([a_task("conv")], 16, 100.0))
+    now[0] = 60.0
+    assert (progress.elapsed, progress.remaining()) == (10.0, 90.0)
+
+
 def test_of_rivals_the_fastest_counts() -> None:
     progress = ModelProgress(lambda: 0.0)
     direct, tiles, pool = a_task("direct"), a_task("tiles"), a_task("pool")
