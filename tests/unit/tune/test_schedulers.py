@@ -211,8 +211,8 @@ class Ending:
 
 
 def test_what_is_calculated_is_measured_of_all_tasks_first() -> None:
-    scheduler = model_of([5.0], [], [1.0], [])
-    assert scheduler.next_task_id() == 1
+    assert model_of([5.0], [], [1.0], []).next_task_id() == 1
+    assert model_of([], [], [1.0], [], weights=[1.0, 2.0, 9.0, 2.0]).next_task_id() == 1
 
 
 def test_time_goes_where_the_model_gains_most() -> None:

@@ -59,8 +59,8 @@ class ModelGradient(TaskScheduler):
     def _choose(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
         fresh = [n for n in alive if self.tasks[n].counts.rounds == 0]
-        if fresh:
-            return fresh[0]
+        if fresh:  # those first that have most to compute, in case that time runs out
+            return max(fresh, key=lambda n: (self.tasks[n].task_weight * self.tasks[n].flop, -n))
         total, gains = self.latency_ms, {n: self.expected_gain(self.tasks[n]) for n in alive}
         for n in alive:
             if gains[n] < self.min_gain * total:
