@@ -35,7 +35,8 @@ from tilewright.tune.context import normalize_mod
 DIRECT = 0  # the size of tiles where there are none
 TILES = (2, 4)
 # What calculation must promise to be believed, as a share of the direct way's time.
-MARGIN = 0.8
+MARGIN = 0.85
+WEIGHTS_PER_SECOND = 28e9  # bytes that come from memory, one after the other
 # Tasks of ways that could not take less than so many times the best are left out; those of all but
 # the likeliest way count for a part of what they would save.
 HOPELESS, UNLIKELY_SHARE = 1.6, 0.25
@@ -193,14 +194,12 @@ def least_seconds(graph: Graph, node: GraphNode, target: Target) -> dict[int, fl
 
 def _delays(graph: Graph, node: GraphNode, target: Target) -> dict[int, float]:
     """Seconds for the weights of each way to come from memory, if a model's do not stay."""
-    machine = Machine.of(target)
     weight = node.operands[1].type.bytes
-    if sum(value.type.bytes for value in graph.constants) <= machine.l3_bytes:
+    if sum(value.type.bytes for value in graph.constants) <= Machine.of(target).l3_bytes:
         return dict.fromkeys((DIRECT, *TILES), 0.0)
     sizes = {DIRECT: float(weight)}
     sizes.update({m: weight * winograd_points(m).alpha ** 2 / TAPS**2 for m in TILES})
-    speed = machine.memory_bytes_per_cycle * machine.hertz
-    return {size: count / speed for size, count in sizes.items()}
+    return {size: count / WEIGHTS_PER_SECOND for size, count in sizes.items()}
 
 
 def _name(tile: int) -> str:
