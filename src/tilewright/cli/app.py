@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli import db_app, model_app, space_app
+from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
     DatabaseOption,
@@ -36,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(space_app.app, name="space")
 app.add_typer(db_app.app, name="db")
+app.add_typer(dataset_app.app, name="dataset")
 
 
 def _print_version(wanted: bool) -> None:

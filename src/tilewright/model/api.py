@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tilewright.database import Database
 from tilewright.graph.graph import Graph
@@ -14,6 +14,7 @@ from tilewright.model.alternatives import (
 )
 from tilewright.model.executable import Executable
 from tilewright.model.finals import ModelFinal, hold_model_final
+from tilewright.model.gpu_api import compile_for_gpu
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
@@ -40,7 +41,11 @@ def compile_model(
     are computed by Winograd's tiles where that is faster, with rounding errors that `served_by`
     reports; never without `winograd`.
     """
-    simple, where = simplified(graph, layout), Target(target)
+    where = Target(target)
+    if not where.is_cpu:
+        # It is called alike, with arrays on the GPU.
+        return cast("Executable", compile_for_gpu(graph, where, database))
+    simple = simplified(graph, layout)
     schedule = RememberedSchedules(without_search if database is None else from_database(database))
     if winograd:
         simple = with_fastest_convolutions(simple, where, database, schedule).graph

@@ -2,6 +2,7 @@
 
 from tilewright.space.cpu.column_reduction import ReduceColumns as ReduceColumns
 from tilewright.space.cpu.halo_tiling import HaloTiling as HaloTiling
+from tilewright.space.cpu.head_attention import HeadAttention as HeadAttention
 from tilewright.space.cpu.independent_slices import IndependentSlices as IndependentSlices
 from tilewright.space.cpu.register_tiling import RegisterTiling as RegisterTiling
 from tilewright.space.cpu.row_fusion import FuseRows as FuseRows
