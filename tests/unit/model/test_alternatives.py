@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from tilewright.model.api import compile_model, served_by
 from tilewright.model.executable import Executable
 from tilewright.model.kernels import compile_calls, groups_of, program_of
 from tilewright.model.rounding import rounding_errors
+from tilewright.model.saving import load
 from tilewright.records import TuningRecord
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
@@ -128,7 +131,7 @@ def test_the_report_tells_times() -> None:
     assert str(slower) == "layer1: direct (measured: direct 1.000 ms, F(4) 2.000 ms)"
 
 
-def test_models_are_compiled_with_the_faster_way_unless_it_is_ruled_out() -> None:
+def test_models_are_compiled_with_the_faster_way_unless_it_is_ruled_out(tmp_path: Path) -> None:
     graph, weights, bias = network()
     database = measured(graph, {0: 3e-3, 4: 1e-3})
     fast = compile_model(graph, TARGET, database)
@@ -137,7 +140,8 @@ def test_models_are_compiled_with_the_faster_way_unless_it_is_ruled_out() -> Non
     assert plain.graph.nodes[0].op == "nn.conv2d"
     x = np.random.default_rng(1).standard_normal((1, 12, 12, 32)).astype(np.float32)
     wanted = exact(x, weights, bias)
-    for made in (fast(x)[0], plain(x)[0]):
+    saved = load(fast.save(tmp_path / "model.twm"))
+    for made in (fast(x)[0], plain(x)[0], saved(x)[0]):
         assert abs(made - wanted).max() <= 5e-6 * abs(wanted).max()
     own, direct = rounding_errors(weights, 4)
     assert str(served_by(fast)).splitlines()[-1] == (
