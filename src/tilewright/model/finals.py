@@ -91,12 +91,15 @@ def hold_model_final(
     plain = compile_calls(first, target, lambda func, where: calculated(func, where, database))
     tuned = compile_calls(graph, target, from_database(database))
     before, after = _step_secs(Executable(first, plain), Executable(graph, tuned), seconds)
-    beaten = _beaten_kernels(tuned, before, after)
     funcs = {_made_by(call): call.kernel.func for call in plain}
-    for call in tuned:
+    changed = [call for call in tuned if _is_changed(call, funcs)]
+    beaten = _beaten_kernels(changed, before, after)
+    for call in changed:
         if call.kernel in beaten:
             _note(call, funcs[_made_by(call)], database, target)
-    steps = [_step(call, before, after, call.kernel in beaten) for call in tuned]
+    steps = [
+        _step(call, before, after, call not in changed or call.kernel in beaten) for call in tuned
+    ]
     names = dict.fromkeys(task_name(call.group) for call in tuned if call.kernel in beaten)
     return ModelFinal(steps, tuple(names))
 
@@ -114,13 +117,26 @@ def _note(
     """Keep a record from being used again, or the whole way of computing a value."""
     record = call.kernel.origin.record
     assert record is not None
-    if ir.structural_equal(nameless(calculated_func), nameless(call.kernel.func)):
+    if _is_same(calculated_func, call.kernel.func):
         note_beaten(database, record, target)
     else:
         note_lost(database, record, target)
 
 
-def _step(call: KernelCall, before: Seconds, after: Seconds, is_beaten: bool) -> StepComparison:
+def _is_changed(call: KernelCall, calculated_funcs: Mapping[tuple[str, ...], ir.PrimFunc]) -> bool:
+    """True for a kernel with another schedule than the calculated one, or another program."""
+    func, record = calculated_funcs.get(_made_by(call)), call.kernel.origin.record
+    if func is None or record is None:
+        return False
+    return record.baseline != ZERO_SEARCH or not _is_same(func, call.kernel.func)
+
+
+def _is_same(a: ir.PrimFunc, b: ir.PrimFunc) -> bool:
+    return ir.structural_equal(nameless(a), nameless(b))
+
+
+def _step(call: KernelCall, before: Seconds, after: Seconds, stays: bool) -> StepComparison:
+    """Both figures are the same for a kernel that stays as it was calculated."""
     new = after[_made_by(call)]
     old = before.get(_made_by(call), new)  # the other model may have no such value
     return StepComparison(
@@ -129,7 +145,7 @@ def _step(call: KernelCall, before: Seconds, after: Seconds, is_beaten: bool) ->
         flop_of(call.kernel.func),
         sum(value.type.bytes for value in call.values),
         old,
-        old if is_beaten else new,
+        old if stays else new,
     )
 
 
@@ -154,19 +170,12 @@ def _kernel_secs(model: Executable, inputs: Sequence[Array]) -> Seconds:
 
 
 def _beaten_kernels(
-    tuned: Sequence[KernelCall], before: Seconds, after: Seconds
+    changed: Sequence[KernelCall], before: Seconds, after: Seconds
 ) -> set[ModelKernel]:
     """Those that take longer than the calculated ones, summed over all of their calls."""
     sums: dict[ModelKernel, list[float]] = {}
-    for call in tuned:
-        made = _made_by(call)
-        if _was_searched(call.kernel) and made in before:
-            total = sums.setdefault(call.kernel, [0.0, 0.0])
-            total[0] += before[made]
-            total[1] += after[made]
+    for call in changed:
+        total = sums.setdefault(call.kernel, [0.0, 0.0])
+        total[0] += before[_made_by(call)]
+        total[1] += after[_made_by(call)]
     return {kernel for kernel, (old, new) in sums.items() if new > _SLOWER * old}
-
-
-def _was_searched(kernel: ModelKernel) -> bool:
-    record = kernel.origin.record
-    return record is not None and record.baseline != ZERO_SEARCH

@@ -29,7 +29,7 @@ from tilewright.space.cpu.tile_builder import ENOUGH_ACCUMULATORS, used_share
 from tilewright.space.layout_free import is_layout_free
 
 STRUCTURE = "winograd"
-SKETCHES = 3
+SKETCHES = 2
 MAX_VECTORS = 4
 BLOCK_CHOICES = 3
 WIDEST_BLOCK = 16  # tiles: more in a row only lengthen what a task waits for
