@@ -167,9 +167,9 @@ def test_a_way_that_loses_in_the_model_is_not_taken_again(monkeypatch: pytest.Mo
         (task,) = [task for task in tasks_of(graph, _TARGET) if "conv2d" in task.task_name]
         _commit(database, task.dispatched[0], secs)
     assert _tiles(direct, database) == [2]
-    made = tuple(value.name for value in direct.outputs)
-    others = {(node.outputs[0].name,): 1e-6, made: 1e-6}
-    monkeypatch.setattr(finals, "_step_secs", lambda *_: (others, dict.fromkeys(others, 2e-6)))
+    before = {(value.name,): 1e-6 for made in direct.nodes for value in made.outputs}
+    after = dict.fromkeys(before, 2e-6)
+    monkeypatch.setattr(finals, "_step_secs", lambda *_: (before, after))
     finals.hold_model_final(tiles, _TARGET, database, 0.1, direct)
     assert _tiles(direct, database) == [0]
 
