@@ -250,7 +250,7 @@ class VectorRegisters:
         """An elementwise consumer of the results, or a copy."""
         sch, block = self.site.sch, self.site.block
         consumers = neighbours(sch, sch.get_sref(block), before=False)
-        if len(consumers) == 1 and _is_elementwise(consumers[0].block, self.site.stmt):
+        if len(consumers) == 1 and is_elementwise(consumers[0].block, self.site.stmt):
             (consumer,) = sch.get_consumers(block)
             sch.reverse_compute_at(consumer, tile_loop, preserve_unit_loops=True)
             sch.set_scope(block, 0, "local")
@@ -298,7 +298,7 @@ def _multiply_add(site: TileSite, tiles: Tiles) -> None:
     site.sch.decompose_reduction(site.block, tiles.depth[0])
 
 
-def _is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
+def is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
     """True when a block makes one element of its result from the same element of another's."""
     nest = BlockNest(consumer)
     if len(nest.writes) != 1 or not all_iters_spatial(consumer):

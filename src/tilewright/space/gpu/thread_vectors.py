@@ -47,7 +47,9 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
     The last iterator of the block runs over a vector.
     """
     stmt = sch.get_sref(block).block
-    for position in inputs_along(stmt, stmt.iter_vars[-1].var):
+    for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
+        if _is_gathered(region):
+            continue  # which part of it a thread works on is known when it runs
         copy = sch.cache_read(block, position, "local", [block])
         sch.compute_at(copy, thread, preserve_unit_loops=True)
         mark_copy(sch, copy, structure)
@@ -55,6 +57,11 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
         copy = sch.cache_write(block, 0, "local")
         sch.reverse_compute_at(copy, thread, preserve_unit_loops=True)
         mark_copy(sch, copy, structure)
+
+
+def _is_gathered(region: ir.BufferRegion) -> bool:
+    """Do indices depend on other values in memory?"""
+    return any(True for r in region.region for _ in ir.nodes_of(r.min, ir.BufferLoad))
 
 
 def mark_copy(sch: Schedule, copy: BlockRV, structure: str) -> None:
