@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tilewright import ir, te
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import GraphNode, GraphValue
 from tilewright.graph.operator import find_operator, placeholder
@@ -36,5 +37,7 @@ def _has_layouts(value: GraphValue) -> bool:
 
 def kind_of_node(node: GraphNode) -> Kind:
     """The kind of one node, from its own program."""
+    if is_external(node):
+        return Kind.OPAQUE
     group = FusedGroup((node,), tuple(dict.fromkeys(node.operands)), node.outputs)
     return kind_of(lower_group(group))
