@@ -11,7 +11,12 @@ import pytest
 from tilewright.graph import Graph, GraphBuilder, GraphValue, TensorType
 from tilewright.model import Executable, compile_model, load
 
-_CONV: dict[str, Any] = {"strides": [1, 1], "padding": [1, 1, 1, 1], "dilation": [1, 1], "groups": 1}
+_CONV: dict[str, Any] = {
+    "strides": [1, 1],
+    "padding": [1, 1, 1, 1],
+    "dilation": [1, 1],
+    "groups": 1,
+}
 
 
 def _parameters(graph: GraphBuilder, scale: float, zero: int, dtype: str) -> list[GraphValue]:
