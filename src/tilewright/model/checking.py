@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue, TensorType
 from tilewright.graph.passes.pipeline import simplify
+from tilewright.ir import DType
 from tilewright.model.kernels import KernelCall
 from tilewright.model.planning import ModelCall, owners_of
 from tilewright.model.reference import GraphReference
@@ -29,6 +30,7 @@ ReferenceFunction = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 # Of the largest element of an array; whole numbers have to be the same.
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 _ALONG_THE_WAY = 10  # errors of many layers add up
+_STEP = 1 / 128  # of quantized numbers, as a share of the largest
 
 
 @dataclass(frozen=True)
@@ -211,11 +213,22 @@ class Checking:
     def _check(
         self, value: GraphValue, array: Array, expected: Array, factor: float = 1
     ) -> ValueCheck:
-        tolerance = self.tolerances.get(value.type.dtype, 0.0) * factor
+        tolerance = max(self.tolerances.get(value.type.dtype, 0.0), self._step(value)) * factor
         error = difference(array, np.asarray(expected).reshape(array.shape))
         nodes = self._makers.get(self._owners.get(value, value), ())
         sources = tuple(node.source for node in nodes if node.source)
         return ValueCheck(value.name, tuple(node.op for node in nodes), sources, error, tolerance)
+
+    def _step(self, value: GraphValue) -> float:
+        """What numbers that were rounded to steps may differ by: they lie between two, at times."""
+        if not self._is_quantized:
+            return 0.0
+        is_float = DType(value.type.dtype).is_float
+        return _STEP / _ALONG_THE_WAY if is_float else float(DType(value.type.dtype).bits == 8)
+
+    @functools.cached_property
+    def _is_quantized(self) -> bool:
+        return any(node.op.startswith("qnn.") for node in self.compiled.nodes)
 
 
 def difference(array: Array, expected: Array) -> float:

@@ -37,7 +37,7 @@ class _PlainKernel:
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         given = [
-            np.ascontiguousarray(array, to_numpy(kind.dtype))
+            np.asarray(array, to_numpy(kind.dtype), order="C")
             for array, kind in zip(arrays, self.inputs, strict=True)
         ]
         made: list[Array] = [np.empty(t.extents, to_numpy(t.dtype)) for t in self.outputs]

@@ -149,8 +149,13 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
 
 
 def repeated_operations(sch: Schedule, block: StmtSRef) -> float:
-    """Operations for one element that are carried out more than once if a block is inlined."""
+    """Operations for one element that are carried out more than once if a block is inlined.
+
+    A single number changes in no loop: it is computed ahead of them, wherever it is written.
+    """
     stmt = block.block
+    if _points(stmt) <= 1.0:
+        return 0.0
     readers = neighbours(sch, block, before=False)
     read = sum(_reads(stmt, reader.block) for reader in readers)
     return max(0.0, read - 1.0) * operations(stmt)
