@@ -10,5 +10,6 @@ from tilewright.graph.graph import (
 )
 from tilewright.graph.operator import operator as operator, operator_names as operator_names
 from tilewright.graph.parser import parse_graph as parse_graph
+from tilewright.graph.passes.half_precision import to_float16 as to_float16
 
 del _external, _operators

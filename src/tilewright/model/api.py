@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tilewright.database import Database
 from tilewright.graph.graph import Graph
+from tilewright.model.alternatives import (
+    RememberedSchedules,
+    competing_tasks,
+    with_fastest_convolutions,
+)
 from tilewright.model.executable import Executable
 from tilewright.model.finals import ModelFinal, hold_model_final
+from tilewright.model.gpu_api import compile_for_gpu
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
@@ -27,19 +33,28 @@ def compile_model(
     database: Database | None = None,
     *,
     layout: str | None = None,
+    winograd: bool = True,
 ) -> Executable:
     """A model that runs; kernels have the best schedules of the database, or calculated ones.
 
-    Any database serves. `served_by` says which of its records serves which operator.
+    Any database serves. `served_by` says which of its records serves which operator. Convolutions
+    are computed by Winograd's tiles where that is faster, with rounding errors that `served_by`
+    reports; never without `winograd`.
     """
+    where = Target(target)
+    if not where.is_cpu:
+        # It is called alike, with arrays on the GPU.
+        return cast("Executable", compile_for_gpu(graph, where, database))
     simple = simplified(graph, layout)
-    schedule = without_search if database is None else from_database(database)
-    return Executable(simple, compile_calls(simple, Target(target), schedule))
+    schedule = RememberedSchedules(without_search if database is None else from_database(database))
+    if winograd:
+        simple = with_fastest_convolutions(simple, where, database, schedule).graph
+    return Executable(simple, compile_calls(simple, where, schedule))
 
 
 def served_by(executable: Executable) -> ServiceReport:
     """Which record serves which operator of a compiled model: exact, anchor block, or none."""
-    return report_of(executable.calls)
+    return report_of(executable.calls, executable.tiled)
 
 
 def tune_model(
@@ -47,6 +62,7 @@ def tune_model(
     target: Target | str = "llvm",
     *,
     layout: str | None = None,
+    winograd: bool = True,
     on_final: Callable[[ModelFinal], object] | None = None,
     **options: Any,
 ) -> Database:
@@ -56,18 +72,23 @@ def tune_model(
     `max_trials_global` are for all of them together: time goes where the model gains most, and
     tuning ends early when it would gain no more. At the end all kernels run in the model against
     calculated ones; `on_final` is told how both did. Called again with the same database it goes
-    on where it stopped.
+    on where it stopped. With `winograd`, other ways for convolutions are tasks, too.
     """
     where = Target(target)
     simple = simplified(graph, layout)
     tasks = tasks_of(simple, where)
+    module, weights = module_of(tasks)
+    if winograd:
+        tasks, weights = competing_tasks(simple, where)
+        module, _ = module_of(tasks)
     settings = _with_defaults(options, tasks)
     budget = options.get("budget_secs")
     final_secs = _LONGEST_FINAL if budget is None else min(_LONGEST_FINAL, _FINAL_SHARE * budget)
     if budget is not None:
         settings["budget_secs"] = budget - final_secs
-    module, weights = module_of(tasks)
     database = tune_tir(module, where, weights=weights, **settings)
+    if winograd:
+        simple = with_fastest_convolutions(simple, where, database).graph
     final = hold_model_final(simple, where, database, final_secs)
     if on_final is not None:
         on_final(final)

@@ -21,6 +21,7 @@ from tilewright.model.kernels import KernelCall
 from tilewright.model.planning import ModelCall, owners_of
 from tilewright.model.reference import GraphReference
 from tilewright.model.runner import StepRun
+from tilewright.model.unpacking import unpacked
 
 # From inputs by name to arrays by the names of nodes or values of the original model.
 ReferenceFunction = Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -114,6 +115,15 @@ class Checking:
             for value in call.group.outputs
         }
 
+    @functools.cached_property
+    def _constants(self) -> Mapping[GraphValue, Array]:
+        """From the graph that was given, if the passes make the compiled one of it."""
+        text = self.compiled.script()
+        for graph in (self.original, simplify(self.original)):
+            if graph.script() == text:
+                return dict(zip(self.compiled.constants, graph.constants.values(), strict=True))
+        return self.compiled.constants
+
     def report(
         self,
         runs: Iterable[StepRun],
@@ -121,7 +131,6 @@ class Checking:
         expected: Mapping[GraphValue, Array],
     ) -> CheckReport:
         """Compare a run, step by step; `expected` are values of the original graph."""
-        constants = _constants_of(self.compiled, self.original)
         kernels: list[ValueCheck] = []
         layers: list[ValueCheck] = []
         unchecked: list[str] = []
@@ -129,7 +138,7 @@ class Checking:
         for call, run in zip(self.calls, runs, strict=True):
             made = call.values[len(run.inputs) :]
             try:
-                kernels += self._kernel_checks(call, run, constants)
+                kernels += self._kernel_checks(call, run)
             except TilewrightError as error:
                 unchecked.append(f"{run.step.name}: {error}")
             for value, array in zip(made, run.outputs, strict=True):
@@ -140,14 +149,14 @@ class Checking:
             tuple(kernels), tuple(layers), self._output_checks(outputs, expected), tuple(unchecked)
         )
 
-    def _kernel_checks(
-        self, call: ModelCall, run: StepRun, constants: Mapping[GraphValue, Array]
-    ) -> list[ValueCheck]:
+    def _kernel_checks(self, call: ModelCall, run: StepRun) -> list[ValueCheck]:
         if not isinstance(call, KernelCall):
             raise GraphError("a function of Python runs it")
         known = {
-            value: constants[value] if array is None else array
-            for value, array in zip(call.group.inputs, run.inputs, strict=True)
+            value: self._as_in_graph(call, position, array)
+            for position, (value, array) in enumerate(
+                zip(call.group.inputs, run.inputs, strict=True)
+            )
         }
         checks: list[ValueCheck] = []
         for is_wide in (True, False):
@@ -159,6 +168,17 @@ class Checking:
             if all(check.is_right for check in checks):
                 break  # else double precision may have decided otherwise, say, which is larger
         return checks
+
+    def _as_in_graph(self, call: KernelCall, position: int, array: Array) -> Array:
+        """An input of a kernel as the graph has it."""
+        packer = call.kernel.packers.get(position)
+        value = call.group.inputs[position]
+        if packer is None or self._owners.get(value, value) not in self.compiled.constants:
+            return array.reshape(value.type.extents)
+        try:
+            return unpacked(packer, array, value.type.extents)
+        except GraphError:
+            return self._constants[self._owners.get(value, value)].reshape(value.type.extents)
 
     def _layer_check(self, value: GraphValue, array: Array, expected: Array) -> ValueCheck:
         """Passes may have chosen another layout, so the same elements in any order will do."""
@@ -202,15 +222,6 @@ def difference(array: Array, expected: Array) -> float:
     if array.dtype.kind in "iub":
         return float(distance)
     return float(distance / (np.abs(b[finite]).max(initial=0.0) or 1.0))
-
-
-def _constants_of(compiled: Graph, original: Graph) -> Mapping[GraphValue, Array]:
-    """The numbers of the constants of a compiled graph, from the graph that it was made of."""
-    text = compiled.script()
-    for graph in (original, simplify(original)):
-        if graph.script() == text:
-            return dict(zip(compiled.constants, graph.constants.values(), strict=True))
-    return compiled.constants
 
 
 def _counterparts(compiled: Graph, original: Graph) -> dict[GraphValue, GraphValue]:

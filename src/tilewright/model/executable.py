@@ -27,6 +27,7 @@ from tilewright.model.external import ExternalCall
 from tilewright.model.external_calls import with_external_calls
 from tilewright.model.frame import LoadedCode
 from tilewright.model.planning import ModelCall, Plan, plan_program
+from tilewright.model.rounding import tiled_convolutions
 from tilewright.model.runner import ModelRunner
 
 
@@ -36,6 +37,7 @@ class Executable(ModelRunner):
     def __init__(self, graph: Graph, calls: Sequence[ModelCall]) -> None:
         self.calls = tuple(with_external_calls(graph, calls))
         self._plan = plan_program(graph, self.calls)
+        self.tiled = tiled_convolutions(graph)
         kept = KeptConstants(graph.constants, self._plan.kept)
         self.graph = dataclasses.replace(graph, constants=kept)
         code = _loaded_code(self._plan, self.calls)

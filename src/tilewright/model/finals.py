@@ -19,7 +19,7 @@ from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.executable import Executable
 from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, compiled
-from tilewright.model.schedules import from_database, note_beaten, without_search
+from tilewright.model.schedules import calculated, from_database, note_beaten
 from tilewright.model.tasks import task_name
 from tilewright.records import ZERO_SEARCH
 from tilewright.schedule.analysis import flop_of
@@ -80,7 +80,7 @@ def hold_model_final(
 ) -> ModelFinal:
     """Compare in place; records that lose are noted in the database. The graph is simplified."""
     tuned = compile_calls(graph, target, from_database(database))
-    plain = _calculated(tuned, target)
+    plain = _calculated(tuned, target, database)
     before, after = _step_secs(graph, plain, tuned, seconds)
     beaten = _beaten_kernels(tuned, before, after)
     for kernel in beaten:
@@ -101,16 +101,18 @@ def hold_model_final(
     return ModelFinal(steps, tuple(names))
 
 
-def _calculated(tuned: Sequence[KernelCall], target: Target) -> list[KernelCall]:
+def _calculated(
+    tuned: Sequence[KernelCall], target: Target, database: Database
+) -> list[KernelCall]:
     """The same calls with calculated kernels; those that are calculated already stay."""
     made: dict[ModelKernel, ModelKernel] = {}
     for call in tuned:
         kernel = call.kernel
         if kernel not in made:
-            found = without_search(kernel.func, target) if _was_searched(kernel) else None
-            made[kernel] = (
-                kernel if found is None else ModelKernel(kernel.func, compiled(found.mod, target))
-            )
+            made[kernel] = kernel
+            if _was_searched(kernel):
+                found = calculated(kernel.func, target, database)
+                made[kernel] = ModelKernel(kernel.func, compiled(found.mod, target))
     return [replace(call, kernel=made[call.kernel]) for call in tuned]
 
 

@@ -64,13 +64,15 @@ class Frame:
         for begin, end in self._segments:
             self._run_steps(begin, end, arrays, times)
 
-    def trace(self, arrays: Arrays) -> Iterator[tuple[list[Array | None], list[Array]]]:
-        """Run step by step: copies of what each reads (None: a constant) and makes."""
+    def trace(self, arrays: Arrays) -> Iterator[tuple[list[Array], list[Array]]]:
+        """Run step by step: copies of what each reads and makes, constants as they lie."""
         self._fill_in(arrays)
         for number, step in enumerate(self._program.steps):
             held = list(zip(step.arguments, step.values, strict=True))
             read = [
-                None if place.memory == "constant" else self.array(place, info, arrays).copy()
+                self._constants[place.index]
+                if place.memory == "constant"
+                else self.array(place, info, arrays).copy()
                 for place, info in held[: step.inputs]
             ]
             self._run_steps(number, number + 1, arrays)

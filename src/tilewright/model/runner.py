@@ -19,7 +19,7 @@ class StepRun:
     """One step of one run."""
 
     step: ModelStep
-    inputs: tuple[Array | None, ...]  # None: a constant
+    inputs: tuple[Array, ...]  # constants in the form that its kernel wants
     outputs: tuple[Array, ...]
 
 

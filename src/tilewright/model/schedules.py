@@ -80,10 +80,9 @@ class _FromDatabase:
         mod = normalize_mod(func)
         record = self._database.query_tuning_record(mod, target, "main")
         if record is not None and is_beaten(self._database, record, target):
-            return ScheduledKernel(
-                default_schedule(func, target).mod,
-                KernelOrigin(note=f"faster in the model than record {record_id(record)}"),
-            )
+            note = f"faster in the model than record {record_id(record)}"
+            made = calculated(func, target, self._database).mod
+            return ScheduledKernel(made, KernelOrigin(note=note))
         found = _served(self._database, mod, target)
         return found or self._like_another(mod, target) or without_search(func, target)
 
@@ -120,6 +119,14 @@ def _best_by_anchor(database: Database, target: Target) -> Database:
             view.commit_workload(workload.mod)
             view.commit_tuning_record(best)
     return view
+
+
+def calculated(func: ir.PrimFunc, target: Target, database: Database) -> ScheduledKernel:
+    """The schedule that needs no search; a database in which it was measured has it already."""
+    records = database.fitting_records(normalize_mod(func), target)
+    known = next((record for record in records if record.baseline == ZERO_SEARCH), None)
+    candidate = None if known is None else known.as_candidate_or_none()
+    return without_search(func, target) if candidate is None else ScheduledKernel(candidate.sch.mod)
 
 
 # --- records that lose against calculation ------------------------------------------------------

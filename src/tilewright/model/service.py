@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.model.kernels import KernelCall, ModelKernel
+from tilewright.model.rounding import TiledConvolution
 from tilewright.model.schedules import KernelOrigin, Match
 from tilewright.model.tasks import task_name
 from tilewright.runtime.timing import format_seconds
@@ -43,6 +44,7 @@ class ServiceReport:
     """All kernels of a model in the order in which they run first; prints as a table."""
 
     kernels: Sequence[ServedKernel]
+    tiled: Sequence[TiledConvolution] = ()  # those that Winograd's tiles compute
 
     def count(self, match: Match) -> int:
         """How many kernels are served like that."""
@@ -65,16 +67,16 @@ class ServiceReport:
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        return "\n".join([*lines, self.summary()])
+        return "\n".join([*lines, self.summary(), *map(str, self.tiled)])
 
 
-def report_of(calls: Iterable[object]) -> ServiceReport:
+def report_of(calls: Iterable[object], tiled: Sequence[TiledConvolution] = ()) -> ServiceReport:
     """What serves the kernels among the steps of a model; what runs elsewhere has none."""
     by_kernel: dict[ModelKernel, list[KernelCall]] = {}
     for call in calls:
         if isinstance(call, KernelCall):
             by_kernel.setdefault(call.kernel, []).append(call)
-    return ServiceReport([_served(kernel, own) for kernel, own in by_kernel.items()])
+    return ServiceReport([_served(kernel, own) for kernel, own in by_kernel.items()], tiled)
 
 
 def _served(kernel: ModelKernel, calls: Sequence[KernelCall]) -> ServedKernel:

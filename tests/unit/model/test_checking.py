@@ -147,6 +147,15 @@ def test_a_reference_from_elsewhere(graph: Graph) -> None:
     )
 
 
+def test_kernels_are_checked_whatever_passes_made_them(graph: Graph) -> None:
+    """Weights come from the packed ones, so nobody has to know how the graph was made."""
+    simple = dataclasses.replace(simplify(graph), name="other")
+    report = Executable(simple, compile_calls(simple, Target("llvm"))).check(graph, _X)
+    assert report.unchecked == ()
+    assert report.is_right
+    assert any("nn.conv2d" in check.operators for check in report.kernels)
+
+
 def test_tolerances_can_be_given(graph: Graph) -> None:
     executable = compile_model(graph)
     strict = executable.check(graph, _X, tolerances={"float32": 0.0})

@@ -9,7 +9,8 @@ import pytest
 
 from tilewright.database import Database, MemoryDatabase
 from tilewright.graph import Graph, GraphBuilder, TensorType
-from tilewright.model import compile_model, extract_tasks, finals, served_by
+from tilewright.ir import structural_equal
+from tilewright.model import compile_model, extract_tasks, finals, schedules, served_by
 from tilewright.model.schedules import Match, is_beaten, note_beaten
 from tilewright.model.tasks import simplified
 from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
@@ -139,3 +140,12 @@ def test_random_inputs_may_be_indices() -> None:
     assert (floats.dtype, numbers.dtype, flags.dtype) == (np.float32, np.int64, np.bool_)
     assert set(numbers.tolist()) == {0, 1}
     assert floats.std() > 0.1
+
+
+def test_what_was_calculated_once_is_not_calculated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    database, graph = MemoryDatabase(), _product(True)
+    record = _record(database, "fused_nn_dense_nn_relu", graph, **{BASELINE: ZERO_SEARCH})
+    monkeypatch.setattr(schedules, "default_schedule", None)  # which nobody may call
+    func = record.workload.mod["main"]
+    found = schedules.calculated(func, _TARGET, database)
+    assert structural_equal(found.mod, record.as_measure_candidate().sch.mod)
