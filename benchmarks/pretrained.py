@@ -22,7 +22,7 @@ import numpy as np
 from tilewright.cost_model.gbdt import GBDTModel
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.dataset import Dataset, DatasetTask, pretrain
-from tilewright.dataset.pretrain import new_model
+from tilewright.dataset.pretrain import HEAD_START, new_model
 from tilewright.records import MeasureCandidate, RunnerResult
 from tilewright.tune.context import TuneContext
 
@@ -99,10 +99,10 @@ def by_prior(pool: Pool, batch: int, share: float) -> int:
     return pool.trials(lambda left: prior[list(left)], lambda _: None, batch, share)
 
 
-def fresh_copy(trained: GBDTModel, path: Path) -> GBDTModel:
+def fresh_copy(trained: GBDTModel, path: Path, head_start: int) -> GBDTModel:
     """The trained model, as it was before it learned of a task."""
     trained.save(str(path))
-    model = new_model()
+    model = new_model(head_start)
     model.load(str(path))
     return model
 
@@ -113,6 +113,7 @@ def main() -> None:
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--share", type=float, default=0.95)
+    parser.add_argument("--head-start", type=int, default=HEAD_START)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     dataset = Dataset(options.dataset)
@@ -125,14 +126,14 @@ def main() -> None:
                 continue
             path = options.dataset / ".pretrained.npz"
             try:
-                model = fresh_copy(trained, path)
+                model = fresh_copy(trained, path, options.head_start)
             finally:
                 path.unlink(missing_ok=True)
             known = {"batch": options.batch, "share": options.share}
             row = {
                 "model": name, "task": task.name, "pool": len(pool.candidates),
                 "random": at_random(pool, **known), "prior": by_prior(pool, **known),
-                "own": with_model(pool, GBDTModel(prior=AnalyticPrior()), **known),
+                "own": with_model(pool, new_model(head_start=0), **known),
                 "pretrained": with_model(pool, model, **known),
             }  # fmt: skip
             rows.append(row)
