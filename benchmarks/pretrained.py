@@ -1,6 +1,6 @@
 """What a cost model that was trained on other models saves: trials until 95 % of the best.
 
-    python benchmarks/pretrained.py DATASET [--batch 4] [--share 0.95] [--json FILE]
+    python benchmarks/pretrained.py DATASET [--hold-out NAME ...] [--share 0.95 ...] [--json FILE]
 
 DATASET is what `tilewright dataset` made. Each model is held out in turn. The candidates of its
 tasks are a pool: a search measures those that it thinks best, a batch at a time, and learns from
@@ -13,21 +13,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean, mean
+from typing import Any
 
 import numpy as np
 
 from tilewright.cost_model.gbdt import GBDTModel
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.dataset import Dataset, DatasetTask, pretrain
-from tilewright.dataset.pretrain import new_model
+from tilewright.dataset.pretrain import HEAD_START, new_model
 from tilewright.records import MeasureCandidate, RunnerResult
 from tilewright.tune.context import TuneContext
 
 LEAST = 16  # candidates of a task that counts
+WAYS = ("random", "prior", "own", "pretrained")
 Scores = Callable[[Sequence[int]], np.ndarray]
+Learn = Callable[[list[int]], None]
+Row = dict[str, Any]
 
 
 class Pool:
@@ -51,27 +56,25 @@ class Pool:
         ran = [secs for secs in self.secs if secs < float("inf")]
         return len(ran) >= LEAST and max(ran) > 1.2 * min(ran)
 
-    def trials(
-        self, choose: Scores, learn: Callable[[list[int]], None], batch: int, share: float
-    ) -> int:
-        """How many were measured until one was good enough."""
-        left = list(range(len(self.candidates)))
-        good, count = min(self.secs) / share, 0
+    def order(self, choose: Scores, learn: Learn, batch: int) -> list[int]:
+        """All candidates as a search would measure them."""
+        left, done = list(range(len(self.candidates))), []
         while left:
-            scores = choose(left)
-            order = np.argsort(-scores, kind="stable")[:batch]
-            chosen = [left[n] for n in order]
-            for number in chosen:
-                count += 1
-                if self.secs[number] <= good:
-                    return count
+            ranks = np.argsort(-choose(left), kind="stable")[:batch]
+            chosen = [left[n] for n in ranks]
+            done += chosen
             learn(chosen)
             left = [number for number in left if number not in chosen]
-        return count
+        return done
+
+    def trials(self, order: Sequence[int], share: float) -> int:
+        """How many are measured until one is good enough."""
+        good = min(self.secs) / share
+        return 1 + next(n for n, number in enumerate(order) if self.secs[number] <= good)
 
 
-def with_model(pool: Pool, model: GBDTModel, batch: int, share: float) -> int:
-    """Trials of a search with a model that goes on learning."""
+def with_model(pool: Pool, model: GBDTModel, batch: int) -> list[int]:
+    """The order of a search with a model that goes on learning."""
 
     def choose(left: Sequence[int]) -> np.ndarray:
         return np.asarray(model.predict(pool.context, [pool.candidates[n] for n in left]))
@@ -81,30 +84,50 @@ def with_model(pool: Pool, model: GBDTModel, batch: int, share: float) -> int:
             pool.context, [pool.candidates[n] for n in chosen], [pool.results[n] for n in chosen]
         )
 
-    return pool.trials(choose, learn, batch, share)
+    return pool.order(choose, learn, batch)
 
 
-def at_random(pool: Pool, batch: int, share: float, times: int = 20) -> float:
-    """The mean of some searches that know nothing."""
+def by_prior(pool: Pool) -> list[int]:
+    """The order of the prior."""
+    return list(np.argsort(AnalyticPrior().score(pool.context, pool.candidates), kind="stable"))
+
+
+def at_random(pool: Pool, times: int = 20) -> list[list[int]]:
+    """Orders of searches that know nothing."""
     rng = np.random.default_rng(0)
-    return mean(
-        pool.trials(lambda left: rng.random(len(left)), lambda _: None, batch, share)
-        for _ in range(times)
-    )
+    return [list(rng.permutation(len(pool.candidates))) for _ in range(times)]
 
 
-def by_prior(pool: Pool, batch: int, share: float) -> int:
-    """Trials in the order of the prior."""
-    prior = -np.asarray(AnalyticPrior().score(pool.context, pool.candidates))
-    return pool.trials(lambda left: prior[list(left)], lambda _: None, batch, share)
-
-
-def fresh_copy(trained: GBDTModel, path: Path) -> GBDTModel:
+def fresh_copy(trained: GBDTModel, path: Path, head_start: int) -> GBDTModel:
     """The trained model, as it was before it learned of a task."""
     trained.save(str(path))
-    model = new_model()
+    model = new_model(head_start)
     model.load(str(path))
     return model
+
+
+def rows_of(dataset: Dataset, name: str, options: argparse.Namespace) -> Iterator[Row]:
+    """A row for each task of a model that is held out."""
+    trained = pretrain(dataset, held_out=[name])
+    for task in dataset.tasks([name]):
+        pool = Pool(dataset, task)
+        if not pool.is_useful:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            model = fresh_copy(trained, Path(folder) / "model.npz", options.head_start)
+        orders = {
+            "random": at_random(pool),
+            "prior": [by_prior(pool)],
+            "own": [with_model(pool, new_model(head_start=0), options.batch)],
+            "pretrained": [with_model(pool, model, options.batch)],
+        }
+        trials = {
+            share: {
+                way: mean(pool.trials(one, share) for one in ways) for way, ways in orders.items()
+            }
+            for share in options.share
+        }
+        yield {"model": name, "task": task.name, "pool": len(pool.candidates), "trials": trials}
 
 
 def main() -> None:
@@ -112,39 +135,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--share", type=float, default=0.95)
+    parser.add_argument("--share", type=float, nargs="+", default=[0.95])
+    parser.add_argument("--hold-out", nargs="+", help="models; all of them by default")
+    parser.add_argument("--head-start", type=int, default=HEAD_START)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     dataset = Dataset(options.dataset)
     rows = []
-    for name in dataset.models:
-        trained = pretrain(dataset, held_out=[name])
-        for task in dataset.tasks([name]):
-            pool = Pool(dataset, task)
-            if not pool.is_useful:
-                continue
-            path = options.dataset / ".pretrained.npz"
-            try:
-                model = fresh_copy(trained, path)
-            finally:
-                path.unlink(missing_ok=True)
-            known = {"batch": options.batch, "share": options.share}
-            row = {
-                "model": name, "task": task.name, "pool": len(pool.candidates),
-                "random": at_random(pool, **known), "prior": by_prior(pool, **known),
-                "own": with_model(pool, GBDTModel(prior=AnalyticPrior()), **known),
-                "pretrained": with_model(pool, model, **known),
-            }  # fmt: skip
+    for name in options.hold_out or dataset.models:
+        for row in rows_of(dataset, name, options):
             rows.append(row)
-            print(
-                f"{name:16} {task.name[:44]:44} {row['pool']:4} {row['random']:7.1f} "
-                f"{row['prior']:6} {row['own']:6} {row['pretrained']:6}",
-                flush=True,
+            shown = "   ".join(
+                " ".join(f"{count:5.1f}" for count in by_way.values())
+                for by_way in row["trials"].values()
             )
-    print(f"{len(rows)} tasks: trials to {options.share:.0%} of the best, mean and geometric mean")
-    for way in ("random", "prior", "own", "pretrained"):
-        figures = [float(row[way]) for row in rows]
-        print(f"  {way:12} {mean(figures):6.1f} {geometric_mean(figures):6.1f}")
+            print(f"{name:16} {row['task'][:44]:44} {row['pool']:4}   {shown}", flush=True)
+    for share in options.share:
+        print(f"{len(rows)} tasks, trials to {share:.0%} of the best: mean, geometric mean")
+        for way in WAYS:
+            figures = [float(row["trials"][share][way]) for row in rows]
+            print(f"  {way:12} {mean(figures):6.2f} {geometric_mean(figures):6.2f}")
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from tilewright.cost_model.gbdt import GBDTModel
-from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.dataset.folder import Dataset, DatasetTask
 from tilewright.errors import TuneError
+from tilewright.tune.api import make_cost_model
 from tilewright.tune.context import TuneContext
 
 # So many measurements of a task of its own are those of others worth: half of what the trees say
@@ -39,9 +39,12 @@ def pretrain(
     return model
 
 
-def new_model() -> GBDTModel:
-    """A model that begins with what others taught it."""
-    return GBDTModel(prior=AnalyticPrior(), head_start=HEAD_START)
+def new_model(head_start: int = HEAD_START) -> GBDTModel:
+    """The model that searches have, which begins with what others taught it."""
+    model = make_cost_model("gbdt", 1)
+    assert isinstance(model, GBDTModel)
+    model.head_start = head_start
+    return model
 
 
 def load_pretrained(path: str | Path) -> GBDTModel:

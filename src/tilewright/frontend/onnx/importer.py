@@ -33,6 +33,7 @@ class ImportOptions:
     values: Mapping[str, Array] = field(default_factory=dict)
     allow_nan: bool = False
     partial: bool = False
+    asks_for_values: bool = False  # of inputs that decide about shapes, before a reference is used
 
 
 def import_onnx(
@@ -79,7 +80,8 @@ class _Importer:
         self._options = options
         self._builder = GraphBuilder("main")
         versions = {entry.domain: entry.version for entry in model.opset_import}
-        self._references = References(dict(declared_types(model.graph.value_info)))
+        declared = dict(declared_types(model.graph.value_info))
+        self._references = References(declared, options.asks_for_values)
         self._scope = NodeScope(self._builder, versions, folder)
         if options.partial:
             self._scope.references = self._references

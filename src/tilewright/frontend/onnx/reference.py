@@ -31,6 +31,8 @@ class References:
     """Makes external nodes, and remembers why."""
 
     declared: Mapping[str, TensorType]  # what the model says about its values
+    # Whoever imports can tell the values of inputs that decide about shapes, and wants to.
+    asks_for_values: bool = False
     refused: dict[str, str] = field(default_factory=dict)  # nodes by name, and why
 
     def add(
@@ -57,7 +59,7 @@ class References:
         return tuple(found.get(word) for word in node.output)
 
     def _types(self, part: _Part, model: Any, name: str) -> dict[str, TensorType]:
-        inferred = part.inferred(model)
+        inferred = {**part.carried(), **part.inferred(model)}
         wanted = [word for word in part.node.output if word]
         types = {w: inferred.get(w) or self.declared.get(w) for w in wanted}
         if any(kind is None for kind in types.values()) and not part.has_schema(model):
@@ -110,6 +112,19 @@ class _Part:
             said = str(error).strip().splitlines()[-1].rstrip(".")
             raise GraphError(f"ONNX cannot tell the types of its results: {said}") from error
         return dict(declared_types(made.graph.output))
+
+    def carried(self) -> dict[str, TensorType]:
+        """What a loop carries from step to step, if its body says that it keeps its type."""
+        if self.node.op_type != "Loop":
+            return {}
+        (body,) = (attribute.g for attribute in self.node.attribute if attribute.name == "body")
+        declared = dict(declared_types(body.output))
+        words = zip(self.node.input[2:], body.output[1:], self.node.output, strict=False)
+        return {
+            result: self.inputs[given].type
+            for given, kept, result in words
+            if given and result and declared.get(kept.name) == self.inputs[given].type
+        }
 
     def has_schema(self, model: Any) -> bool:
         versions = {entry.domain: entry.version for entry in model.opset_import}

@@ -89,8 +89,10 @@ class NodeScope:
         count = len(self.builder.nodes)
         try:
             made = self._made(node, inputs, name)
-        except UnknownValueError:
-            raise
+        except UnknownValueError as error:
+            if self.references is None or (self.references.asks_for_values and error.inputs):
+                raise
+            made = self._by_reference(node, name, str(error))
         except _MISTAKES as error:
             prefix = f"{node.op_type} ({name})"
             text = str(error) if isinstance(error, TilewrightError) else f"{error!r}"

@@ -79,7 +79,9 @@ class SpecializedModel:
             known = {name: arrays[name] for name in self._deciding}
             shapes = {name: a.shape for name, a in arrays.items() if name not in self._deciding}
             try:
-                options = ImportOptions(shapes=shapes, values=known, partial=self._partial)
+                options = ImportOptions(
+                    shapes=shapes, values=known, partial=self._partial, asks_for_values=True
+                )
                 return graph_of(self._model, self._folder, options)
             except UnknownValueError as error:
                 if not error.inputs:

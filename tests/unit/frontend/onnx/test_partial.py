@@ -21,6 +21,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from tilewright.frontend.onnx import (  # noqa: E402
     NodeContext,
     SpecializedModel,
+    context,
     converts,
     import_onnx,
 )
@@ -108,32 +109,57 @@ def test_an_operator_of_another_domain_runs_in_onnxruntime(make_model: MakeModel
     np.testing.assert_allclose(compile_model(graph)(x)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_a_converter_refuses_goes_to_the_reference(make_model: MakeModel) -> None:
-    then = helper.make_graph(
-        [helper.make_node("Mul", ["x", "two"], ["t"])], "then", [],
-        [helper.make_tensor_value_info("t", TensorProto.FLOAT, [3])],
-    )  # fmt: skip
-    other = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["e"])], "else", [],
-        [helper.make_tensor_value_info("e", TensorProto.FLOAT, [3])],
-    )  # fmt: skip
+def test_a_loop_whose_length_depends_on_data(make_model: MakeModel) -> None:
+    """Its body reads values from outside, which become inputs of the external node."""
+
+    def info(name: str, kind: int, *shape: int) -> Any:
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    body = helper.make_graph(
+        [helper.make_node("Add", ["v", "step"], ["w"]), helper.make_node("Identity", ["c"], ["d"])],
+        "body",
+        [
+            info("i", TensorProto.INT64),
+            info("c", TensorProto.BOOL),
+            info("v", TensorProto.FLOAT, 3),
+        ],
+        [info("d", TensorProto.BOOL), info("w", TensorProto.FLOAT, 3)],
+    )
     nodes = [
         helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
-        helper.make_node("Greater", ["s", "zero"], ["c"]),
-        helper.make_node("If", ["c"], ["b"], name="choice", then_branch=then, else_branch=other),
-        helper.make_node("Exp", ["b"], ["y"]),
+        helper.make_node("Cast", ["s"], ["n"], to=TensorProto.INT64),
+        helper.make_node("Loop", ["n", "", "x"], ["l"], name="steps", body=body),
+        helper.make_node("Neg", ["l"], ["y"]),
     ]
-    numbers = {"zero": np.float32(0), "two": np.asarray([2, 2, 2], np.float32)}
-    model = make_model(nodes, {"x": [3]}, ["y"], numbers)
-    try:
-        graph = import_onnx(model)
-    except GraphError:
-        graph, _ = partly(model)
-        assert externals(graph) == ["choice"]
+    step = np.asarray([1, 10, 100], np.float32)
+    model = make_model(nodes, {"x": [3]}, ["y"], {"step": step})
+    graph, said = partly(model)
+    assert externals(graph) == ["steps"]
+    assert said.startswith("computed by reference: Loop (steps): ")
     compiled = compile_model(graph)
-    for x in (np.ones(3, np.float32), -np.ones(3, np.float32)):
-        wanted = np.exp(2 * x if x.sum() > 0 else -x)
-        np.testing.assert_allclose(compiled(x)[0], wanted, rtol=1e-5)
+    for x in (np.ones(3, np.float32), np.full(3, 2, np.float32)):
+        np.testing.assert_allclose(compiled(x)[0], -(x + x.sum() * step), rtol=1e-5)
+
+
+def test_what_a_converter_refuses_goes_to_the_reference(make_model: MakeModel) -> None:
+    """A mode that is not there: the node is named with what the converter ran into."""
+    node = helper.make_node("Gelu", ["x"], ["y"], name="act", approximate="tanh")
+    model = make_model([node], {"x": [2, 3]}, ["y"])
+
+    def refusing(node: NodeContext) -> GraphValue:
+        node.call("nn.relu", node[0])
+        raise GraphError("a converter may begin and give up")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(context._CONVERTERS, "Gelu", {1: refusing})
+        graph, said = partly(model)
+    assert [node.op for node in graph.nodes] == ["external"]
+    assert said.startswith(
+        "computed by reference: Gelu (act): a converter may begin and give up; the rest has 0 %"
+    )
+    x = normal(2, 3)
+    (wanted,) = ReferenceEvaluator(onnx.load_model_from_string(model)).run(None, {"x": x})
+    np.testing.assert_allclose(compile_model(graph)(x)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_shapes_that_depend_on_data_are_refused(make_model: MakeModel) -> None:

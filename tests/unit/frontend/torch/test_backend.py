@@ -109,8 +109,11 @@ class Recurrent(nn.Module):  # type: ignore[misc]
 
 
 CASES = [
-    (network, (1, 3, 12, 12)), (Block, (2, 5, 16)), (Recurrent, (2, 3, 4)), (perceptron, (4, 8)),
-]  # fmt: skip
+    pytest.param(network, (1, 3, 12, 12), marks=pytest.mark.slow),
+    pytest.param(Block, (2, 5, 16), marks=pytest.mark.slow),
+    (Recurrent, (2, 3, 4)),
+    (perceptron, (4, 8)),
+]
 
 
 @pytest.mark.parametrize(("make", "shape"), CASES)
@@ -131,6 +134,7 @@ def test_only_frozen_weights_are_constants(graphs: list[Any]) -> None:
     assert [len(graph.inputs) for graph in graphs] == [5, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freeze", [False, True])
 def test_changed_weights_are_seen(graphs: list[Any], freeze: bool) -> None:
     model = perceptron()
@@ -147,6 +151,7 @@ def test_changed_weights_are_seen(graphs: list[Any], freeze: bool) -> None:
     assert len(graphs) == (4 if freeze else 1)
 
 
+@pytest.mark.slow
 def test_weights_that_go_on_changing_thaw(graphs: list[Any]) -> None:
     model = perceptron()
     run, x = compiled(model, freeze=True), torch.randn(4, 8)
@@ -205,6 +210,7 @@ def test_breaks_of_the_graph(graphs: list[Any]) -> None:
     assert len(graphs) == 3
 
 
+@pytest.mark.slow
 def test_sizes_that_change(graphs: list[Any]) -> None:
     model = Block().eval()
     run = torch.compile(model, backend=compile_fx)
