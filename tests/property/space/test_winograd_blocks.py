@@ -69,11 +69,11 @@ def check(case: dict[str, Any]) -> None:
     x = rng.standard_normal(case["shape"]).astype(case["dtype"])
     w = rng.standard_normal((3, 3, x.shape[3], case["filters"])).astype(case["dtype"])
     b = rng.standard_normal((1, 1, 1, case["filters"])).astype(case["dtype"])
-    wide = [array.astype(np.longdouble) for array in (x, w)]
-    wanted = np.maximum(convolved(*wide, case["padding"]) + b, 0)
+    wide_x, wide_w = x.astype(np.longdouble), w.astype(np.longdouble)
+    wanted = np.maximum(convolved(wide_x, wide_w, case["padding"]) + b, 0)
     made = np.full(wanted.shape, np.nan, case["dtype"])
     tw.build(scheduled(module, case["seed"]), TARGET)(x, w, b, made)
-    scale = np.max(convolved(*map(np.abs, wide), case["padding"]))
+    scale = np.max(convolved(abs(wide_x), abs(wide_w), case["padding"]))
     assert np.max(np.abs(made - wanted)) <= TOLERANCE[case["dtype"]] * scale
 
 
