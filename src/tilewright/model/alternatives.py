@@ -168,17 +168,19 @@ class _Times:
         return ConvolutionChoice(source_of(ways.node), best, seconds, True)
 
     def calculated(self, ways: ConvolutionWays) -> ConvolutionChoice:
-        """The likeliest way, if its kernel beats the best that a direct one could do.
+        """The likeliest way whose kernel beats the best that a direct one could do.
 
-        Only that kernel is scheduled, which the compiler then has: choosing costs no time.
+        Its schedule is remembered, so that choosing costs the compiler no time.
         """
-        seconds = least_seconds(ways.graph, ways.node, self._target)
-        size = min(TILES, key=lambda tile: seconds[tile])
-        if seconds[size] <= MARGIN * seconds[DIRECT]:
-            made = self._schedule(ways.program(size), self._target).mod
-            delay = _delays(ways.graph, ways.node, self._target)[size]
-            seconds[size] = estimate(made["main"], Machine.of(self._target)) + delay
-        best = size if seconds[size] <= MARGIN * seconds[DIRECT] else DIRECT
+        least = least_seconds(ways.graph, ways.node, self._target)
+        delays = _delays(ways.graph, ways.node, self._target)
+        seconds = {DIRECT: least[DIRECT]}
+        enough, best = MARGIN * least[DIRECT], DIRECT
+        for size in sorted(TILES, key=lambda tile: least[tile]):
+            if best == DIRECT and least[size] <= enough:
+                made = self._schedule(ways.program(size), self._target).mod
+                seconds[size] = estimate(made["main"], Machine.of(self._target)) + delays[size]
+                best = size if seconds[size] <= enough else DIRECT
         return ConvolutionChoice(source_of(ways.node), best, seconds, False)
 
 
