@@ -7,7 +7,9 @@ import pytest
 
 from tilewright.graph import parse_graph
 from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
+from tilewright.model import compile_model
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,61 @@ def main(x: float32[2, 4, 1], y: float32[2, 4, 8, 8]):
     graph = sink_reshapes(parse_graph(text))
     assert [node.op for node in graph.nodes] == ["reshape", "multiply"]
     assert graph.outputs[0].type.shape == (2, 4, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "numbers", "ops"),
+    [
+        ("add(x, c)", [0, 0], []),
+        ("add(c, x)", [0, 0], []),
+        ("subtract(x, c)", [0, 0], []),
+        ("subtract(c, x)", [0, 0], ["subtract"]),
+        ("multiply(c, x)", [1, 1], []),
+        ("multiply(x, c)", [1, 2], ["multiply"]),
+        ("divide(x, c)", [1, 1], []),
+        ("divide(x, c)", [3, 0.25], ["multiply"]),
+        ("divide(c, x)", [1, 1], ["divide"]),
+        ("divide(x, c)", [3, 0], ["divide"]),
+        ("divide(x, c)", [3, 3e38], ["divide"]),
+        ("power(x, c)", [1, 1], []),
+        ("identity(x)", [1, 1], []),
+    ],
+)
+def test_arithmetic_with_known_numbers(call: str, numbers: list[float], ops: list[str]) -> None:
+    text = (
+        f"def main(x: float32[3, 2]):\n    c = constant(float32[2])\n    y = {call}\n    return y\n"
+    )
+    constants = {"c": np.asarray(numbers, np.float32)}
+    original = parse_graph(text, constants)
+    graph = simplify_arithmetic(original)
+    assert [node.op for node in graph.nodes] == ops
+    x = np.linspace(0.5, 3, 6, dtype=np.float32).reshape(3, 2)
+    with np.errstate(all="ignore"):
+        wanted = {
+            "add": x + constants["c"], "multiply": x * constants["c"], "identity": x,
+            "subtract": x - constants["c"], "divide": x / constants["c"], "power": x,
+        }[call.partition("(")[0]]  # fmt: skip
+    if call.endswith("(c, x)"):
+        wanted = {"subtract": -x, "divide": 1 / x}.get(call.partition("(")[0], wanted)
+    np.testing.assert_allclose(compile_model(graph)(x)[0], wanted, rtol=1e-6)
+
+
+def test_a_neutral_number_that_stretches_its_operand_stays() -> None:
+    text = """
+def main(x: float32[2]):
+    c = constant(float32[3, 2])
+    y = add(x, c)
+    return y
+"""
+    assert [node.op for node in simplify_arithmetic(parse_graph(text)).nodes] == ["add"]
+
+
+def test_integers_are_divided_as_they_are() -> None:
+    text = """
+def main(x: int32[2]):
+    c = constant(int32[2])
+    y = divide(x, c)
+    return y
+"""
+    graph = parse_graph(text, {"c": np.asarray([2, 3], np.int32)})
+    assert [node.op for node in simplify_arithmetic(graph).nodes] == ["divide"]

@@ -11,6 +11,7 @@ from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
+from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 from tilewright.graph.passes.split_heads import split_heads
 
@@ -18,6 +19,7 @@ Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,
+    simplify_arithmetic,
     fold_scales,
     fold_constants,
     find_attention,
