@@ -212,7 +212,7 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        places = torch.arange(tokens.shape[1])
+        places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.words(tokens) + self.places(places) + self.kinds(torch.zeros_like(tokens))
         x = self.layers(self.norm(x))
         return x, torch.tanh(self.pooler(x[:, 0]))
@@ -228,7 +228,7 @@ class Gpt2(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         return F.linear(self.norm(self.layers(x)), self.words.weight)
 
 

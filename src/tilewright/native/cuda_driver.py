@@ -184,6 +184,21 @@ class CudaDriver:
         finally:
             self._local.stream = before
 
+    @contextmanager
+    def taking_from(self, pool: Any) -> Iterator[None]:
+        """Let this thread take memory from a pool of its own, which decides how long it lives."""
+        before = self.own_pool
+        self._local.pool = pool
+        try:
+            yield
+        finally:
+            self._local.pool = before
+
+    @property
+    def own_pool(self) -> Any:
+        """The pool that `taking_from` chose, or None."""
+        return getattr(self._local, "pool", None)
+
 
 def _version_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -50,6 +51,9 @@ class MemoryPool:
 
     def allocate(self, size: int) -> CudaBlock:
         """Memory for so many bytes, aligned to 256 of them."""
+        own: MemoryPool | None = self._driver.own_pool
+        if own is not None and own is not self:
+            return own.allocate(size)
         rounded = _rounded(size)
         if self._driver.is_recorded(self._driver.stream(self._device_id)):
             return self._for_a_graph(rounded)
@@ -61,7 +65,8 @@ class MemoryPool:
                     self._driver.activate(self._device_id)
                     self._driver("cuCtxSynchronize")
                 return CudaBlock(self, address, rounded)
-        return CudaBlock(self, self._new(rounded), rounded)
+        with self._driver.while_recorded() if own is self else contextlib.nullcontext():
+            return CudaBlock(self, self._new(rounded), rounded)
 
     def _for_a_graph(self, size: int) -> CudaBlock:
         """Memory that is used whenever a graph of others runs, so nobody else may ever have it."""

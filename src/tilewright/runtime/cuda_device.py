@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from tilewright.codegen.cuda.loading import PlannedFunction
 from tilewright.errors import ArgumentError
 from tilewright.native.cuda_driver import CudaDriver, cuda_driver, why_missing
 from tilewright.native.cuda_memory import CudaBlock, memory_pool
+from tilewright.runtime.cuda_graph import CudaGraph
 from tilewright.runtime.devices import DEVICE_APIS, Device, DeviceApi, Timing, device
 from tilewright.runtime.dlpack import TensorView
 from tilewright.runtime.tensor_view import DeviceMemory
@@ -117,13 +117,14 @@ class CudaApi(DeviceApi):
         driver.activate(device_id)
         if number == 1:
             statuses: list[int] = []
-            elapsed = _elapsed(driver, device_id, lambda: statuses.append(kernel(slots)))
-            return Timing(statuses[0], elapsed)
+            took = elapsed(driver, device_id, lambda: statuses.append(kernel(slots)))
+            return Timing(statuses[0], took)
         launches = min(number, _LAUNCHES_PER_GRAPH)
-        with _graph_of(driver, kernel, slots, launches) as (status, graph):
-            if status:
-                return Timing(status, 0)
-            return Timing(0, _replayed(driver, device_id, graph, number, launches))
+        # A first run loads the kernels, and says whether the arguments are good.
+        if status := kernel(slots):
+            return Timing(status, 0)
+        graph = CudaGraph(driver, device_id, lambda: kernel(slots), launches)
+        return Timing(0, _replayed(driver, device_id, graph, number, launches))
 
     def evict(self, memory: Sequence[tuple[int, int]]) -> None:
         """Write so much that nothing else stays in the cache of the GPU."""
@@ -135,19 +136,21 @@ class CudaApi(DeviceApi):
         driver("cuMemsetD32Async", block.address, 0, size // 4, driver.stream(device_id))
 
 
-def _replayed(driver: CudaDriver, device_id: int, graph: Any, number: int, launches: int) -> int:
+def _replayed(
+    driver: CudaDriver, device_id: int, graph: CudaGraph, number: int, launches: int
+) -> int:
     """Nanoseconds of `number` runs, from a graph of some."""
     stream, rows = driver.stream(device_id), -(-number // launches)
-    driver("cuGraphLaunch", graph, stream)
+    graph.replay(stream)
 
     def replay() -> None:
         for _ in range(rows):
-            driver("cuGraphLaunch", graph, stream)
+            graph.replay(stream)
 
-    return _elapsed(driver, device_id, replay) * number // (rows * launches)
+    return elapsed(driver, device_id, replay) * number // (rows * launches)
 
 
-def _elapsed(driver: CudaDriver, device_id: int, run: Callable[[], object]) -> int:
+def elapsed(driver: CudaDriver, device_id: int, run: Callable[[], object]) -> int:
     """Nanoseconds that the GPU works on what a function sends to the current stream."""
     stream, before, after = driver.stream(device_id), driver("cuEventCreate", 0), None
     try:
@@ -161,40 +164,3 @@ def _elapsed(driver: CudaDriver, device_id: int, run: Callable[[], object]) -> i
         for event in (before, after):
             if event is not None:
                 driver("cuEventDestroy", event)
-
-
-@contextmanager
-def _graph_of(
-    driver: CudaDriver, kernel: PlannedFunction, slots: bytes, launches: int
-) -> Iterator[tuple[int, Any]]:
-    """A graph of launches, ready to be replayed, or the status of the launch that failed."""
-    # The default stream cannot be captured.
-    stream = driver("cuStreamCreate", driver.constant("CUstream_flags", "CU_STREAM_NON_BLOCKING"))
-    driver("cuCtxSynchronize")
-    graph = executable = None
-    try:
-        with driver.using(int(stream)):
-            # A first run loads the kernels and fills the pool; neither can happen in a graph.
-            status = kernel(slots)
-            driver("cuStreamSynchronize", stream)
-            if not status:
-                graph = _captured(driver, stream, lambda: kernel(slots), launches)
-                executable = driver("cuGraphInstantiate", graph, 0)
-        yield status, executable
-    finally:
-        for item, destroy in ((executable, "cuGraphExecDestroy"), (graph, "cuGraphDestroy")):
-            if item is not None:
-                driver(destroy, item)
-        driver("cuStreamDestroy", stream)
-
-
-def _captured(driver: CudaDriver, stream: Any, launch: Callable[[], object], number: int) -> Any:
-    mode = driver.constant("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL")
-    driver("cuStreamBeginCapture", stream, mode)
-    try:
-        for _ in range(number):
-            launch()
-    except BaseException:
-        driver.module.cuStreamEndCapture(stream)
-        raise
-    return driver("cuStreamEndCapture", stream)

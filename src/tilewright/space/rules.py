@@ -9,6 +9,7 @@ from tilewright.space.cpu.row_fusion import FuseRows as FuseRows
 from tilewright.space.cpu.spatial_pass import SpatialPass as SpatialPass
 from tilewright.space.cpu.vector_reduction import ReduceInVectors as ReduceInVectors
 from tilewright.space.cpu.wide_accumulators import WideAccumulators as WideAccumulators
+from tilewright.space.cpu.winograd_tiling import WinogradTiling as WinogradTiling
 from tilewright.space.gpu.element_kernels import ElementKernels as ElementKernels
 from tilewright.space.gpu.loop_kernels import LoopKernels as LoopKernels
 from tilewright.space.gpu.row_kernels import RowKernels as RowKernels

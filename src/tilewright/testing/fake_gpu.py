@@ -77,12 +77,16 @@ class FakeDriver:
     )
     kernels: dict[str, PythonKernel] = field(default_factory=dict)
     parameter_count: int = 0  # of all kernels
+    # Launchers fill their memory anew for each launch; in graphs of several launches of a kernel,
+    # all with `parameter_count` slots of 8 bytes, each has to keep its own.
+    keeps_arguments: bool = False
     failures: dict[str, FakeStatus] = field(default_factory=dict)  # by function
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     maps: list[Any] = field(default_factory=list)  # tensor maps, each of other bytes
     _memory: dict[int, Any] = field(default_factory=dict)
     is_recorded: bool = False  # by somebody else
-    _captured: list[tuple[Any, ...]] | None = None
+    _captured: list[Callable[[], object]] | None = None
+    _is_relaxed: bool = False
     _clock_ms: float = 0.0
 
     CUdevice_attribute = _Names()
@@ -104,7 +108,8 @@ class FakeDriver:
 
         def call(*args: Any) -> tuple[Any, ...]:
             self.calls.append((name, *args))
-            if self._captured is not None and name in _NOT_IN_GRAPHS:
+            is_strict = self._captured is not None and not self._is_relaxed
+            if is_strict and name in _NOT_IN_GRAPHS:
                 return (FakeStatus.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, None)
             if name in self.failures:
                 return (self.failures[name], None)
@@ -160,7 +165,13 @@ class FakeDriver:
     def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(target, source, size)
 
-    cuMemcpyDtoHAsync = cuMemcpyDtoDAsync = cuMemcpyHtoDAsync
+    cuMemcpyDtoHAsync = cuMemcpyHtoDAsync
+
+    def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
+        if self._captured is None:
+            ctypes.memmove(target, source, size)
+        else:
+            self._captured.append(lambda: ctypes.memmove(target, source, size))
 
     def cuMemsetD32Async(self, address: int, value: int, count: int, stream: int) -> None:
         ctypes.memset(address, value, 4 * count)
@@ -181,12 +192,14 @@ class FakeDriver:
     cuTensorMapEncodeIm2col = cuTensorMapEncodeTiled
 
     def cuLaunchKernel(self, kernel: str, *args: Any) -> None:
-        shape, pointers = args[:6], args[8]
-        arguments = [*(ctypes.c_uint64 * self.parameter_count).from_address(pointers)]
+        shape, first = args[:6], args[8]
+        arguments = [*(ctypes.c_uint64 * self.parameter_count).from_address(first)]
         if self._captured is not None:
-            self._captured.append((kernel, shape, arguments))
+            kept = [_kept(address) for address in arguments] if self.keeps_arguments else []
+            pointers = [*map(ctypes.addressof, kept)] or arguments
+            self._captured.append(lambda: self._run(kernel, shape, pointers, kept))
         else:
-            self._run(kernel, shape, arguments)
+            self._run(kernel, shape, arguments, [])
 
     def cuLaunchKernelEx(self, config: Any, kernel: str, pointers: int, extra: int) -> None:
         shape = [
@@ -194,7 +207,9 @@ class FakeDriver:
         ]
         self.cuLaunchKernel(kernel, *shape, config.sharedMemBytes, config.hStream, pointers, extra)
 
-    def _run(self, kernel: str, shape: tuple[int, ...], arguments: list[int]) -> None:
+    def _run(
+        self, kernel: str, shape: tuple[int, ...], arguments: list[int], kept: list[Any]
+    ) -> None:
         self._clock_ms += 0.5
         self.kernels[kernel](shape, arguments)
 
@@ -205,6 +220,7 @@ class FakeDriver:
         return (int(self.is_recorded),)
 
     def cuThreadExchangeStreamCaptureMode(self, mode: str) -> tuple[str]:
+        self._is_relaxed = mode == "CU_STREAM_CAPTURE_MODE_RELAXED"
         return ("the mode before",)
 
     def cuStreamBeginCapture(self, stream: int, mode: str) -> None:
@@ -218,8 +234,8 @@ class FakeDriver:
         return (graph,)
 
     def cuGraphLaunch(self, graph: Any, stream: int) -> None:
-        for launch in graph:
-            self._run(*launch)
+        for work in graph:
+            work()
 
     def cuEventCreate(self, flags: int) -> tuple[list[float]]:
         return ([],)
@@ -229,6 +245,10 @@ class FakeDriver:
 
     def cuEventElapsedTime(self, before: list[float], after: list[float]) -> tuple[float]:
         return (after[-1] - before[-1],)
+
+
+def _kept(address: int) -> Any:
+    return ctypes.c_uint64.from_buffer_copy((ctypes.c_char * 8).from_address(address))
 
 
 class NoDriver:

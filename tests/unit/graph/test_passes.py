@@ -122,12 +122,15 @@ def main(x: float32[2]):
     assert [node.op for node in simplify_arithmetic(parse_graph(text)).nodes] == ["add"]
 
 
-def test_integers_are_divided_as_they_are() -> None:
+def test_a_quotient_that_is_rounded_stays_a_quotient() -> None:
     text = """
-def main(x: int32[2]):
-    c = constant(int32[2])
-    y = divide(x, c)
-    return y
+def main(x: float32[2]):
+    c = constant(float32[2])
+    a = divide(x, c)
+    b = round(a)
+    d = exp(a)
+    return b, d
 """
-    graph = parse_graph(text, {"c": np.asarray([2, 3], np.int32)})
-    assert [node.op for node in simplify_arithmetic(graph).nodes] == ["divide"]
+    graph = parse_graph(text, {"c": np.asarray([3, 0.3], np.float32)})
+    ops = [node.op for node in simplify_arithmetic(graph).nodes]
+    assert ops == ["divide", "round", "exp"]

@@ -1,5 +1,24 @@
 """The operators of graphs: elementwise ones and broadcasts, shapes, reductions, layers."""
 
-from tilewright.graph.operators import elementwise, images, layers, reductions, shapes, windows
+from tilewright.graph.operators import (
+    attention,
+    elementwise,
+    images,
+    layers,
+    quantized,
+    reductions,
+    shapes,
+    transformed_winograd as transformed_winograd,
+    windows,
+)
 
-__all__ = ["elementwise", "images", "layers", "reductions", "shapes", "windows"]
+__all__ = [
+    "attention",
+    "elementwise",
+    "images",
+    "layers",
+    "quantized",
+    "reductions",
+    "shapes",
+    "windows",
+]

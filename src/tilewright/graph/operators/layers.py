@@ -17,6 +17,7 @@ _OF_TOPI = [
     "conv3d_transpose_ncdhw", "dense", "matmul", "batch_matmul", "pool1d", "pool2d", "pool3d",
     "global_pool", "adaptive_pool", "softmax", "log_softmax", "layer_norm", "rms_norm",
     "group_norm", "instance_norm", "batch_norm", "attention", "embedding",
+    "winograd_conv2d",
 ]  # fmt: skip
 
 for _name in _OF_TOPI:

@@ -11,6 +11,7 @@ from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
+from tilewright.graph.passes.quantized import integer_operators
 from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 from tilewright.graph.passes.split_heads import split_heads
@@ -19,9 +20,10 @@ Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,
-    simplify_arithmetic,
     fold_scales,
     fold_constants,
+    integer_operators,
+    simplify_arithmetic,
     find_attention,
     cancel_transposes,
     split_heads,

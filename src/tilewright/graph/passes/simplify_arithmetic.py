@@ -1,7 +1,8 @@
 """Arithmetic with known numbers: what changes nothing goes, and divisions become products.
 
 A division takes a processor several times as long as a product. The reciprocal of a number is
-rounded once more, which is less than what any sum around it loses.
+rounded once more, which is less than what any sum around it loses; but where somebody rounds the
+quotient, or compares it, the last bit may count.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ _NEUTRAL: dict[str, tuple[int | None, int | None]] = {
     "add": (0, 0), "subtract": (None, 0), "multiply": (1, 1), "divide": (None, 1),
     "power": (None, 1),
 }  # fmt: skip
+# What makes little of a small difference.
+_SMOOTH = frozenset({
+    "add", "erf", "exp", "matmul", "multiply", "nn.dense", "nn.matmul", "nn.softmax", "sigmoid",
+    "subtract", "tanh",
+})  # fmt: skip
 
 
 def simplify_arithmetic(graph: Graph) -> Graph:
@@ -32,7 +38,8 @@ def _replaced(graph: Rewriting, node: GraphNode) -> tuple[GraphValue, ...] | Non
     same = _unchanged(graph, node, operands)
     if same is not None:
         return (same,)
-    divisor = graph.known(operands[1]) if node.op == "divide" else None
+    is_smooth = all(reader.op in _SMOOTH for reader in graph.consumers[node.outputs[0]])
+    divisor = graph.known(operands[1]) if node.op == "divide" and is_smooth else None
     reciprocal = None if divisor is None else _reciprocal(divisor)
     if reciprocal is None:
         return None

@@ -9,23 +9,24 @@ their own.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IterType
-from tilewright.ir.access import inputs_of
+from tilewright.ir import Block
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import first_not_spatial, nest_above
+from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, scope_root
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import constant_extent, is_root, runs_never, why_not_free
-from tilewright.space.cpu.contraction import uses
 from tilewright.space.cpu.row_fusion import shares_an_operand
 from tilewright.space.gpu.element_kernels import inline_producers, why_not_elements
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, sampled_factor
 from tilewright.space.gpu.thread_vectors import sampled
+from tilewright.space.gpu.vector_windows import share_vectors, width_along_results
 from tilewright.te.reducers import recognize_reduction
 
 STRUCTURE = "loop kernel"
@@ -36,6 +37,7 @@ _ENOUGH_THREADS = 132 * 512  # that work on results of their own
 _LANES = 32  # neighbouring results that a block works on where several threads share each
 _SHARING = (8, 16, 32)
 _SHORT = 16  # steps of a reduction that one thread takes alone
+_FEW = 64  # steps that one thread takes alone if that spares a kernel for what comes behind
 _LONG = 2048  # steps of a reduction of which partial results are worth a kernel
 _BLOCKS = 1024  # of threads that are enough for the partial results
 _PART = 64  # steps of one of them at least
@@ -58,15 +60,19 @@ class LoopKernels(ScheduleRule):
             return NotApplied(sch, "it shares its operands, so that tiles of them are worth it")
         if not why_not_elements(sref):
             return NotApplied(sch, "it is elementwise")
-        made = sch.copy()
-        try:
-            _share(made, block)
-        except ScheduleError as error:
-            return NotApplied(sch, str(error))
-        return [made]
+        reason = ""
+        for vectors in (True, False):
+            made = sch.copy()
+            try:
+                _share(made, block, vectors=vectors)
+            except ScheduleError as error:
+                reason = str(error)
+            else:
+                return [made]
+        return NotApplied(sch, reason)
 
 
-def _share(sch: Schedule, block: BlockRV) -> None:
+def _share(sch: Schedule, block: BlockRV, *, vectors: bool) -> None:
     stmt = sch.get_sref(block).block
     if not is_root(scope_root(sch.get_sref(block))):
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
@@ -82,6 +88,16 @@ def _share(sch: Schedule, block: BlockRV) -> None:
     extents = [constant_extent(sch.get_sref(loop)) or 0 for loop in loops]
     results, steps = math.prod(extents[:position]), math.prod(extents[position:])
     is_known = steps > 0 and recognize_reduction(stmt) is not None
+    if is_known and steps <= _FEW:
+        last = _last_consumer(sch, block)
+        is_large = vectors and results >= _ENOUGH_THREADS
+        width = width_along_results(sch, block, last) if is_large else 1
+        if width > 1:
+            share_vectors(sch, block, last, width, STRUCTURE)
+            return
+        if last is not None:
+            _bind_with_consumer(sch, block, last)
+            return
     if is_known and results < _ENOUGH_THREADS and steps > _SHORT:
         reduced = sch.fuse(*loops[position:]) if len(loops) > position + 1 else loops[position]
         along = _reads_along(stmt)
@@ -92,6 +108,49 @@ def _share(sch: Schedule, block: BlockRV) -> None:
         return
     _bind(sch, block)
     _decompose(sch, block)
+
+
+def _last_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
+    """The end of a chain of elementwise blocks behind a reduction, which become one block."""
+    last: BlockRV | None = None
+    while len(consumers := sch.get_consumers(block if last is None else last)) == 1:
+        (consumer,) = consumers
+        sref = sch.get_sref(consumer)
+        if why_not_free(sref) or why_not_elements(sref) or not _is_as_large(sch, block, consumer):
+            break
+        if last is not None:
+            try:
+                sch.compute_inline(last)
+            except ScheduleError:
+                break
+        last = consumer
+    return last
+
+
+def _is_as_large(sch: Schedule, block: BlockRV, consumer: BlockRV) -> bool:
+    """Does a consumer read each result of a block once, at most?"""
+    sizes = [
+        math.prod(constant_extent(loop) or 0 for loop, is_own in _loops(sch, each) if is_own)
+        for each in (block, consumer)
+    ]
+    return sizes[0] == sizes[1]
+
+
+def _loops(sch: Schedule, block: BlockRV) -> Iterator[tuple[StmtSRef, bool]]:
+    """Loops around a block, and whether its results are written along them."""
+    loops = sch.get_loops(block)
+    position = first_not_spatial(nest_above(sch.get_sref(block)))
+    for n, loop in enumerate(loops):
+        yield sch.get_sref(loop), position is None or n < position
+
+
+def _bind_with_consumer(sch: Schedule, block: BlockRV, last: BlockRV) -> None:
+    """A thread reduces to a result, and does what comes behind that to it."""
+    inline_producers(sch, last)
+    sch.set_scope(block, 0, "local")
+    _bind(sch, last)
+    sch.compute_at(block, sch.get_loops(last)[1], preserve_unit_loops=True)
+    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
 
 
 def _bind(sch: Schedule, block: BlockRV) -> None:
@@ -110,12 +169,11 @@ def _decompose(sch: Schedule, block: BlockRV) -> None:
 
 def _reads_along(stmt: Block) -> bool:
     """Does a reduction walk along memory?"""
-    axes = [v.var for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
-    reads = [[axis.min for axis in region.region] for region in inputs_of(stmt).values()]
-    moving = [indices for indices in reads if any(uses(index, axes[-1]) for index in indices)]
+    nest = BlockNest(stmt)
+    innermost = nest.iters[nest.depth[-1]]
+    moving = [read for read in nest.inputs.values() if read.uses(innermost)]
     return bool(moving) and all(
-        uses(last, axes[-1]) and not any(uses(index, axes[-1]) for index in outer)
-        for *outer, last in moving
+        [read.axes_using(innermost) == [len(read.indices) - 1] for read in moving]
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.access import BufferAccess
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from tilewright.space.cpu.vector_reduction import lies_along
 
 VECTOR_BYTES = 16
 _WIDTHS = (16, 8, 4, 2)
@@ -30,7 +30,7 @@ def inputs_along(block: ir.Block, var: ir.Var) -> dict[int, ir.BufferRegion]:
     return {
         position: region
         for position, region in inputs_of(block).items()
-        if region.buffer.scope == "global" and lies_along([r.min for r in region.region], var)
+        if region.buffer.scope == "global" and BufferAccess.of(region).lies_along(var)
     }
 
 
@@ -47,7 +47,9 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
     The last iterator of the block runs over a vector.
     """
     stmt = sch.get_sref(block).block
-    for position in inputs_along(stmt, stmt.iter_vars[-1].var):
+    for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
+        if _is_gathered(region):
+            continue  # which part of it a thread works on is known when it runs
         copy = sch.cache_read(block, position, "local", [block])
         sch.compute_at(copy, thread, preserve_unit_loops=True)
         mark_copy(sch, copy, structure)
@@ -55,6 +57,11 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
         copy = sch.cache_write(block, 0, "local")
         sch.reverse_compute_at(copy, thread, preserve_unit_loops=True)
         mark_copy(sch, copy, structure)
+
+
+def _is_gathered(region: ir.BufferRegion) -> bool:
+    """Do indices depend on other values in memory?"""
+    return any(True for r in region.region for _ in ir.nodes_of(r.min, ir.BufferLoad))
 
 
 def mark_copy(sch: Schedule, copy: BlockRV, structure: str) -> None:

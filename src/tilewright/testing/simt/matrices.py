@@ -82,12 +82,62 @@ def _multiply(threads: Threads, call: ir.Call) -> None:
     threads.write(_var(d[0]), wide, at, result.reshape(at.shape))
 
 
+def _load_rows(threads: Threads, call: ir.Call) -> None:
+    """`ldmatrix`: each thread names a row of 8 elements, and gets a pair of each matrix."""
+    is_turned, count = (int(threads.value(call.args[at])) for at in (0, 1))
+    registers, pointer = _var(call.args[3]), call.args[5]
+    assert isinstance(pointer, ir.Call)
+    lanes, dtype = threads.lanes(), call.dtype
+    rows = np.broadcast_to(
+        threads.value(pointer.args[2]) + threads.value(call.args[6]), lanes.shape
+    )
+    first = np.arange(lanes.size) - lanes  # of the warp
+    matrix, pair = np.arange(count)[:, None], np.arange(2)
+    line, column = lanes[:, None, None] // 4, lanes[:, None, None] % 4 * 2 + pair
+    if is_turned:
+        line, column = column, line
+    index = rows[first[:, None, None] + matrix * 8 + line] + column
+    index = index.reshape(lanes.size, 2 * count)
+    values = threads.read(_var(pointer.args[1]), dtype, index)
+    threads.write(registers, dtype, _registers(threads, call.args[4], 2 * count), values)
+
+
+def _multiply_rows(threads: Threads, call: ir.Call) -> None:
+    """`mma.m16n8k16` of float16 with sums of float32, in registers as the instruction has them."""
+    assert [str(arg) for arg in call.args[:6]] == [*_MMA]
+    (left, a), (right, b), (sums, c) = (call.args[at : at + 2] for at in (6, 8, 10))
+    half, wide = ir.DType("float16"), ir.DType("float32")
+    of_a = threads.read(_var(left), half, _registers(threads, a, 8)).astype(np.float32)
+    of_b = threads.read(_var(right), half, _registers(threads, b, 4)).astype(np.float32)
+    at = _registers(threads, c, 4)
+    warps = -1, WARP
+    group, pair = np.arange(WARP)[:, None] // 4, np.arange(WARP)[:, None] % 4 * 2
+    rows, depth = group + np.arange(8) // 2 % 2 * 8, pair + np.arange(8) // 4 * 8 + np.arange(8) % 2
+    count = len(of_a) // WARP
+    matrix, other = np.zeros((count, 16, 16), np.float32), np.zeros((count, 16, 8), np.float32)
+    matrix[:, rows, depth] = of_a.reshape(*warps, 8)
+    other[:, pair + np.arange(4) // 2 * 8 + np.arange(4) % 2, group] = of_b.reshape(*warps, 4)
+    product = (matrix @ other)[:, group + np.arange(4) // 2 * 8, pair + np.arange(4) % 2]
+    known = threads.read(_var(sums), wide, at)
+    threads.write(_var(sums), wide, at, known + product.reshape(known.shape))
+
+
+_MMA = ('"m16n8k16"', '"row"', '"col"', '"fp16"', '"fp16"', '"fp32"')
+
+
+def _registers(threads: Threads, offset: ir.PrimExpr, count: int) -> Array:
+    first = np.broadcast_to(threads.value(offset), threads.lanes().shape)
+    return first[:, None] + np.arange(count)
+
+
 INSTRUCTIONS: Mapping[str, Callable[[Threads, ir.Call], None]] = MappingProxyType(
     {
         "tvm_fill_fragment": _fill,
         "tvm_load_matrix_sync": _load,
         "tvm_store_matrix_sync": _store,
         "tvm_mma_sync": _multiply,
+        "ptx_ldmatrix": _load_rows,
+        "ptx_mma": _multiply_rows,
     }
 )
 

@@ -33,3 +33,4 @@ from tilewright.topi.nn.winograd import (
     conv2d_winograd_nhwc as conv2d_winograd_nhwc,
     conv2d_winograd_weight_transform as conv2d_winograd_weight_transform,
 )
+from tilewright.topi.nn.winograd_tiles import winograd_conv2d as winograd_conv2d

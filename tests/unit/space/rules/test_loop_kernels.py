@@ -125,6 +125,88 @@ def test_what_is_before_a_reduction_is_no_kernel_of_its_own() -> None:
     assert len(threads_of(default_schedule(func, TARGET))) == 1
 
 
+def test_what_is_behind_a_short_reduction_is_no_kernel_of_its_own() -> None:
+    func = of_one((2, 7, 7, 40), lambda a: topi.nn.relu(topi.mean(a, [1, 2])))
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    check(func, sch, (2, 7, 7, 40), lambda a: np.maximum(a.mean((1, 2)), 0))
+
+
+@pytest.mark.parametrize("channels", [32, 40])
+def test_windows_of_each_channel_with_bias_and_activation_are_one_kernel(channels: int) -> None:
+    shape = (1, 9, 9, channels)
+    x, w = te.placeholder(shape, name="X"), te.placeholder((3, 3, 1, channels), name="W")
+    b = te.placeholder((channels,), name="B")
+    made = topi.nn.conv2d(
+        x, w, strides=[2, 2], padding=[1] * 4, dilation=[1, 1], groups=channels, data_layout="NHWC"
+    )
+    func = te.create_prim_func([x, w, b, topi.nn.relu(topi.add(made, b))])
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    rng = np.random.default_rng(4)
+    sizes = (shape, (3, 3, 1, channels), (channels,))
+    given = [rng.normal(size=size).astype("float32") for size in sizes]
+    out = np.full((1, 5, 5, channels), np.nan, "float32")
+    run(lower_for_gpu(sch.mod, TAG), [*given, out])
+    padded = np.pad(given[0][0], ((1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (0, 1))[::2, ::2]
+    wanted = np.einsum("yxcij,ijc->yxc", windows, given[1][:, :, 0]) + given[2]
+    np.testing.assert_allclose(out[0], np.maximum(wanted, 0), rtol=1e-4, atol=1e-5)
+
+
+def windows(a: Any, stride: int) -> Any:
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    return seen[:, ::stride, ::stride]
+
+
+def pooled(a: Any) -> Any:
+    return topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC")
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_many_windows_are_read_in_vectors(behind: bool) -> None:
+    shape = (1, 96, 96, 32)
+    func = of_one(shape, lambda a: topi.nn.relu(pooled(a)) if behind else pooled(a))
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    assert "T.vectorized(4)" in str(sch.mod)
+    least = 0 if behind else -np.inf
+    check(func, sch, shape, lambda a: np.maximum(windows(a, 2).max((4, 5)), least))
+
+
+def test_many_windows_of_each_channel_are_read_in_vectors() -> None:
+    x, w = te.placeholder((1, 50, 50, 32), name="X"), te.placeholder((3, 3, 1, 32), name="W")
+    options: Any = {"strides": [1, 1], "padding": [1] * 4, "dilation": [1, 1]}
+    made = topi.nn.conv2d(x, w, groups=32, data_layout="NHWC", **options)
+    func = te.create_prim_func([x, w, topi.nn.relu(made)])
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    assert str(sch.mod).count("T.vectorized(4)") == 3
+    rng = np.random.default_rng(6)
+    given = [rng.normal(size=size).astype("float32") for size in ((1, 50, 50, 32), (3, 3, 1, 32))]
+    out = np.full((1, 50, 50, 32), np.nan, "float32")
+    run(lower_for_gpu(sch.mod, TAG), [*given, out])
+    seen = np.where(np.isinf(windows(given[0], 1)), 0, windows(given[0], 1))
+    wanted = np.einsum("nyxcij,ijc->nyxc", seen, given[1][:, :, 0])
+    np.testing.assert_allclose(out, np.maximum(wanted, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_tables_are_looked_up_by_one_kernel() -> None:
+    table, places = te.placeholder((50, 64), name="T"), te.placeholder((2, 6), "int64", name="P")
+    other = te.placeholder((6, 64), name="O")
+    func = te.create_prim_func([table, places, other, topi.take(table, places, 0) + other])
+    sch = default_schedule(func, TARGET)
+    assert len(threads_of(sch)) == 1
+    rng = np.random.default_rng(5)
+    rows = rng.integers(-3, 60, (2, 6))  # those outside are limited
+    given = [rng.normal(size=(50, 64)).astype("float32"), rows, rng.normal(size=(6, 64))]
+    out = np.full((2, 6, 64), np.nan, "float32")
+    run(lower_for_gpu(sch.mod, TAG), [*given[:2], given[2].astype("float32"), out])
+    wanted = given[0][np.clip(rows, 0, 49)] + given[2]
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["C", "root"])
 def test_it_leaves_alone_what_others_do_better(name: str) -> None:
     a, b = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")

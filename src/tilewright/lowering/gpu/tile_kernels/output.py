@@ -7,8 +7,9 @@ put into shared memory in the order that bulk copies read, without two threads i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilewright import ir
@@ -19,12 +20,14 @@ from tilewright.ir.intrinsics import (
     if_then_else,
     shift_right,
 )
-from tilewright.lowering.gpu.tile_kernels.building import UINT32, run, word
+from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, put, run, vector, word
 from tilewright.lowering.gpu.tile_kernels.layout import PACKS, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
 
 if TYPE_CHECKING:
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
+
+_OTHER_REGISTERS = 32  # of a thread, besides sums and what is fetched for their results
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,72 @@ class OutputWriter:
     """Writes the results of one tile."""
 
     layout: GroupLayout
+
+    @cached_property
+    def ahead(self) -> dict[ir.Buffer, ir.Buffer]:
+        """Registers for operands of the formula that differ for each result: what is added, say.
+
+        They are fetched before the sums are there, in pairs. Others are read when they are needed:
+        those that rows share, and those for which there is no room.
+        """
+        found: dict[ir.Buffer, ir.Buffer] = {}
+        _, registers = self.layout.registers or (0, 0)
+        room = registers - _OTHER_REGISTERS - self.layout.sums
+        for load in self._loads_of_each():
+            room -= self.layout.sums * load.dtype.itemsize // 4
+            if load.buffer not in found and room >= 0:
+                shape, name = (self.layout.sums,), f"{load.buffer.name}_ahead"
+                found[load.buffer] = ir.decl_buffer(shape, load.dtype, name, scope="local")
+        return found
+
+    def _loads_of_each(self) -> Iterator[ir.BufferLoad]:
+        form = self.layout.form
+        loads = [
+            load
+            for load in ir.nodes_of(form.output.store.value, ir.BufferLoad)
+            if load.buffer is not form.sums
+        ]
+        for load in loads:
+            *outer, last = load.indices
+            is_alone = sum(other.buffer is load.buffer for other in loads) == 1
+            is_along = last is self.column and not any(_uses(i, self.column) for i in outer)
+            is_even = isinstance(load.buffer.shape[-1], ir.IntImm) and not (
+                load.buffer.shape[-1].value % 2
+            )
+            if is_alone and is_along and is_even and any(_uses(i, self.row) for i in outer):
+                yield load
+
+    def fetch_ahead(self, place: Mapping[ir.Var, ir.PrimExpr], at: _Place) -> Sequence[ir.Stmt]:
+        """Fetch operands of the formula for one tile."""
+        axes, layout = self.layout.form.output.axes, self.layout
+        origin = {var: ir.substitute(axis.origin, place) for var, axis in axes.items()}
+        loads = [load for load in self._loads_of_each() if load.buffer in self.ahead]
+
+        def pair(load: ir.BufferLoad, matrix: int, column: ir.PrimExpr, first: int) -> ir.Stmt:
+            where, register = self._where(origin, at, matrix, column, first)
+            guarded = ir.substitute(self._guarded(load, where), where)
+
+            def copy(v: ir.Var) -> ir.Stmt:
+                moved = {**where, self.column: where[self.column] + v}
+                value: ir.PrimExpr = ir.substitute(load, moved)
+                if isinstance(guarded, ir.Call):
+                    value = if_then_else(guarded.args[0], value, guarded.args[2])
+                return put(self.ahead[load.buffer], value, register + v)
+
+            return vector(2, copy)
+
+        return [
+            loop(
+                "columns",
+                layout.columns // 16,
+                lambda step, load=load, matrix=matrix: ir.seq(  # type: ignore[misc]
+                    [pair(load, matrix, step * 16, 2 * each) for each in range(4)]
+                ),
+                unrolled=True,
+            )
+            for load in loads
+            for matrix in range(layout.matrices)
+        ]
 
     @property
     def row(self) -> ir.Var:
@@ -181,37 +250,52 @@ class OutputWriter:
     ) -> ir.PrimExpr:
         """A result: the one of eight sums of a thread in 16 columns, after the output's formula."""
         layout = self.layout
-        register = matrix * layout.sums_of_matrix + first // 2 + ir.floordiv(column, 2) + element
-        row = self._first_row(at, matrix) + ir.floordiv(at.lane, 4) + 8 * (element // 2 % 2)
-        here = column + (first + 8 * (element // 4) + element % 2) + ir.floormod(at.lane, 4) * 2
-        place = {
-            **origin,
-            self.row: origin[self.row] + row,
-            self.column: origin[self.column] + here,
-        }
+        place, register = self._where(origin, at, matrix, column + first, element)
         own = layout.form.sums
 
         def load(node: ir.BufferLoad) -> ir.PrimExpr:
             if node.buffer is own:
                 return sums[register]
+            if node.buffer in self.ahead:
+                return self.ahead[node.buffer][register]
             return self._guarded(node, place)
 
         formula = ir.rewrite(layout.form.output.store.value, {ir.BufferLoad: load})
         return ir.substitute(formula, place)
+
+    def _where(
+        self,
+        origin: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+        matrix: int,
+        column: ir.PrimExpr,
+        element: int,
+    ) -> tuple[dict[ir.Var, ir.PrimExpr], ir.PrimExpr]:
+        """The place of one of eight results of a thread in 16 columns, and the sum's register."""
+        register = matrix * self.layout.sums_of_matrix + ir.floordiv(column, 2) + element
+        row = self._first_row(at, matrix) + ir.floordiv(at.lane, 4) + 8 * (element // 2 % 2)
+        here = column + (8 * (element // 4) + element % 2) + ir.floormod(at.lane, 4) * 2
+        place = {
+            **origin,
+            self.row: origin[self.row] + row,
+            self.column: origin[self.column] + here,
+        }
+        return place, register
 
     def _guarded(self, node: ir.BufferLoad, place: Mapping[ir.Var, ir.PrimExpr]) -> ir.PrimExpr:
         """Another operand of the formula; tiles may reach over its end."""
         axes = self.layout.form.output.axes
         inside: ir.PrimExpr = ir.TRUE
         for var in (self.row, self.column):
-            if axes[var].is_divided and any(
-                ir.uses_var(index, lambda used, own=var: used is own)  # type: ignore[misc]
-                for index in node.indices
-            ):
+            if axes[var].is_divided and any(_uses(index, var) for index in node.indices):
                 inside = ir.logical_and(inside, ir.less(place[var], axes[var].size))
         if ir.is_true(inside):
             return node
         return if_then_else(inside, node, ir.const(0, node.dtype))
+
+
+def _uses(index: ir.PrimExpr, var: ir.Var) -> bool:
+    return ir.uses_var(index, lambda used: used is var)
 
 
 def _unrounded(value: ir.PrimExpr) -> ir.PrimExpr:

@@ -305,6 +305,8 @@ class TileKernel:
     def _multiply(self, at: _Place) -> ir.Stmt:
         layout = self.layout
         sums, is_leader = sums_of(layout), _is_leader(at)
+        writer = None if layout.output_map is None else OutputWriter(layout)
+        ahead = () if writer is None else tuple(writer.ahead.values())
 
         def tile(number: ir.Var, tile: ir.Var) -> ir.Stmt:
             place = {layout.form.tiles.loop_var: tile}
@@ -312,19 +314,20 @@ class TileKernel:
             return ir.seq(
                 [
                     *sums.begin(),
+                    *([] if writer is None else writer.fetch_ahead(place, at)),
                     self._each_step(
                         at,
                         number,
                         lambda step, use: self._step(at, sums, step, use, is_leader),
                     ),
                     *sums.end(when(is_leader, run("tw_barrier_arrive", last.empty(at.base)))),
-                    self._write(at, sums.results, place),
+                    self._write(at, writer, sums.results, place),
                 ]
             )
 
         ended = [when(is_leader, run("tw_bulk_wait_0"))] if layout.is_bulk else []
         body = ir.seq([*self._wait_for_resident(at), self._each_tile(at, tile), *ended])
-        block = ir.Block((), (), (), "multiply", body, alloc_buffers=sums.registers)
+        block = ir.Block((), (), (), "multiply", body, alloc_buffers=(*sums.registers, *ahead))
         return ir.BlockRealize((), ir.TRUE, block)
 
     def _wait_for_resident(self, at: _Place) -> Sequence[ir.Stmt]:
@@ -332,11 +335,17 @@ class TileKernel:
             return []
         return [run("tw_barrier_wait", at.base + word(self.layout.resident_barrier), word(0))]
 
-    def _write(self, at: _Place, sums: ir.Buffer, place: Mapping[ir.Var, ir.PrimExpr]) -> ir.Stmt:
+    def _write(
+        self,
+        at: _Place,
+        writer: OutputWriter | None,
+        sums: ir.Buffer,
+        place: Mapping[ir.Var, ir.PrimExpr],
+    ) -> ir.Stmt:
         layout = self.layout
-        if layout.output_map is None:
+        if writer is None or layout.output_map is None:
             return RowWriter(layout).write(sums, place, at, self._rank(at))
-        return OutputWriter(layout).write(sums, layout.output_map, place, at)
+        return writer.write(sums, layout.output_map, place, at)
 
     def _step(
         self, at: _Place, sums: Sums, step: ir.Var, use: _Use, is_leader: ir.PrimExpr

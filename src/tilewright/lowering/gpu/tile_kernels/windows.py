@@ -16,7 +16,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.numpy_eval import evaluate_on_arrays
-from tilewright.errors import ArithError
+from tilewright.errors import ArithError, LowerError
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
 _MOST_STRIDE = 8
@@ -185,19 +185,29 @@ def _prove(
 
     Proofs are remembered: all candidates of a sketch read the same windows.
     """
-    common = dict(zip((axis.var for axis in axes), _AXES, strict=True))
-    load = ir.substitute(load, common)
-    guard = None if guard is None else ir.substitute(guard, common)
+    own = axes[0].var, axes[1].var
+    common = dict(zip(own, _AXES, strict=True))
+    same = ir.substitute(load, common)
+    condition = None if guard is None else ir.substitute(guard, common)
     sizes = axes[0].size, axes[1].size
-    _prove_claim(_Claim(windows, sizes, f"{load} if {guard}", load, guard))
+    if not _is_proven(_Claim(windows, sizes, f"{same} if {condition}", same, condition)):
+        _check(_Claim(windows, sizes, "", load, guard), own)  # says why, with the names there are
 
 
 @lru_cache(maxsize=256)
-def _prove_claim(claim: _Claim) -> None:
+def _is_proven(claim: _Claim) -> bool:
+    try:
+        _check(claim, _AXES)
+    except LowerError:
+        return False
+    return True
+
+
+def _check(claim: _Claim, axes: tuple[ir.Var, ir.Var]) -> None:
     load, analyzer = claim.load, Analyzer()
-    for var, size in zip(_AXES, claim.sizes, strict=True):
+    for var, size in zip(axes, claim.sizes, strict=True):
         analyzer.bind(var, ir.Range(ir.const(0), ir.const(size)))
-    for index, wanted in zip(load.indices, claim.windows.indices(*_AXES), strict=True):
+    for index, wanted in zip(load.indices, claim.windows.indices(*axes), strict=True):
         if not analyzer.can_prove_equal(index, wanted):
             raise refused(f"`{index}` of {load.buffer.name} is not that of a window: `{wanted}`")
     check_guard(analyzer, load, claim.guard)

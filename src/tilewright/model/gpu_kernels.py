@@ -1,0 +1,154 @@
+"""Kernels of a model for a GPU: each different program is scheduled and compiled once.
+
+Finding a schedule takes a second or two of Python for each, so they are made by several processes
+where there are cores for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tilewright import driver, ir
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.module_info import ModuleInfo
+from tilewright.database import Database
+from tilewright.errors import RuntimeFailure
+from tilewright.graph.fusion import FusedGroup
+from tilewright.graph.graph import Graph
+from tilewright.ir.json import load_json, save_json
+from tilewright.lowering.prepacking import separate_packing
+from tilewright.measure.pool import PoolOptions, Task, WorkerPool
+from tilewright.model.kernels import KernelCall, ModelKernel, groups_of, program_of
+from tilewright.runtime.module import Module, ModuleSources, Unrunnable
+from tilewright.runtime.threads import available_cores
+from tilewright.space.gpu.attention_kernel import AttentionShape, attention_kernel
+from tilewright.target import Target
+from tilewright.tune.context import normalize_mod
+from tilewright.tune.fallback import default_schedule
+
+PERFORM = "tilewright.model.gpu_kernels:perform"
+_SECONDS = 300.0  # for one kernel, on a busy machine
+_WORTH_A_POOL = 4  # kernels: workers start for half a second
+_ENOUGH_CORES = 3
+
+
+class _Request(msgspec.Struct, frozen=True, array_like=True):
+    """A program to compile; one that has its schedule already stays as it is."""
+
+    module: str
+    target: dict[str, object]
+    is_scheduled: bool
+
+
+class _Made(msgspec.Struct, frozen=True, array_like=True):
+    """A compiled module on its way between processes."""
+
+    info: ModuleInfo
+    artifact: Artifact
+    source: str
+
+
+def compile_gpu_calls(
+    graph: Graph, target: Target, database: Database | None = None
+) -> list[KernelCall]:
+    """All kernels of a graph; those that compute the same are one."""
+    groups = groups_of(graph)
+    programs = [program_of(group, graph) for group in groups]
+    known: dict[int, list[int]] = {}
+    different: list[ir.PrimFunc] = []
+    places = [_place_of(func, different, known) for func in programs]
+    written = {place: written_kernel(group) for group, place in zip(groups, places, strict=True)}
+    requests = [
+        _request(func, written[place], target, database) for place, func in enumerate(different)
+    ]
+    modules = _compiled(different, requests)
+    kernels = [ModelKernel(*pair) for pair in zip(different, modules, strict=True)]
+    return [
+        KernelCall(kernels[place], group, (*group.inputs, *group.outputs))
+        for group, place in zip(groups, places, strict=True)
+    ]
+
+
+def _place_of(func: ir.PrimFunc, different: list[ir.PrimFunc], known: dict[int, list[int]]) -> int:
+    """Where among different programs this one stands; a new one is added."""
+    nameless = func.without_attr("global_symbol")
+    same = known.setdefault(ir.structural_hash(nameless), [])
+    for place in same:
+        if ir.structural_equal(different[place].without_attr("global_symbol"), nameless):
+            return place
+    same.append(len(different))
+    different.append(func)
+    return same[-1]
+
+
+def _compiled(programs: Sequence[ir.PrimFunc], requests: Sequence[bytes]) -> list[Module]:
+    workers = min(available_cores(), len(requests))
+    if len(requests) < _WORTH_A_POOL or workers < _ENOUGH_CORES:
+        return [_loaded(perform(request)) for request in requests]
+    pool = WorkerPool(PoolOptions(workers))
+    try:
+        outcomes = pool.run([Task(PERFORM, request, _SECONDS) for request in requests])
+    finally:
+        pool.close()
+    for func, outcome in zip(programs, outcomes, strict=True):
+        if outcome.failure is not None:
+            name = func.attrs["global_symbol"]
+            raise RuntimeFailure(outcome.complaint(f"compiling {name}", _SECONDS))
+    return [_loaded(outcome.payload) for outcome in outcomes]
+
+
+def _request(
+    func: ir.PrimFunc, written: ir.PrimFunc | None, target: Target, database: Database | None
+) -> bytes:
+    module = normalize_mod(func)
+    found: ir.IRModule | None = None
+    if written is not None:
+        found = normalize_mod(written)
+    elif database is not None:
+        known = database.schedule_for(module, target, "main")
+        found = None if known is None else known.mod
+    text = save_json(found or module)
+    return msgspec.msgpack.encode(_Request(text, target.export(), found is not None))
+
+
+def written_kernel(group: FusedGroup) -> ir.PrimFunc | None:
+    """The kernel of a group for which one is written out, thread by thread."""
+    (node, *others) = group.nodes
+    if node.op != "nn.fused_attention" or others:
+        return None
+    query, key = node.operands[0].type.extents, node.operands[-1].type.extents
+    scale = node.attrs.get("scale")
+    width = query[-1]
+    shape = AttentionShape(
+        query[0], query[1], key[1], query[-2], width,
+        width**-0.5 if scale is None else scale,
+        bool(node.attrs.get("is_causal", False)),
+        (0, 1, 2) if len(node.operands) == 1 else None,
+    )  # fmt: skip
+    return attention_kernel(shape)
+
+
+def perform(payload: bytes) -> bytes:
+    """The task of a worker: a schedule for a program, and its machine code."""
+    request = msgspec.msgpack.decode(payload, type=_Request)
+    module, target = load_json(request.module), Target(request.target)
+    assert isinstance(module, ir.IRModule)
+    scheduled = module if request.is_scheduled else default_schedule(module, target).mod
+    made = driver.compile_only(_without_overlaps(separate_packing(scheduled)), target)
+    assert made.artifact is not None
+    return msgspec.msgpack.encode(_Made(made.info, made.artifact, made.get_source()))
+
+
+def _without_overlaps(module: ir.IRModule) -> ir.IRModule:
+    """Values of a model never overlap what is written."""
+    for name, func in module.functions.items():
+        module = module.with_function(name, func.with_attr(driver.NO_ALIAS, True))
+    return module
+
+
+def _loaded(payload: bytes) -> Module:
+    made = msgspec.msgpack.decode(payload, type=_Made)
+    sources = ModuleSources(lambda: {"cuda": lambda: made.source})
+    return driver.load(Module(made.info, Unrunnable("it is not loaded"), sources, made.artifact))
