@@ -22,6 +22,7 @@ from tilewright.graph.passes.winograd import (
     with_winograd,
 )
 from tilewright.model.kernels import SamePrograms, groups_of, program_of
+from tilewright.model.parallel_schedules import schedules_without_search
 from tilewright.model.schedules import ScheduledKernel, Scheduler, schedule_of, without_search
 from tilewright.model.tasks import ExtractedTask, tasks_of
 from tilewright.support.names import NameSupply
@@ -51,6 +52,18 @@ class RememberedSchedules:
             found = schedule_of(self._schedule(func, target))
             self._known.add(func, found)
         return found
+
+    def prepare(self, funcs: Sequence[ir.PrimFunc], target: Target) -> None:
+        """Calculate schedules for programs that will be asked for, on all cores."""
+        different: SamePrograms[ir.PrimFunc] = SamePrograms()
+        wanted = []
+        for func in funcs:
+            if self._known.find(func) is None and different.find(func) is None:
+                different.add(func, func)
+                wanted.append(func)
+        for func, mod in zip(wanted, schedules_without_search(wanted, target), strict=True):
+            if mod is not None:
+                self._known.add(func, ScheduledKernel(mod))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +172,14 @@ def programs_of(graph: Graph) -> dict[str, ir.PrimFunc]:
         for node in group.nodes
         if node.op in (CONV2D, WINOGRAD)
     }
+
+
+def programs_to_schedule(graph: Graph, *, winograd: bool) -> list[ir.PrimFunc]:
+    """All programs that compiling a graph asks schedules for."""
+    programs = [program_of(group, graph) for group in groups_of(graph)]
+    ways = alternatives_of(graph) if winograd else {}
+    others = (programs_of(way) for size, way in ways.items() if size != DIRECT)
+    return [*programs, *(func for found in others for func in found.values())]
 
 
 def _delays(graph: Graph, node: GraphNode, target: Target) -> dict[int, float]:

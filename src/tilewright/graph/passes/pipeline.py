@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.graph.graph import Graph
 from tilewright.graph.passes.cancel_transposes import cancel_transposes
@@ -18,7 +18,8 @@ from tilewright.graph.passes.split_heads import split_heads
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (
+# What was imported, in fewer nodes.
+_SIMPLER: tuple[Pass, ...] = (
     fold_constants,
     fold_scales,
     fold_constants,
@@ -26,18 +27,17 @@ PASSES: tuple[Pass, ...] = (
     simplify_arithmetic,
     find_attention,
     cancel_transposes,
-    split_heads,
-    cancel_transposes,
-    merge_projections,
-    sink_reshapes,
-    channels_last,
-    cancel_transposes,
-    fold_constants,
 )
+_ATTENTION: tuple[Pass, ...] = (split_heads, cancel_transposes, merge_projections)
+_LAYOUTS: tuple[Pass, ...] = (sink_reshapes, channels_last, cancel_transposes, fold_constants)
+
+PASSES = (*_SIMPLER, *_ATTENTION, *_LAYOUTS)
+# For targets that have kernels of their own for attention.
+PASSES_WITHOUT_ATTENTION = (*_SIMPLER, *_LAYOUTS)
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
     """The same results from fewer nodes."""
-    for step in PASSES:
+    for step in passes:
         graph = step(graph)
     return graph
