@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,11 +19,10 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.graph.graph import Array, Graph, GraphValue
-from tilewright.graph.views import is_view
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.executable import StepTime
 from tilewright.model.kernels import KernelCall
 from tilewright.model.memory import Lifetime, plan_memory
+from tilewright.model.planning import owners_of
 from tilewright.native.cuda_driver import cuda_driver
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import ndarray
@@ -47,6 +47,15 @@ class Places(NamedTuple):
 _ALIGNMENT = 256  # of outputs, as the driver's own
 _GRAPHS = 8  # for different addresses of inputs and outputs
 _RUNS = 20  # of each kernel, when it is timed
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How long one kernel takes."""
+
+    name: str
+    seconds: float
+    sources: tuple[str, ...]  # nodes of the original model
 
 
 class GpuExecutable:
@@ -75,13 +84,13 @@ class GpuExecutable:
             self._replay(places)
         return outputs
 
-    def profile(self, *inputs: Any) -> list[StepTime]:
+    def profile(self, *inputs: Any) -> list[KernelTime]:
         """The time of each kernel, when it runs again and again."""
         program = self._program
         places, _ = self._places(inputs)
         program.run(places)  # values that decide how long a kernel takes
         return [
-            StepTime(
+            KernelTime(
                 call.group.name,
                 program.seconds(step, places, _RUNS),
                 tuple(node.source for node in call.group.nodes if node.source),
@@ -164,7 +173,7 @@ class _Program:
         self._calls = calls
         self._device = device
         self._driver = cuda_driver()
-        self._owners = _owners(graph)
+        self._owners = owners_of(graph)
         self._functions = [call.kernel.function for call in calls]
         self._formats = [struct.Struct(f"<{len(call.values)}Q") for call in calls]
         self._constants: dict[GraphValue, NDArray] = {}
@@ -298,13 +307,3 @@ def _is_compact(view: TensorView) -> bool:
     wanted = row_major_strides(view.shape)
     strides = zip(view.shape, view.strides, wanted, strict=True)
     return all(extent == 1 or given == want for extent, given, want in strides)
-
-
-def _owners(graph: Graph) -> dict[GraphValue, GraphValue]:
-    """The value whose memory a view shows."""
-    owners: dict[GraphValue, GraphValue] = {}
-    for node in graph.nodes:
-        if is_view(node):
-            source = node.operands[0]
-            owners[node.outputs[0]] = owners.get(source, source)
-    return owners
