@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.byoc.dataflow_pattern import PatternMatcher, PatternMatch
+from tilewright.byoc.dataflow_pattern import PatternMatch, PatternMatcher
 from tilewright.byoc.pattern_table import PatternEntry
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 
