@@ -78,25 +78,29 @@ def main(x: float32[2, 4, 1], y: float32[2, 4, 8, 8]):
 @pytest.mark.parametrize(
     ("call", "numbers", "ops"),
     [
-        ("add(x, c)", [0, 0], []),
-        ("add(c, x)", [0, 0], []),
-        ("subtract(x, c)", [0, 0], []),
-        ("subtract(c, x)", [0, 0], ["subtract"]),
-        ("multiply(c, x)", [1, 1], []),
+        ("add(x, c)", [0], []),
+        ("add(c, x)", [0], []),
+        ("add(c, x)", [0, 0], ["add"]),
+        ("subtract(x, c)", [0], []),
+        ("subtract(c, x)", [0], ["subtract"]),
+        ("multiply(c, x)", [1], []),
         ("multiply(x, c)", [1, 2], ["multiply"]),
-        ("divide(x, c)", [1, 1], []),
+        ("divide(x, c)", [1], []),
         ("divide(x, c)", [3, 0.25], ["multiply"]),
-        ("divide(c, x)", [1, 1], ["divide"]),
+        ("divide(c, x)", [1], ["divide"]),
         ("divide(x, c)", [3, 0], ["divide"]),
         ("divide(x, c)", [3, 3e38], ["divide"]),
-        ("power(x, c)", [1, 1], []),
-        ("identity(x)", [1, 1], []),
+        ("power(x, c)", [1], []),
+        ("identity(x)", [1], []),
     ],
 )
 def test_arithmetic_with_known_numbers(call: str, numbers: list[float], ops: list[str]) -> None:
-    text = (
-        f"def main(x: float32[3, 2]):\n    c = constant(float32[2])\n    y = {call}\n    return y\n"
-    )
+    text = f"""
+def main(x: float32[3, 2]):
+    c = constant(float32[{len(numbers)}])
+    y = {call}
+    return y
+"""
     constants = {"c": np.asarray(numbers, np.float32)}
     original = parse_graph(text, constants)
     graph = simplify_arithmetic(original)
@@ -112,7 +116,7 @@ def test_arithmetic_with_known_numbers(call: str, numbers: list[float], ops: lis
 def test_a_neutral_number_that_stretches_its_operand_stays() -> None:
     text = """
 def main(x: float32[2]):
-    c = constant(float32[3, 2])
+    c = constant(float32[1, 1])
     y = add(x, c)
     return y
 """

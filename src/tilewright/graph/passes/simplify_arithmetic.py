@@ -54,7 +54,8 @@ def _unchanged(graph: Rewriting, node: GraphNode, operands: list[GraphValue]) ->
         array, other = graph.known(operands[position]), operands[1 - position]
         if neutral is None or array is None or other.type != node.outputs[0].type:
             continue
-        if array.size and bool((array == neutral).all()):
+        # A row of numbers that are neutral by chance stays, as in other models of the same shape.
+        if array.size == 1 and bool((array == neutral).all()):
             return other
     return None
 
