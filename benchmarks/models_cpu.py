@@ -60,14 +60,17 @@ class Model:
             for one, other in zip(got, self.wanted, strict=True)
         )
 
-    def memory(self, contestant: str) -> float | None:
-        """Megabytes that a process holds while it infers; None if it fails."""
+    def memory(self, contestant: str) -> tuple[float, float] | None:
+        """Megabytes that a process holds to infer, and those of libraries; None if it fails."""
         script = FOLDER / "contestants.py"
         question = [contestant, self.name, str(self._file), str(self._inputs), str(THREADS)]
         found = subprocess.run(
             [sys.executable, str(script), *question], capture_output=True, text=True, check=False
         )
-        return int(found.stdout.split()[-1]) / MEGABYTE if found.returncode == 0 else None
+        if found.returncode:
+            return None
+        model, libraries = (int(word) / MEGABYTE for word in found.stdout.split()[-2:])
+        return model, libraries
 
 
 def measure_model(report: Report, model: Model, budget: float) -> None:
@@ -113,12 +116,15 @@ def _add_rows(
 
 
 def _add_memory(report: Report, model: Model) -> None:
+    row = f"memory_{model.name}"
     own = model.memory("ours")
     rival = model.memory("onnxruntime") if contestants.is_installed("onnxruntime") else None
     if own is None:
-        report.skip(f"memory_{model.name}", "the process that measures it failed")
-    else:
-        report.add(Row(f"memory_{model.name}", own, rival, "onnxruntime", "MB"))
+        report.skip(row, "the process that measures it failed")
+        return
+    note = f"libraries {own[1]:.0f}" + ("" if rival is None else f", its {rival[1]:.0f}")
+    theirs = None if rival is None else rival[0]
+    report.add(Row(row, own[0], theirs, "onnxruntime", "MB", note))
 
 
 def arguments() -> argparse.Namespace:

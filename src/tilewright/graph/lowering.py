@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from tilewright import ir, te
 from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup
-from tilewright.graph.graph import GraphNode, GraphValue
-from tilewright.graph.operator import find_operator, placeholder
+from tilewright.graph.graph import GraphNode, GraphValue, TensorType
+from tilewright.graph.operator import find_operator
 from tilewright.graph.patterns import Kind, kind_of
 from tilewright.ir.annotation_keys import LAYOUT_FREE_BUFFERS
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A node of a group: its operands by number, counted from the group's inputs on."""
+
+    op: str
+    operands: tuple[int | None, ...]
+    attrs: str  # as JSON
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """All of a group that its program depends on."""
+
+    inputs: tuple[TensorType, ...]
+    calls: tuple[_Call, ...]
+    outputs: tuple[int, ...]
+
+    @staticmethod
+    def of(group: FusedGroup) -> _Outline:
+        numbers = {value: number for number, value in enumerate(group.inputs)}
+        calls = []
+        for node in group.nodes:
+            operands = tuple(None if value is None else numbers[value] for value in node.inputs)
+            attrs = json.dumps(node.attrs, sort_keys=True)
+            calls.append(_Call(node.op, operands, attrs))
+            for value in node.outputs:
+                numbers[value] = len(numbers)
+        types = tuple(value.type for value in group.inputs)
+        return _Outline(types, tuple(calls), tuple(numbers[value] for value in group.outputs))
+
+
 def lower_group(group: FusedGroup, constants: Collection[GraphValue] = ()) -> ir.PrimFunc:
     """The program of a group: its inputs, then its outputs; constants may get another layout."""
-    tensors = {value: placeholder(value) for value in group.inputs}
-    for node in group.nodes:
-        inputs = [None if value is None else tensors[value] for value in node.inputs]
-        tensors.update(zip(node.outputs, find_operator(node.op)(inputs, node.attrs), strict=True))
-    arguments = [tensors[value] for value in (*group.inputs, *group.outputs)]
-    func = te.create_prim_func(arguments).with_attr("global_symbol", group.name)
-    free = [n for n, v in enumerate(group.inputs) if v in constants and _has_layouts(v)]
+    func = _lowered(_Outline.of(group)).with_attr("global_symbol", group.name)
+    free = [n for n, value in enumerate(group.inputs) if value in constants]
     # Operators take their weights for constants; here some are computed, and stay as they are.
     return (
         func.with_attr(LAYOUT_FREE_BUFFERS, free)
@@ -30,9 +59,18 @@ def lower_group(group: FusedGroup, constants: Collection[GraphValue] = ()) -> ir
     )
 
 
-def _has_layouts(value: GraphValue) -> bool:
-    """False for numbers and vectors: there is one order to store them in."""
-    return sum(1 for extent in value.type.shape if not ir.is_one(ir.convert(extent))) > 1
+@functools.lru_cache(maxsize=1024)  # layers of a model are alike
+def _lowered(outline: _Outline) -> ir.PrimFunc:
+    tensors = [
+        te.placeholder(kind.shape, kind.dtype, name=f"p{number}")
+        for number, kind in enumerate(outline.inputs)
+    ]
+    for call in outline.calls:
+        operands = [None if number is None else tensors[number] for number in call.operands]
+        made = find_operator(call.op)(operands, json.loads(call.attrs))
+        tensors += made
+    arguments = [*tensors[: len(outline.inputs)], *(tensors[n] for n in outline.outputs)]
+    return te.create_prim_func(arguments)
 
 
 def kind_of_node(node: GraphNode) -> Kind:
@@ -40,4 +78,9 @@ def kind_of_node(node: GraphNode) -> Kind:
     if is_external(node):
         return Kind.OPAQUE
     group = FusedGroup((node,), tuple(dict.fromkeys(node.operands)), node.outputs)
-    return kind_of(lower_group(group))
+    return _kind_of(_Outline.of(group))
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_of(outline: _Outline) -> Kind:
+    return kind_of(_lowered(outline))

@@ -26,6 +26,7 @@ from tilewright.graph.passes.winograd import (
     with_winograd,
 )
 from tilewright.model.kernels import SamePrograms, groups_of, program_of
+from tilewright.model.parallel_schedules import schedules_without_search
 from tilewright.model.schedules import (
     ScheduledKernel,
     Scheduler,
@@ -61,6 +62,18 @@ class RememberedSchedules:
             found = schedule_of(self._schedule(func, target))
             self._known.add(func, found)
         return found
+
+    def prepare(self, funcs: Sequence[ir.PrimFunc], target: Target) -> None:
+        """Calculate schedules for programs that will be asked for, on all cores."""
+        different: SamePrograms[ir.PrimFunc] = SamePrograms()
+        wanted = []
+        for func in funcs:
+            if self._known.find(func) is None and different.find(func) is None:
+                different.add(func, func)
+                wanted.append(func)
+        for func, mod in zip(wanted, schedules_without_search(wanted, target), strict=True):
+            if mod is not None:
+                self._known.add(func, ScheduledKernel(mod))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +212,20 @@ def least_seconds(graph: Graph, node: GraphNode, target: Target) -> dict[int, fl
         products[size] = tiles * pairs * winograd_points(size).alpha ** 2
     speed, delays = operations_per_second(target), _delays(graph, node, target)
     return {size: 2 * count / speed + delays[size] for size, count in products.items()}
+
+
+def programs_to_schedule(graph: Graph, target: Target, *, winograd: bool) -> list[ir.PrimFunc]:
+    """The programs that compiling a graph will most likely ask schedules for."""
+    ways = ways_of(graph) if winograd else []
+    likely = {way.group.nodes: _likely_program(way, target) for way in ways}
+    return [likely.get(group.nodes) or program_of(group, graph) for group in groups_of(graph)]
+
+
+def _likely_program(ways: ConvolutionWays, target: Target) -> ir.PrimFunc:
+    """That of the way which is looked at first, see `_Times.calculated`."""
+    least = least_seconds(ways.graph, ways.node, target)
+    size = min(TILES, key=lambda tile: least[tile])
+    return ways.program(size if least[size] <= MARGIN * least[DIRECT] else DIRECT)
 
 
 def _delays(graph: Graph, node: GraphNode, target: Target) -> dict[int, float]:

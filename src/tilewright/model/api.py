@@ -10,6 +10,7 @@ from tilewright.graph.graph import Graph
 from tilewright.model.alternatives import (
     RememberedSchedules,
     competing_tasks,
+    programs_to_schedule,
     with_fastest_convolutions,
 )
 from tilewright.model.executable import Executable
@@ -53,6 +54,8 @@ def compile_model(
         return cast("Executable", compile_for_gpu(graph, where, database))
     simple = simplified(graph, layout)
     schedule = RememberedSchedules(without_search if database is None else from_database(database))
+    if database is None:
+        schedule.prepare(programs_to_schedule(simple, where, winograd=winograd), where)
     if winograd:
         simple = with_fastest_convolutions(simple, where, database, schedule).graph
     return Executable(simple, compile_calls(simple, where, schedule))

@@ -7,7 +7,9 @@ import pytest
 
 from tilewright.graph import parse_graph
 from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
+from tilewright.model import compile_model
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,65 @@ def main(x: float32[2, 4, 1], y: float32[2, 4, 8, 8]):
     graph = sink_reshapes(parse_graph(text))
     assert [node.op for node in graph.nodes] == ["reshape", "multiply"]
     assert graph.outputs[0].type.shape == (2, 4, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "numbers", "ops"),
+    [
+        ("add(x, c)", [0], []),
+        ("add(c, x)", [0], []),
+        ("add(c, x)", [0, 0], ["add"]),
+        ("subtract(x, c)", [0], []),
+        ("subtract(c, x)", [0], ["subtract"]),
+        ("multiply(c, x)", [1], []),
+        ("multiply(x, c)", [1, 2], ["multiply"]),
+        ("divide(x, c)", [1], []),
+        ("divide(x, c)", [3, 0.25], ["multiply"]),
+        ("divide(c, x)", [1], ["divide"]),
+        ("divide(x, c)", [3, 0], ["divide"]),
+        ("divide(x, c)", [3, 3e38], ["divide"]),
+        ("power(x, c)", [1], []),
+        ("identity(x)", [1], []),
+    ],
+)
+def test_arithmetic_with_known_numbers(call: str, numbers: list[float], ops: list[str]) -> None:
+    text = f"""
+def main(x: float32[3, 2]):
+    c = constant(float32[{len(numbers)}])
+    y = {call}
+    return y
+"""
+    constants = {"c": np.asarray(numbers, np.float32)}
+    original = parse_graph(text, constants)
+    graph = simplify_arithmetic(original)
+    assert [node.op for node in graph.nodes] == ops
+    x = np.linspace(0.5, 3, 6, dtype=np.float32).reshape(3, 2)
+    op = call.partition("(")[0]
+    first, second = (constants["c"], x) if call.endswith("(c, x)") else (x, constants["c"])
+    with np.errstate(all="ignore"):
+        wanted = x if op == "identity" else getattr(np, op)(first, second)
+    np.testing.assert_allclose(compile_model(graph)(x)[0], wanted, rtol=1e-6)
+
+
+def test_a_neutral_number_that_stretches_its_operand_stays() -> None:
+    text = """
+def main(x: float32[2]):
+    c = constant(float32[1, 1])
+    y = add(x, c)
+    return y
+"""
+    assert [node.op for node in simplify_arithmetic(parse_graph(text)).nodes] == ["add"]
+
+
+def test_a_quotient_that_is_rounded_stays_a_quotient() -> None:
+    text = """
+def main(x: float32[2]):
+    c = constant(float32[2])
+    a = divide(x, c)
+    b = round(a)
+    d = exp(a)
+    return b, d
+"""
+    graph = parse_graph(text, {"c": np.asarray([3, 0.3], np.float32)})
+    ops = [node.op for node in simplify_arithmetic(graph).nodes]
+    assert ops == ["divide", "round", "exp"]

@@ -23,8 +23,8 @@ from tilewright.model.alternatives import (
 from tilewright.model.api import compile_model, served_by
 from tilewright.model.executable import Executable
 from tilewright.model.kernels import compile_calls, groups_of, program_of
+from tilewright.model.loading import load
 from tilewright.model.rounding import rounding_errors
-from tilewright.model.saving import load
 from tilewright.records import TuningRecord
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.graph.graph import Graph
 from tilewright.graph.passes.cancel_transposes import cancel_transposes
@@ -12,30 +12,32 @@ from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
 from tilewright.graph.passes.quantized import integer_operators
+from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 from tilewright.graph.passes.split_heads import split_heads
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: tuple[Pass, ...] = (
+# What was imported, in fewer nodes.
+_SIMPLER: tuple[Pass, ...] = (
     fold_constants,
     fold_scales,
     fold_constants,
     integer_operators,
+    simplify_arithmetic,
     find_attention,
     cancel_transposes,
-    split_heads,
-    cancel_transposes,
-    merge_projections,
-    sink_reshapes,
-    channels_last,
-    cancel_transposes,
-    fold_constants,
 )
+_ATTENTION: tuple[Pass, ...] = (split_heads, cancel_transposes, merge_projections)
+_LAYOUTS: tuple[Pass, ...] = (sink_reshapes, channels_last, cancel_transposes, fold_constants)
+
+PASSES = (*_SIMPLER, *_ATTENTION, *_LAYOUTS)
+# For targets that have kernels of their own for attention.
+PASSES_WITHOUT_ATTENTION = (*_SIMPLER, *_LAYOUTS)
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
     """The same results from fewer nodes."""
-    for step in PASSES:
+    for step in passes:
         graph = step(graph)
     return graph

@@ -38,6 +38,7 @@ MAKERS: dict[str, Callable[[], ScheduleRule]] = {
     "ParallelizeVectorizeUnroll": lambda: rules.ParallelizeVectorizeUnroll(16, 64, [0, 16], True),
     "RegisterTiling": rules.RegisterTiling,
     "FuseRows": rules.FuseRows,
+    "HeadAttention": rules.HeadAttention,
     "ReduceInVectors": rules.ReduceInVectors,
     "SpatialPass": rules.SpatialPass,
 }

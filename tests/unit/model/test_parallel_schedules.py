@@ -1,0 +1,51 @@
+"""Schedules that workers choose are those that this process would choose."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright import ir, te, topi
+from tilewright.model import parallel_schedules
+from tilewright.model.alternatives import RememberedSchedules
+from tilewright.model.parallel_schedules import LEAST, schedules_without_search
+from tilewright.model.schedules import ScheduledKernel
+from tilewright.target import Target
+from tilewright.tune.fallback import default_schedule
+
+TARGET = Target("llvm")
+
+
+def _program(width: int) -> ir.PrimFunc:
+    x = te.placeholder((4, 32 * width), name="x")
+    return te.create_prim_func([x, topi.exp(x)])
+
+
+def test_workers_choose_what_this_process_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: 2)
+    funcs = [_program(width) for width in range(1, LEAST + 1)]
+    made = schedules_without_search(funcs, TARGET)
+    assert len(made) == len(funcs)
+    for mod, func in zip(made, funcs, strict=True):
+        assert mod is not None
+        assert ir.structural_equal(mod, default_schedule(func, TARGET).mod)
+
+
+@pytest.mark.parametrize(("count", "cores"), [(LEAST - 1, 2), (LEAST, 1)])
+def test_few_programs_and_one_core_are_left_to_the_caller(
+    monkeypatch: pytest.MonkeyPatch, count: int, cores: int
+) -> None:
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: cores)
+    assert schedules_without_search([_program(1)] * count, TARGET) == [None] * count
+
+
+def test_schedules_that_were_prepared_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unexpected(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        raise AssertionError("it was prepared")
+
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: 2)
+    schedule = RememberedSchedules(unexpected)
+    funcs = [_program(width) for width in range(1, LEAST + 1)]
+    schedule.prepare([*funcs, *funcs], TARGET)
+    assert ir.structural_equal(
+        schedule(funcs[0], TARGET).mod, default_schedule(funcs[0], TARGET).mod
+    )
