@@ -1,11 +1,14 @@
 """Eight well-known networks in plain PyTorch, with random weights; nothing is downloaded.
 
-python benchmarks/models/zoo.py FOLDER [NAME ...]     writes NAME.onnx into FOLDER
+    python benchmarks/models/zoo.py [--format onnx|torch] FOLDER [NAME ...]
+
+writes NAME.onnx, or NAME.pt2 of `torch.export`, into FOLDER.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,17 +55,17 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """ResNet for images of 224x224."""
+    """ResNet; images of any size."""
 
-    def __init__(self, depths: tuple[int, ...], expansion: int) -> None:
+    def __init__(self, depths: tuple[int, ...], expansion: int, width: int = 64) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv_norm(3, 64, 7, 2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1))
-        blocks, inputs = [], 64
+        self.stem = nn.Sequential(conv_norm(3, width, 7, 2, act=nn.ReLU), nn.MaxPool2d(3, 2, 1))
+        blocks, inputs = [], width
         for stage, depth in enumerate(depths):
             for number in range(depth):
                 stride = 2 if stage and number == 0 else 1
-                blocks.append(Residual(inputs, 64 << stage, stride, expansion))
-                inputs = (64 << stage) * expansion
+                blocks.append(Residual(inputs, width << stage, stride, expansion))
+                inputs = (width << stage) * expansion
         self.body = nn.Sequential(*blocks)
         self.head = nn.Linear(inputs, 1000)
 
@@ -140,17 +143,18 @@ _EFFICIENTNET = (
 )  # fmt: skip
 
 
-def vgg16() -> nn.Module:
-    """VGG-16 without batch norms."""
+def vgg16(side: int = 224, width: int = 64) -> nn.Module:
+    """VGG-16 without batch norms, for images of one size."""
     layers: list[nn.Module] = []
     inputs = 3
-    for outputs, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+    for factor, count in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3)):
         for _ in range(count):
-            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
-            inputs = outputs
+            layers += [nn.Conv2d(inputs, factor * width, 3, padding=1), nn.ReLU()]
+            inputs = factor * width
         layers.append(nn.MaxPool2d(2, 2))
-    dense = [nn.Linear(25088, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Flatten(), *dense, nn.Linear(4096, 1000))
+    last, wide = inputs * (side // 32) ** 2, 64 * width
+    dense = [nn.Linear(last, wide), nn.ReLU(), nn.Linear(wide, wide), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), *dense, nn.Linear(wide, 1000))
 
 
 # --- transformers -------------------------------------------------------------------------------
@@ -200,9 +204,9 @@ class Layer(nn.Module):
 class Bert(nn.Module):
     """BERT-base: token numbers in, states and the pooled first state out."""
 
-    def __init__(self, width: int = 768, depth: int = 12) -> None:
+    def __init__(self, width: int = 768, depth: int = 12, words: int = 30522) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(30522, width), nn.Embedding(512, width)
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(512, width)
         self.kinds, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         self.layers = nn.Sequential(*(Layer(width, False, False, "none") for _ in range(depth)))
         self.pooler = nn.Linear(width, width)
@@ -217,9 +221,9 @@ class Bert(nn.Module):
 class Gpt2(nn.Module):
     """GPT-2 small: logits of all tokens."""
 
-    def __init__(self, width: int = 768, depth: int = 12) -> None:
+    def __init__(self, width: int = 768, depth: int = 12, words: int = 50257) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(50257, width), nn.Embedding(1024, width)
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(1024, width)
         self.layers = nn.Sequential(*(Layer(width, True, True, "tanh") for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
 
@@ -229,13 +233,13 @@ class Gpt2(nn.Module):
 
 
 class Vit(nn.Module):
-    """ViT-B/16."""
+    """ViT-B/16, for images of one size."""
 
-    def __init__(self, width: int = 768, depth: int = 12) -> None:
+    def __init__(self, width: int = 768, depth: int = 12, side: int = 224) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, 16, 16)
         self.first = nn.Parameter(torch.zeros(1, 1, width))
-        self.places = nn.Parameter(torch.randn(1, 197, width) * 0.02)
+        self.places = nn.Parameter(torch.randn(1, (side // 16) ** 2 + 1, width) * 0.02)
         self.layers = nn.Sequential(*(Layer(width, True, False, "none") for _ in range(depth)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
 
@@ -256,30 +260,45 @@ class Network:
     inputs: Callable[[], tuple[torch.Tensor, ...]]
 
 
-def _image() -> tuple[torch.Tensor, ...]:
-    return (torch.randn(1, 3, 224, 224),)
+def _image(side: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+    return lambda: (torch.randn(1, 3, side, side),)
 
 
-def _tokens() -> tuple[torch.Tensor, ...]:
-    return (torch.randint(0, 30000, (1, 128)),)
+def _tokens(count: int, words: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+    return lambda: (torch.randint(0, words, (1, count)),)
 
 
 NETWORKS = {
-    "resnet18": Network(lambda: ResNet((2, 2, 2, 2), 1), _image),
-    "resnet50": Network(lambda: ResNet((3, 4, 6, 3), 4), _image),
-    "mobilenet_v2": Network(lambda: Mobile(_MOBILENET, 1280, nn.ReLU6, False), _image),
-    "efficientnet_b0": Network(lambda: Mobile(_EFFICIENTNET, 1280, nn.SiLU, True), _image),
-    "vgg16": Network(vgg16, _image),
-    "bert_base": Network(Bert, _tokens),
-    "gpt2_small": Network(Gpt2, _tokens),
-    "vit_b16": Network(Vit, _image),
+    "resnet18": Network(lambda: ResNet((2, 2, 2, 2), 1), _image(224)),
+    "resnet50": Network(lambda: ResNet((3, 4, 6, 3), 4), _image(224)),
+    "mobilenet_v2": Network(lambda: Mobile(_MOBILENET, 1280, nn.ReLU6, False), _image(224)),
+    "efficientnet_b0": Network(lambda: Mobile(_EFFICIENTNET, 1280, nn.SiLU, True), _image(224)),
+    "vgg16": Network(vgg16, _image(224)),
+    "bert_base": Network(Bert, _tokens(128, 30000)),
+    "gpt2_small": Network(Gpt2, _tokens(128, 30000)),
+    "vit_b16": Network(Vit, _image(224)),
+}
+# The same structures with few layers and channels, for tests.
+SMALL = {
+    "resnet18": Network(lambda: ResNet((1, 2), 1, 8), _image(40)),
+    "resnet50": Network(lambda: ResNet((1, 1), 4, 8), _image(40)),
+    "mobilenet_v2": Network(
+        lambda: Mobile(((1, 8, 1, 1, 3), (6, 16, 2, 2, 3)), 32, nn.ReLU6, False), _image(32)
+    ),
+    "efficientnet_b0": Network(
+        lambda: Mobile(((1, 8, 1, 1, 3), (6, 16, 2, 2, 5)), 32, nn.SiLU, True), _image(32)
+    ),
+    "vgg16": Network(lambda: vgg16(32, 4), _image(32)),
+    "bert_base": Network(lambda: Bert(48, 2, 100), _tokens(19, 100)),
+    "gpt2_small": Network(lambda: Gpt2(48, 2, 100), _tokens(19, 100)),
+    "vit_b16": Network(lambda: Vit(48, 2, 48), _image(48)),
 }
 
 
-def network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def network(name: str, *, small: bool = False) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """A network with the same random weights each time, and inputs."""
     torch.manual_seed(0)
-    found = NETWORKS[name]
+    found = (SMALL if small else NETWORKS)[name]
     module = found.make().eval()
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -288,27 +307,41 @@ def network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return module, found.inputs()
 
 
-def export(name: str, folder: Path) -> Path:
+def export(name: str, folder: Path, *, small: bool = False) -> Path:
     """Write a network as ONNX."""
-    module, inputs = network(name)
+    module, inputs = network(name, small=small)
     path = folder / f"{name}.onnx"
     names = [f"x{number}" for number in range(len(inputs))]
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter that needs no further package is deprecated
         torch.onnx.export(
             module, inputs, str(path), dynamo=False, opset_version=17, input_names=names
         )
     return path
 
 
+def export_program(name: str, folder: Path, *, small: bool = False) -> Path:
+    """Write a network as `torch.export` gives it."""
+    module, inputs = network(name, small=small)
+    path = folder / f"{name}.pt2"
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, inputs, strict=False), path)
+    return path
+
+
+_EXPORTS = {"onnx": export, "torch": export_program}
+
+
 def main() -> None:
     """Export networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--format", choices=list(_EXPORTS), default="onnx")
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
-        print(export(name, options.folder))
+        print(_EXPORTS[options.format](name, options.folder))
 
 
 if __name__ == "__main__":

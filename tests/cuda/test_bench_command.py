@@ -37,7 +37,7 @@ def bench(folder: Path, *options: str, status: int = 0) -> list[dict[str, Any]]:
     done = subprocess.run(
         [*command, *options], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert done.returncode == status, done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["versions"]
     print("\n", [(each["name"], each["secs"], each["agrees"]) for each in found])
     return found

@@ -50,4 +50,4 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_it_stays_short() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 285
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 300

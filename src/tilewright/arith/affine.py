@@ -40,6 +40,14 @@ class Affine:
             self._variables = set().union(*map(used_vars, self.terms))
         return self._variables
 
+    @property
+    def variable(self) -> ir.Var | None:
+        """The variable that the form is; None if it is anything else."""
+        if self.base or len(self.terms) != 1 or not self.is_plain:
+            return None
+        ((var, scale),) = self.terms.items()
+        return var if scale == 1 else None  # type: ignore[return-value] # no other terms if plain
+
     def variable_terms(self) -> list[tuple[ir.Var, Any]]:
         """The terms that are variables."""
         return [(term, scale) for term, scale in self.terms.items() if isinstance(term, ir.Var)]
@@ -187,6 +195,8 @@ def only_variable(term: ir.PrimExpr) -> ir.Var | None:
 
 def affine_of(expr: ir.PrimExpr) -> Affine:
     """An expression as a sum, as it stands; anything but sums and scales is a term."""
+    if type(expr) is ir.Var:
+        return Affine({expr: 1}, 0, True)
     terms: Terms = {}
     base = collect(expr, 1, terms)
     return Affine({term: scale for term, scale in terms.items() if scale}, base)

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli import db_app, space_app
+from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
+    PROGRAM_FORMS,
     DatabaseOption,
+    DimOption,
     JsonOption,
+    LayoutOption,
+    OutputOption,
     ProgramArgument,
+    ShapeOption,
     TargetOption,
     work_of,
 )
@@ -31,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(space_app.app, name="space")
 app.add_typer(db_app.app, name="db")
+app.add_typer(dataset_app.app, name="dataset")
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,7 +62,7 @@ def tune(
     programs: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM...", help="FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0."
+            metavar="PROGRAM...", help=f"{PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC."
         ),
     ],
     budget: Annotated[
@@ -117,13 +123,21 @@ def tune(
             help="Tune for weights that are packed once, by Module.bind: packing is not counted.",
         ),
     ] = False,
+    output: OutputOption = None,
+    dim: DimOption = None,
+    shape: ShapeOption = None,
+    layout: LayoutOption = None,
 ) -> None:
-    """Search for fast schedules; the same command again continues where the last one stopped."""
+    """Search for fast schedules; the same command again continues where the last one stopped.
+
+    A model is checked against the original and saved.
+    """
     with early_interrupt() as pending:
         work = work_of("tune")
+        model = work_of("models").parse_options(dim, shape, layout)
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending,
+            bound, pending, model, output,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)
@@ -162,14 +176,23 @@ def bench(
         str | None,
         typer.Option(
             "--against",
-            metavar="FILE.py:FUNC",
-            help="A Python function that takes all arrays and returns the output.",
+            metavar="RIVAL",
+            help="FILE.py:FUNC, a Python function that takes all arrays and returns the output; "
+            "for a model a list of onnxruntime, torch, openvino.",
         ),
     ] = None,
     json: JsonOption = False,
+    dim: DimOption = None,
+    shape: ShapeOption = None,
+    layout: LayoutOption = None,
 ) -> None:
-    """Time the naive program, our schedules without and with a search, and PyTorch, in turn."""
-    raise typer.Exit(work_of("bench").run(program, db, target, against, as_json=json))
+    """Time the naive program, our schedules without and with a search, and PyTorch, in turn.
+
+    A model: as it is calculated, as it was tuned, and its rivals.
+    """
+    work, model = work_of("bench"), work_of("models").parse_options(dim, shape, layout)
+    command = work.BenchCommand(program, db, target, against, model)
+    raise typer.Exit(work.run(command, as_json=json))
 
 
 @app.command()
@@ -205,6 +228,9 @@ def doctor(
 ) -> None:
     """Check what works on this machine, and say how to fix what does not."""
     raise typer.Exit(work_of("doctor").run(as_json=json))
+
+
+model_app.add_to(app)
 
 
 def main() -> None:

@@ -24,8 +24,37 @@ TargetOption = Annotated[
     str, typer.Option("--target", metavar="TARGET", help="What to compile for.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-ProgramArgument = Annotated[
-    str, typer.Argument(metavar="PROGRAM", help="FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0.")
+PROGRAM_FORMS = "FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0"
+ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_FORMS}.")]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="FILE.onnx, or FILE.py:FUNC of a function that returns a graph, a program of "
+        "torch.export, or a torch.nn.Module with its inputs.",
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Where to save a model: NAME.twm."),
+]
+DimOption = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=N", help="The size of a model's dimension: batch=1."),
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape", metavar="INPUT=AxBxC", help="The shape of a model's input: x=1x3x224x224."
+    ),
+]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="LAYOUT",
+        help="Inside of a model: nhwc (channels last), or nchw as in most models.",
+    ),
 ]
 SpaceOption = Annotated[
     str,

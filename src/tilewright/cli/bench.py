@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.arguments import DEFAULT_DATABASE, work_of
 from tilewright.cli.console import make_console, print_json
+from tilewright.cli.models import ModelOptions, is_model
 from tilewright.cli.options import reading, runnable_target
-from tilewright.cli.programs import Program, load_function, load_program
+from tilewright.cli.programs import Program, load_function, open_text, single_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
@@ -31,9 +33,28 @@ TORCH_WORKLOADS = "tilewright.workloads.in_torch"
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
 
 
-def run(text: str, db: str | None, target_text: str, against: str | None, *, as_json: bool) -> int:
+@dataclass(frozen=True)
+class BenchCommand:
+    """What the user asked for."""
+
+    text: str
+    db: str | None = None
+    target: str = "llvm"
+    against: str | None = None
+    model: ModelOptions = field(default_factory=ModelOptions)  # for models
+
+
+def run(options: BenchCommand, *, as_json: bool) -> int:
     """Run all versions in turn; the exit status is 1 if one of ours computes something else."""
-    program = load_program(text)
+    named = open_text(options.text)
+    if is_model(named):
+        status: int = work_of("model_bench").run(named, options, as_json=as_json)
+        return status
+    return _bench_program(single_program(named), options, as_json=as_json)
+
+
+def _bench_program(program: Program, options: BenchCommand, *, as_json: bool) -> int:
+    db, target_text, against = options.db, options.target, options.against
     check_can_be_tuned(program.mod)
     target = runnable_target(target_text)
     load = side_by_side.other_load(target.num_cores) if target.is_cpu else ""

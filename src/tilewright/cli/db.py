@@ -13,9 +13,9 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.options import database_url, reading, writing
 from tilewright.cli.tables import print_table
 from tilewright.database import Database, transfer
+from tilewright.database.record_ids import record_id
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.report.collect import TaskSummary, collect
-from tilewright.report.record_ids import record_id
 from tilewright.report.units import count, gflops, percent, seconds
 from tilewright.support.text import printable
 

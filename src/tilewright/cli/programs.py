@@ -20,6 +20,8 @@ from tilewright.workloads import CONFIGS, create_te_workload
 
 _ARROW = " --> "  # stands before the place in errors that show a line of source
 _FORMS = "write FILE.py:NAME, or WORKLOAD or WORKLOAD:INDEX with one of "
+_KNOWN = ", ".join(CONFIGS)
+MODEL_SUFFIXES = (".onnx", ".twm")  # ONNX's, and ours
 
 
 @dataclass(frozen=True)
@@ -37,26 +39,60 @@ class Program:
         return IRModule({"main": self.func})
 
 
-def load_programs(text: str) -> list[Program]:
-    """The functions that a text stands for: one, or all those of a module."""
+@dataclass(frozen=True)
+class NamedValue:
+    """What a text names: a value of a file of Python, the file of a model, or a workload."""
+
+    text: str
+    path: Path | None = None
+    name: str = ""  # in a file of Python
+    value: object = None  # what it is, or what it returns when it is called without arguments
+
+    @property
+    def is_model_file(self) -> bool:
+        """A model by its suffix."""
+        return self.path is not None and self.path.suffix in MODEL_SUFFIXES
+
+
+def open_text(text: str) -> NamedValue:
+    """What a text stands for; a file of Python is run, once."""
+    if Path(text).suffix in MODEL_SUFFIXES:
+        return NamedValue(text, Path(text))
     path, name = _split_file(text)
-    return _workload(text) if path is None else _from_file(path, name)
+    return NamedValue(text) if path is None else _from_file(text, path, name)
+
+
+def programs_of(named: NamedValue) -> list[Program]:
+    """The functions that a text stands for: one, or all those of a module."""
+    if named.is_model_file:
+        raise TuneError(f"{named.text} is a model, expected a program; {_FORMS}{_KNOWN}")
+    return _workload(named.text) if named.path is None else _as_programs(named)
 
 
 def load_program(text: str) -> Program:
     """The one function that a text stands for."""
-    found = load_programs(text)
+    return single_program(open_text(text))
+
+
+def single_program(named: NamedValue) -> Program:
+    """The one function that something named in a text is."""
+    found = programs_of(named)
     if len(found) > 1:
         names = ", ".join(program.name for program in found)
-        raise TuneError(f"{text} is a module of {len(found)} functions, choose one: {names}")
+        raise TuneError(f"{named.text} is a module of {len(found)} functions, choose one: {names}")
     return found[0]
 
 
-def load_all(texts: Sequence[str]) -> list[Program]:
-    """The functions that some texts stand for; names that occur twice get a number."""
+def open_all(texts: Sequence[str]) -> list[NamedValue]:
+    """What some texts stand for."""
+    return [open_text(text) for text in texts]
+
+
+def all_programs(opened: Sequence[NamedValue]) -> list[Program]:
+    """All functions; names that occur twice get a number."""
     found: list[Program] = []
     names: dict[str, int] = {}
-    for program in (program for text in texts for program in load_programs(text)):
+    for program in (program for named in opened for program in programs_of(named)):
         names[program.name] = seen = names.get(program.name, 0) + 1
         label = program.name if seen == 1 else f"{program.name}#{seen}"
         found.append(Program(label, program.func, program.workload, program.arguments))
@@ -91,8 +127,7 @@ def _workload(text: str) -> list[Program]:
     name, _, number = text.partition(":")
     if name not in CONFIGS:
         hint = did_you_mean(name, CONFIGS, list_all=False)
-        known = ", ".join(CONFIGS)
-        raise TuneError(f"there is no workload {name!r}{hint or f'; {_FORMS}{known}'}")
+        raise TuneError(f"there is no workload {name!r}{hint or f'; {_FORMS}{_KNOWN}'}")
     shapes = CONFIGS[name][1]
     if number and not (number.isdecimal() and int(number) < len(shapes)):
         listed = "; ".join(f"{name}:{i} {shape}" for i, shape in enumerate(shapes))
@@ -114,7 +149,7 @@ def _split_file(text: str) -> tuple[Path | None, str]:
     return None, ""
 
 
-def _from_file(path: Path, name: str) -> list[Program]:
+def _from_file(text: str, path: Path, name: str) -> NamedValue:
     module = _import(path)
     offered = [known for known, value in vars(module).items() if _may_be_program(module, value)]
     listed = f"offers {', '.join(offered)}" if offered else "holds no program"
@@ -125,7 +160,7 @@ def _from_file(path: Path, name: str) -> list[Program]:
     if not hasattr(module, name):
         hint = did_you_mean(name, offered, list_all=False)
         raise TuneError(f"{path} has no {name!r}{hint or f'; it {listed}'}")
-    return _as_programs(path, name, getattr(module, name))
+    return NamedValue(text, path, name, _called(path, name, getattr(module, name)))
 
 
 def _may_be_program(module: ModuleType, value: object) -> bool:
@@ -172,13 +207,24 @@ def _failure(path: Path, what: str, error: BaseException) -> TilewrightError:
     return TuneError(f"{path} {what}: {kind}{text}{place}")
 
 
-def _as_programs(path: Path, name: str, value: object) -> list[Program]:
-    """The program that a value of a file is, or returns when it is called without arguments."""
-    if callable(value) and not isinstance(value, PrimFunc | IRModule):
-        try:
-            value = value()
-        except Exception as error:
-            raise _failure(path, f"cannot call {name}()", error) from error
+def _called(path: Path, name: str, value: object) -> object:
+    """A value of a file, or what it returns if it is a function."""
+    if not callable(value) or isinstance(value, PrimFunc | IRModule) or is_of_torch(value):
+        return value
+    try:
+        return value()
+    except Exception as error:
+        raise _failure(path, f"cannot call {name}()", error) from error
+
+
+def is_of_torch(value: object) -> bool:
+    """True for modules and exported programs of PyTorch, which need not be imported for that."""
+    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
+
+
+def _as_programs(named: NamedValue) -> list[Program]:
+    """The program that a value of a file is."""
+    path, name, value = named.path, named.name, named.value
     match value:
         case PrimFunc():
             return [Program(name, value)]

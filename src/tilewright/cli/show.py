@@ -12,6 +12,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.options import database_url, reading
 from tilewright.cli.programs import load_program
 from tilewright.database import Database
+from tilewright.database.record_ids import SHORTEST, find_records, looks_like_id, record_id
 from tilewright.database.similarity import describe
 from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError
@@ -19,7 +20,6 @@ from tilewright.ir import IRModule
 from tilewright.records import TuningRecord
 from tilewright.report.collect import collect
 from tilewright.report.packing import packed_before, packing_note
-from tilewright.report.record_ids import SHORTEST, find_records, looks_like_id, record_id
 from tilewright.report.roofline import flop_of
 from tilewright.report.units import gflops, seconds, short_target
 from tilewright.support.text import printable

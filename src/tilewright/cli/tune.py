@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.arguments import DEFAULT_DATABASE, work_of
 from tilewright.cli.console import make_console, print_json
-from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
+from tilewright.cli.models import is_model
 from tilewright.cli.options import database_url, runnable_target, writing
-from tilewright.cli.programs import Program, load_all
+from tilewright.cli.programs import Program, all_programs, open_all
 from tilewright.cli.progress import Progress
+from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
 from tilewright.database import Database
+from tilewright.database.record_ids import record_id
 from tilewright.database.similarity import describe
-from tilewright.errors import MachineError, TuneError
+from tilewright.errors import MachineError
 from tilewright.ir import IRModule
 from tilewright.measure.side_by_side import measure_alone
 from tilewright.records import ZERO_SEARCH
 from tilewright.report.packing import packed_before, packed_by, packing_note
-from tilewright.report.record_ids import record_id
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
-from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
-from tilewright.tune.budget import parse_seconds
 from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, TuningStarted
@@ -42,70 +41,13 @@ from tilewright.tune.profiler import Profiler
 NOTHING_WORKED = 1
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How many trials a task gets, and after how many without a gain it ends."""
-
-    trials: int
-    plateau: int | None
-
-
-# Without a search there are no trials: the schedule is calculated.
-EFFORTS = {
-    "none": Effort(0, None),
-    "fast": Effort(64, None),
-    "normal": Effort(256, 128),
-    "max": Effort(2048, None),
-}
-
-
-@dataclass(frozen=True)
-class TuneCommand:
-    """What the user asked for."""
-
-    programs: Sequence[str]
-    budget: str | None = None
-    trials: int | None = None
-    effort: str = "normal"
-    db: str | None = None
-    seed: int | None = None
-    target: str = "llvm"
-    as_json: bool = False
-    profile: bool = False
-    space: str = "tilewright"
-    keep_going: bool = False
-    bound: bool = False
-    interrupt: EarlyInterrupt = field(default_factory=EarlyInterrupt)  # that came while it started
-
-
-@dataclass(frozen=True)
-class RunLimits:
-    """When a run ends."""
-
-    trials: int | None
-    budget_secs: float | None
-    plateau: int | None
-
-
-def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
-    """When a run of so many tasks ends."""
-    if options.effort not in EFFORTS:
-        hint = did_you_mean(options.effort, EFFORTS)
-        raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
-    if options.trials is not None and options.trials < 1:
-        raise TuneError(f"--trials {options.trials}: expected at least 1")
-    budget = None if options.budget is None else parse_seconds(options.budget, "--budget")
-    effort = EFFORTS[options.effort]
-    if options.trials is not None:
-        return RunLimits(options.trials, budget, None)
-    if budget is not None:
-        return RunLimits(None, budget, None)
-    return RunLimits(effort.trials * tasks, None, effort.plateau)
-
-
 def run(options: TuneCommand) -> int:
     """Tune; the exit status is 0 if every task has a working schedule."""
-    programs = load_all(options.programs)
+    opened = open_all(options.programs)
+    if any(map(is_model, opened)):
+        status: int = work_of("model_tune").run(options, opened)
+        return status
+    programs = all_programs(opened)
     if options.bound:
         programs = [replace(p, func=with_bound_weights(p.mod)["main"]) for p in programs]
     check_can_be_tuned(IRModule({program.name: program.func for program in programs}))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_NETWORKS = "whole networks are not compiled here; write their operators in TensorIR or te"
+_NETWORKS = (
+    "there is no Relay and no Relax; models come from ONNX and PyTorch, see ms.extract_tasks"
+)
 
 _GPU_PASSES = (
     "InferFragment InjectPTXAsyncCopy InjectSoftwarePipeline InjectVirtualThread LiftThreadBinding "
@@ -31,7 +33,7 @@ _OTHER_PASSES = (
 _HEXAGON_PASSES = "LowerAsyncDMA LowerVtcmAlloc VerifyVTCMLimit"
 _LAYOUTS = "BijectiveLayout Layout bijective_layout data_layout layout"
 _NETWORK_MEMBERS = (
-    "ExtractedTask extracted_task is_meta_schedule_enabled relay_integration relax_integration "
+    "is_meta_schedule_enabled relax_integration "
     "testing.conv2d_winograd_cpu testing.custom_builder_runner testing.relay_workload "
     "testing.tlcbench testing.torchbench testing.validate_database testing.tune_onnx "
     "testing.tune_relay testing.dataset_collect_models testing.dataset_extract_tasks"
@@ -93,7 +95,7 @@ MISSING: Mapping[str, str] = {
     "tvm.meta_schedule.testing.tune_te": "tune te_workload.create_te_workload(...) with tune_tir",
     "tvm.meta_schedule.testing.distributed_measure_callback": "there is one machine",
     "tvm.meta_schedule.schedule": (
-        "it schedules layout changes of networks for GPUs; whole networks are not compiled here"
+        "it schedules layout changes of Relay's networks for GPUs, and there is no Relay"
     ),
     "tvm.meta_schedule.cost_model.metric": "it belongs to training XGBoost; ours trains itself",
     "tvm.meta_schedule.cost_model.xgb_model._get_custom_call_back": (

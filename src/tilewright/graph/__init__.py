@@ -1,6 +1,6 @@
 """Whole models: graphs of operators, from import to a program that runs."""
 
-from tilewright.graph import operators as _operators  # registers them
+from tilewright.graph import external as _external, operators as _operators  # register them
 from tilewright.graph.builder import GraphBuilder as GraphBuilder
 from tilewright.graph.graph import (
     Graph as Graph,
@@ -12,4 +12,4 @@ from tilewright.graph.operator import operator as operator, operator_names as op
 from tilewright.graph.parser import parse_graph as parse_graph
 from tilewright.graph.passes.half_precision import to_float16 as to_float16
 
-del _operators
+del _external, _operators

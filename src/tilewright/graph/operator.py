@@ -63,6 +63,11 @@ def find_operator(name: str) -> Operator:
     return _OPERATORS[name]
 
 
+def has_operator(name: str) -> bool:
+    """True if there is an operator of that name."""
+    return name in _OPERATORS
+
+
 def operator_names() -> list[str]:
     """All names, sorted."""
     return sorted(_OPERATORS)

@@ -39,8 +39,12 @@ UNROLL_IMPLICIT: Final = "meta_schedule.unroll_implicit"
 SCHEDULE_RULE: Final = "schedule_rule"
 # "disable" keeps a block from being inlined.
 INLINE_RULE: Final = "meta_schedule.inline_rule"
+# The product of a Winograd convolution: how many outputs a tile has along each axis.
+WINOGRAD_TILE: Final = "tilewright.winograd_tile"
 # The tile levels at which the result of a block must be cached.
 WRITE_CACHE_LEVEL: Final = "meta_schedule.write_cache_level"
+# Which stage of an attention of several heads a block is; see `topi.nn.head_attention`.
+HEAD_ATTENTION: Final = "tilewright.head_attention"
 
 # Inputs that may be stored in any order: of a block, and by their positions of a function.
 LAYOUT_FREE_PLACEHOLDERS: Final = "layout_free_placeholders"

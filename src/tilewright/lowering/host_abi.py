@@ -112,11 +112,28 @@ class Accesses(ir.Visitor):
         self.written.add(node.buffer.data)
         self.generic_visit(node)
 
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
+        if _called(node.value) in _MAPS:
+            assert isinstance(node.value, ir.Call)
+            _, _, data, *_ = node.value.args
+            assert isinstance(data, ir.Var)
+            self._views.setdefault(data, []).append(node.var)
+            self.visit(node.body)
+        else:
+            self.generic_visit(node)
+
     def visit_call(self, node: ir.Call) -> None:
-        name = node.args[0] if node.args else None
-        if isinstance(name, ir.StringImm) and name.value in _READING:
+        name = _called(node)
+        if name in _READING:
             for arg in node.args:
+                self.read |= {arg} if isinstance(arg, ir.Var) and arg.dtype.is_handle else set()
                 self.generic_visit(arg)
+            return
+        if name.startswith(_GATHERING):
+            _, target, *sources = node.args
+            self.visit(target)
+            for source in sources:
+                self.generic_visit(source)
             return
         load = node.args[0] if node.op is ADDRESS_OF else None
         if isinstance(load, ir.BufferLoad):
@@ -141,8 +158,19 @@ class Accesses(ir.Visitor):
         return "r" if read else ""
 
 
-# LLVM intrinsics that take pointers, but never write through them.
-_READING = frozenset({"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"})
+def _called(node: ir.PrimExpr) -> str:
+    """The function that a call of other code names; empty for everything else."""
+    name = node.args[0] if isinstance(node, ir.Call) and node.args else None
+    return name.value if isinstance(name, ir.StringImm) else ""
+
+
+# Functions that take pointers or tensor maps, but never write through them.
+_READING = frozenset(
+    {"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164", "tw_prefetch_map", "tw_load_windows"}
+    | {f"tw_load_{rank}d" for rank in range(1, 6)}
+)
+_GATHERING = "tw_gather_"  # what they write to comes first
+_MAPS = ("tw_tensor_map", "tw_window_map")
 
 
 class _SignatureBuilder:

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 
+from tilewright.errors import TuneError
 from tilewright.measure import run_task
 from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
@@ -47,7 +48,9 @@ class LocalRunner(PlacedMember, Runner):
 
     Hooks: `f_alloc_argument(device, args_info, alloc_repeat) -> [[array]]`,
     `f_run_evaluator(compiled, device, evaluator_config, repeated_args) -> [seconds]`,
-    `f_cleanup()`; the worker imports them by name, as `LocalBuilder` does.
+    `f_cleanup()`; the worker imports them by name, as `LocalBuilder` does. What an `f_export` of
+    one's own wrote is loaded by `f_load(path) -> compiled`, for `f_run_evaluator` to run; its
+    results are not compared.
     """
 
     timeout_sec: float = 30.0
@@ -64,8 +67,11 @@ class LocalRunner(PlacedMember, Runner):
     memory_limit: int | None = None
     max_uses: int = 1000
     seed: int | None = None
+    f_load: Hook | None = None
 
     def __post_init__(self) -> None:
+        if self.f_load is not None and self.f_run_evaluator is None:
+            raise TuneError("LocalRunner: what f_load loads needs an f_run_evaluator to run it")
         check_positive("LocalRunner", timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
         self.seed = secrets.randbits(31) if self.seed is None else self.seed
         self._best: dict[str, float] = {}

@@ -9,12 +9,14 @@ from tilewright.meta_schedule import (
     builder as builder,
     cost_model as cost_model,
     database as database,
+    extracted_task as extracted_task,
     feature_extractor as feature_extractor,
     logging as logging,
     measure_callback as measure_callback,
     mutator as mutator,
     postproc as postproc,
     profiler as profiler,
+    relay_integration as relay_integration,
     runner as runner,
     schedule_rule as schedule_rule,
     search_strategy as search_strategy,
@@ -33,11 +35,13 @@ from tilewright.meta_schedule.database import (
     TuningRecord as TuningRecord,
     Workload as Workload,
 )
+from tilewright.meta_schedule.extracted_task import ExtractedTask as ExtractedTask
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor as FeatureExtractor
 from tilewright.meta_schedule.measure_callback import MeasureCallback as MeasureCallback
 from tilewright.meta_schedule.module_paths import register_files as _register_files
 from tilewright.meta_schedule.mutator import Mutator as Mutator
 from tilewright.meta_schedule.postproc import Postproc as Postproc
+from tilewright.meta_schedule.relay_integration import extract_tasks as extract_tasks
 from tilewright.meta_schedule.runner import Runner as Runner
 from tilewright.meta_schedule.schedule_rule import ScheduleRule as ScheduleRule
 from tilewright.meta_schedule.search_strategy import (

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tilewright import ir
-from tilewright.database import Database
 from tilewright.driver import build
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup, fuse
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.lowering import kind_of_node, lower_group
 from tilewright.graph.views import is_view
 from tilewright.lowering.prepacking import separate_packing
+from tilewright.model.schedules import (
+    CALCULATED,
+    KernelOrigin,
+    Scheduler as Scheduler,
+    from_database as from_database,
+    schedule_of,
+    without_search as without_search,
+)
 from tilewright.runtime.binding import packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
-from tilewright.support.names import NameSupply
 from tilewright.target import Target
-from tilewright.tune.context import normalize_mod
-from tilewright.tune.fallback import default_schedule
 
-Scheduler = Callable[[ir.PrimFunc, Target], ir.IRModule]
+ThingT = TypeVar("ThingT")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +36,7 @@ class ModelKernel:
 
     func: ir.PrimFunc
     module: Module
+    origin: KernelOrigin = CALCULATED
 
     @property
     def function(self) -> CompiledFunction:
@@ -51,28 +58,13 @@ class KernelCall:
     values: tuple[GraphValue, ...]
 
 
-def without_search(func: ir.PrimFunc, target: Target) -> ir.IRModule:
-    """The schedule that calculation alone chooses."""
-    return default_schedule(func, target).mod
-
-
-def from_database(database: Database) -> Scheduler:
-    """The best schedules that a database knows; without a search where it knows none."""
-
-    def schedule(func: ir.PrimFunc, target: Target) -> ir.IRModule:
-        found = database.schedule_for(normalize_mod(func), target, "main")
-        return without_search(func, target) if found is None else found.mod
-
-    return schedule
-
-
 def groups_of(graph: Graph) -> list[FusedGroup]:
-    """What becomes a kernel; nodes that only change the shape do not."""
-    return [group for group in fuse(graph, kind_of_node) if not _is_view(group.nodes)]
+    """What becomes a kernel; views and what others compute do not."""
+    return [group for group in fuse(graph, kind_of_node) if _has_kernel(group.nodes)]
 
 
-def _is_view(nodes: Sequence[GraphNode]) -> bool:
-    return all(map(is_view, nodes))
+def _has_kernel(nodes: Sequence[GraphNode]) -> bool:
+    return not all(map(is_view, nodes)) and not any(map(is_external, nodes))
 
 
 def program_of(group: FusedGroup, graph: Graph) -> ir.PrimFunc:
@@ -81,27 +73,37 @@ def program_of(group: FusedGroup, graph: Graph) -> ir.PrimFunc:
     return with_bound_weights(ir.IRModule({"main": func}))["main"]
 
 
-def kernels_module(graph: Graph) -> ir.IRModule:
-    """A function for each call of a kernel, under names of their own."""
-    names = NameSupply()
-    return ir.IRModule(
-        {names.fresh(group.name): program_of(group, graph) for group in groups_of(graph)}
-    )
+class SamePrograms(Generic[ThingT]):
+    """What was made for programs, found again by programs that compute the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, list[tuple[ir.PrimFunc, ThingT]]] = {}
+
+    def find(self, func: ir.PrimFunc) -> ThingT | None:
+        """What was added for the same program."""
+        nameless = _nameless(func)
+        same = self._known.get(ir.structural_hash(nameless), [])
+        return next((made for known, made in same if ir.structural_equal(known, nameless)), None)
+
+    def add(self, func: ir.PrimFunc, made: ThingT) -> None:
+        """Remember something for a program."""
+        nameless = _nameless(func)
+        self._known.setdefault(ir.structural_hash(nameless), []).append((nameless, made))
 
 
 def compile_calls(
     graph: Graph, target: Target, schedule: Scheduler = without_search
 ) -> list[KernelCall]:
     """All kernels of a graph, those that compute the same compiled once."""
-    known: dict[int, list[ModelKernel]] = {}
+    known: SamePrograms[ModelKernel] = SamePrograms()
     calls = []
     for group in groups_of(graph):
         func = program_of(group, graph)
-        same = known.setdefault(ir.structural_hash(_nameless(func)), [])
-        kernel = next((k for k in same if _is_same(k.func, func)), None)
+        kernel = known.find(func)
         if kernel is None:
-            kernel = ModelKernel(func, _compiled(schedule(func, target), target))
-            same.append(kernel)
+            found = schedule_of(schedule(func, target))
+            kernel = ModelKernel(func, compiled(found.mod, target), found.origin)
+            known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls
 
@@ -110,9 +112,6 @@ def _nameless(func: ir.PrimFunc) -> ir.PrimFunc:
     return func.without_attr("global_symbol")
 
 
-def _is_same(a: ir.PrimFunc, b: ir.PrimFunc) -> bool:
-    return ir.structural_equal(_nameless(a), _nameless(b))
-
-
-def _compiled(module: ir.IRModule, target: Target) -> Module:
+def compiled(module: ir.IRModule, target: Target) -> Module:
+    """Machine code of a scheduled program, constants packed by functions of their own."""
     return build(separate_packing(module), target)

@@ -261,12 +261,6 @@ define internal void @tw_advise(ptr %block, i64 %bytes) {
 }
 """
 
-_PTHREAD_KEYS = Template("""
-declare i32 @pthread_key_create(ptr, ptr)
-declare ptr @pthread_getspecific($KEY)
-declare i32 @pthread_setspecific($KEY, ptr)
-""")
-
 # Without threads that we know, every block goes straight back to the system.
 _UNCACHED = """
 declare ptr @_aligned_malloc(i64, i64)
@@ -289,11 +283,10 @@ def workspace_ir(platform: NativePlatform) -> str:
     if not platform.has_threads:
         return _UNCACHED
     advise = _HUGE_PAGES if platform.system == "linux" else _NO_HUGE_PAGES
-    return advise + Template(_PTHREAD_KEYS.template + _COMMON.template).substitute(
+    return advise + _COMMON.substitute(
         CACHED_BLOCKS=CACHED_BLOCKS,
         CACHED_BYTES=CACHED_BYTES,
         HUGE_PAGE=_HUGE_PAGE,
         SMALL=_SMALL,
-        # pthread_key_t is an unsigned int on Linux and an unsigned long on macOS.
-        KEY="i32" if platform.system == "linux" else "i64",
+        KEY=platform.key_type,
     )

@@ -130,7 +130,7 @@ class _Link:
 
 
 def link_shared_object(
-    objects: Sequence[bytes],
+    objects: Sequence[bytes | ObjectFile],
     soname: str,
     exports: Collection[str] | None = None,
     *,
@@ -141,7 +141,7 @@ def link_shared_object(
     ``exports`` names the symbols that others may use (by default all global ones).
     ``stays_loaded`` forbids unloading: for code that runs threads of its own.
     """
-    units = [read_object(data) for data in objects]
+    units = [unit if isinstance(unit, ObjectFile) else read_object(unit) for unit in objects]
     link = _Link(units, _global_symbols(units))
     link.exported = _exported(link, exports)
     _reserve_tables(link)

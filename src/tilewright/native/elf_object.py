@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.errors import CodegenError
 
@@ -20,7 +20,7 @@ SHT_INIT_ARRAY, SHT_FINI_ARRAY = 14, 15
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 1, 2, 4, 0x400
 SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
-STT_SECTION, STT_FILE = 3, 4
+STT_OBJECT, STT_SECTION, STT_FILE = 1, 3, 4
 STV_DEFAULT = 0
 
 USE_A_COMPILER = "link the object with a system compiler instead (`cc -shared`)"
@@ -85,6 +85,25 @@ class ObjectFile:
 
     sections: list[Section]
     symbols: list[Symbol]
+
+
+def with_prefix(unit: ObjectFile, prefix: str) -> ObjectFile:
+    """The same object with a prefix before all global names that it defines."""
+    symbols = [
+        replace(symbol, name=prefix + symbol.name)
+        if symbol.defined and symbol.binding != STB_LOCAL
+        else symbol
+        for symbol in unit.symbols
+    ]
+    return ObjectFile(unit.sections, symbols)
+
+
+def data_object(name: str, data: bytes, alignment: int) -> ObjectFile:
+    """Read-only data under a global name; no compiler has to read it."""
+    section = Section(f".rodata.{name}", SHT_PROGBITS, SHF_ALLOC, 0, alignment, bytearray())
+    section.fill(data)
+    symbol = Symbol(name, STB_GLOBAL, STT_OBJECT, STV_DEFAULT, 0, len(data), section, True)
+    return ObjectFile([section], [symbol])
 
 
 # Unwind tables and notes: nothing at run time reads them, since kernels never throw.

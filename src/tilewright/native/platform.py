@@ -23,6 +23,11 @@ class NativePlatform:
     sig_setmask: int
     has_threads: bool = True
 
+    @property
+    def key_type(self) -> str:
+        """pthread_key_t: an unsigned int on Linux, an unsigned long on macOS."""
+        return "i32" if self.system == "linux" else "i64"
+
 
 # Intrinsics, since LLVM reads inline assembly only for the machine it runs on.
 _RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}

@@ -24,6 +24,7 @@ from __future__ import annotations
 from string import Template
 
 from tilewright.native.platform import NativePlatform
+from tilewright.native.thread_limit_ir import thread_limit_ir
 from tilewright.native.thread_pool_system_ir import (
     CONDITION_SYSTEM,
     FUTEX_SYSTEM,
@@ -330,7 +331,7 @@ entry:
 nothing:
   ret i32 0
 count:
-  %threads = call i32 @tw_num_threads()
+  %threads = call i32 @tw_threads_here()
   %one.thread = icmp slt i32 %threads, 2
   %one.item = icmp eq i64 %extent, 1
   %alone = or i1 %one.thread, %one.item
@@ -393,14 +394,15 @@ _SC_NPROCESSORS = {"linux": 84, "darwin": 58}
 
 
 def thread_pool_ir(platform: NativePlatform) -> str:
-    """The pool's source for ``platform``; it defines the four ``tw_*`` functions of the C ABI."""
+    """The pool's source for ``platform``; it defines the five ``tw_*`` functions of the C ABI."""
+    limit = thread_limit_ir(platform)
     if not platform.has_threads:
-        return SERIAL_POOL
+        return SERIAL_POOL + limit
     sleeping = CONDITION_SYSTEM if platform.futex_syscall is None else FUTEX_SYSTEM
     text = "".join(
         part.template for part in (_TYPES, sleeping, SETTINGS, _WAITING, _WORKER, _LAUNCH)
     )
-    return Template(text).substitute(
+    return limit + Template(text).substitute(
         MAX_THREADS=MAX_THREADS,
         DEFAULT_SPIN_NS=DEFAULT_SPIN_NS,
         SPIN_BATCH=_SPIN_BATCH,

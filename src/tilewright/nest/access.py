@@ -1,4 +1,4 @@
-"""Accesses to buffers: strides, what they depend on, and the boxes of elements that they touch.
+"""Accesses to buffers: what they depend on, strides, and the boxes of elements that they touch.
 
 Ends and extents may be numbers or arrays of numbers (one for each of many programs).
 """
@@ -6,13 +6,13 @@ Ends and extents may be numbers or arrays of numbers (one for each of many progr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import ir
-from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only_variable
+from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only_variable, used_vars
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
@@ -67,6 +67,7 @@ class Reaches:
 
 
 LINE = 64  # bytes of a cache line
+_INT = ir.DType("int32")
 
 
 class MovingRanges(RangeEvaluator):
@@ -86,13 +87,80 @@ def ranges_of(extents: Mapping[ir.Var, Any]) -> dict[ir.Var, Bound]:
     return {var: (0, extent - 1) for var, extent in extents.items()}
 
 
-class MemoryAccess:
-    """A buffer and where it is read or written."""
+class BufferAccess:
+    """A buffer and where it is read or written, by one affine form for each axis."""
 
-    __slots__ = (
-        "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices", "is_store",
-        "unit_bytes",
-    )  # fmt: skip
+    __slots__ = ("buffer", "indices")
+
+    def __init__(self, buffer: ir.Buffer, indices: Indices) -> None:
+        self.buffer = buffer
+        self.indices = indices
+
+    @staticmethod
+    def at(buffer: ir.Buffer, indices: Iterable[PrimExpr]) -> BufferAccess:
+        """An access at indices as they stand."""
+        return BufferAccess(buffer, tuple([affine_of(index) for index in indices]))
+
+    @staticmethod
+    def of(region: ir.BufferRegion) -> BufferAccess:
+        """An access to the first element of a region."""
+        return BufferAccess.at(region.buffer, [axis.min for axis in region.region])
+
+    @property
+    def variables(self) -> set[PrimExpr]:
+        """The variables that its indices use."""
+        return set().union(*[index.variables for index in self.indices])
+
+    def uses(self, var: Var) -> bool:
+        """True when a variable occurs in an index."""
+        return any([var in index.variables for index in self.indices])
+
+    def axes_using(self, var: Var) -> list[int]:
+        """The axes in whose indices a variable occurs."""
+        return [axis for axis, index in enumerate(self.indices) if var in index.variables]
+
+    def axis_of(self, var: Var) -> int | None:
+        """The first axis that a variable indexes by itself."""
+        found = (axis for axis, index in enumerate(self.indices) if index.variable is var)
+        return next(found, None)
+
+    def ends_in(self, variables: Sequence[PrimExpr]) -> bool:
+        """True when some variables, in this order, index the last axes by themselves."""
+        last = self.indices[len(self.indices) - len(variables) :]
+        return len(last) == len(variables) and all(
+            [index.variable is var for index, var in zip(last, variables, strict=True)]
+        )
+
+    def lies_along(self, var: Var) -> bool:
+        """True when neighbours along a variable are neighbours in memory."""
+        return self.ends_in([var]) and not any([var in i.variables for i in self.indices[:-1]])
+
+    def is_at(self, other: BufferAccess) -> bool:
+        """True when an access to another buffer has the same indices."""
+        mine, theirs = ([index.expr(_INT) for index in each.indices] for each in (self, other))
+        return len(mine) == len(theirs) and all(map(ir.expr_deep_equal, mine, theirs))
+
+    @property
+    def last(self) -> Var | None:
+        """The variable that indexes the last axis by itself."""
+        return self.indices[-1].variable if self.indices else None
+
+    def runs_along(self, var: Var) -> bool:
+        """True when the last index is a variable, maybe with something added to it.
+
+        Nothing may be subtracted: what begins before the first element, as windows do where padding
+        is left out, would need a mask at each step.
+        """
+        last = self.indices[-1] if self.indices else None
+        if last is None or last.terms.get(var) != 1 or min([last.base, *last.terms.values()]) < 0:
+            return False
+        return not any([var in used_vars(term) for term in irregular(last)])
+
+
+class MemoryAccess(BufferAccess):
+    """An access from within loops, over their variables."""
+
+    __slots__ = ("_others", "_ranges", "_steps", "element_bytes", "is_store", "unit_bytes")
 
     def __init__(
         self,
@@ -103,8 +171,7 @@ class MemoryAccess:
         unit_bytes: int = 0,
         reaches: Reaches | None = None,
     ) -> None:
-        self.buffer = buffer
-        self.indices = indices
+        super().__init__(buffer, indices)
         self.is_store = is_store
         self.unit_bytes = unit_bytes  # that a tensor instruction touches at once; 0: none does
         self.element_bytes = max(1, buffer.dtype.bits // 8)
@@ -186,6 +253,13 @@ class MemoryAccess:
 def irregular(index: Affine) -> list[ir.PrimExpr]:
     """The terms of an index that are not variables."""
     return [] if index.is_plain else [term for term in index.terms if not isinstance(term, ir.Var)]
+
+
+def divisors(index: Affine, var: Var) -> list[int | None]:
+    """All that an index divides a variable by; None for what is not a number."""
+    nodes = [node for term in irregular(index) for node in ir.nodes_of(term, FloorDiv)]
+    found = [node.b for node in nodes if node.a is var]
+    return [each.value if isinstance(each, IntImm) else None for each in found]
 
 
 def _span(index: Affine, moving: MovingRanges) -> Any:

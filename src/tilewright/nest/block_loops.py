@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith.affine import used_vars
-from tilewright.ir import BlockRealize, For, IntImm, IterType, SeqStmt, Var
+from tilewright.ir import BlockRealize, For, IterType, Var
+from tilewright.nest.loops import known_extent
 from tilewright.schedule.state.scope import leaf_realizes, loops_of
 from tilewright.schedule.state.sref import StmtSRef
 
@@ -26,8 +27,8 @@ class NestLoop:
 
     @property
     def has_one_child(self) -> bool:
-        """Its body is one statement."""
-        return not isinstance(self.stmt.body, SeqStmt)
+        """Its body is another loop or a block, and nothing else."""
+        return isinstance(self.stmt.body, (For, BlockRealize))
 
 
 def nest_above(block: StmtSRef) -> list[NestLoop]:
@@ -39,8 +40,7 @@ def nest_above(block: StmtSRef) -> list[NestLoop]:
         stmt = sref.loop
         if below is None or stmt.body is not below:
             other = _not_spatial(leaf_realizes(stmt.body))
-        extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else None
-        nest.append(NestLoop(stmt, extent, stmt.loop_var not in other))
+        nest.append(NestLoop(stmt, known_extent(stmt), stmt.loop_var not in other))
         below = stmt
     nest.reverse()
     return nest

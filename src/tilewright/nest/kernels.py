@@ -32,11 +32,6 @@ def tag_of(loop: ir.For) -> str:
     return "" if loop.thread_binding is None else loop.thread_binding.thread_tag
 
 
-def extent_of(loop: ir.For) -> int | None:
-    """The extent of a loop, if it is a number."""
-    return loop.extent.value if isinstance(loop.extent, ir.IntImm) else None
-
-
 def kernels_of(func: ir.PrimFunc) -> list[Kernel]:
     """The kernels of a function in program order."""
     return list(_kernels(func.body.block.body)) if isinstance(func.body, ir.BlockRealize) else []

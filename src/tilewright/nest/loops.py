@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import ForKind, Var
+from tilewright.ir import For, ForKind, IntImm, IterVar, Var
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 from tilewright.ir.node import common_prefix as common_prefix
 
 UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
+
+
+def known_extent(loop: For | IterVar) -> int | None:
+    """The extent of a loop or of a block's iterator, if it is a number."""
+    domain = loop if isinstance(loop, For) else loop.dom
+    return domain.extent.value if domain and isinstance(domain.extent, IntImm) else None
 
 
 class Loop:

@@ -113,6 +113,8 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
             count = _Operations()
             count.of(Interner().intern(store.value))
         operations = count.inside(_moving(site))
+    if any(loop.kind == ir.ForKind.UNROLLED and loop.extent > 1 for loop in site.loops):
+        operations /= _cases(store.value)
     others = [load for load in loads if load.buffer is not store.buffer]
     return StoreNest(
         site.loops,
@@ -123,6 +125,17 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
         _share(site.scope, accesses.ranges),
         site.packs_weights,
     )
+
+
+def _cases(value: ir.PrimExpr) -> int:
+    """Of how many expressions an index chooses one: where it is written out, one is left."""
+    choices = [
+        node
+        for node in ir.nodes_of(value, ir.Select)
+        if isinstance(node.condition, ir.EQ) and isinstance(node.condition.b, ir.IntImm)
+    ]
+    indices = {str(node.condition.a) for node in choices if isinstance(node.condition, ir.EQ)}
+    return 1 + len(choices) // max(1, len(indices))
 
 
 def _share(scope: EnclosingBlock | None, ranges: Ranges) -> float:

@@ -90,9 +90,14 @@ class Placements:
         return known
 
 
-def static_shape(buffer: Buffer) -> tuple[int, ...]:
-    """The shape; extents that are not known count as one."""
-    return tuple([dim.value if type(dim) is IntImm else 1 for dim in buffer.shape])
+def static_shape(buffer: Buffer, unknown: int = 1) -> tuple[int, ...]:
+    """The shape, with a number for extents that are not known."""
+    return tuple([dim.value if type(dim) is IntImm else unknown for dim in buffer.shape])
+
+
+def whole_bytes(buffer: Buffer) -> int:
+    """The size of a buffer; 0 if it is not known."""
+    return prod(static_shape(buffer, 0)) * buffer.dtype.itemsize
 
 
 def _place(allocation: _Allocation, reader: IndexReader) -> BufferPlacement:

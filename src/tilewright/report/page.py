@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from tilewright.database import Database, Run
+from tilewright.database.record_ids import record_id
 from tilewright.errors import TilewrightError
 from tilewright.ir.highlight import to_classes
 from tilewright.report import charts
 from tilewright.report.collect import TaskSummary, collect
+from tilewright.report.html_parts import figure, table
+from tilewright.report.model_notes import model_notes
+from tilewright.report.model_page import model_section
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
-from tilewright.report.record_ids import record_id
 from tilewright.report.units import count, duration, gflops, percent, seconds, speed_up
 from tilewright.version import __version__
 
@@ -28,7 +31,9 @@ def render(database: Database, source: str, *, now: datetime.datetime | None = N
         f"{count(len(tasks), 'task')} · {count(len(runs), 'run')} · {made} · "
         f"Tilewright {__version__}</p>"
     )
-    body = "".join([head, _overview(tasks), _runs(runs), *map(_task, range(len(tasks)), tasks)])
+    models = [model_section(note, database) for note in model_notes(database)]
+    own = map(_task, range(len(tasks)), tasks)
+    body = "".join([head, *models, _overview(tasks), _runs(runs), *own])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -57,7 +62,7 @@ def _overview(tasks: Sequence[TaskSummary]) -> str:
         )
         for number, task in enumerate(tasks)
     ]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _runs(runs: Sequence[Run]) -> str:
@@ -74,17 +79,7 @@ def _runs(runs: Sequence[Run]) -> str:
         )
         for run in runs
     ]
-    return "<h2>Runs</h2>" + _table(("run", "tasks", "status", "started", "took", "seed"), rows)
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in header)
-    # On a phone each cell has its name.
-    cells = (
-        [f'<td data-name="{n}">{t}</td>' for n, t in zip(header, r, strict=True)] for r in rows
-    )
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return "<h2>Runs</h2>" + table(("run", "tasks", "status", "started", "took", "seed"), rows)
 
 
 # --- one task -----------------------------------------------------------------------------------
@@ -125,16 +120,10 @@ def _baselines(task: TaskSummary) -> str:
     return f"<p>{' · '.join(parts)}</p>" if parts else ""
 
 
-def _figure(picture: str, title: str, caption: str = "") -> str:
-    if not picture:
-        return ""
-    return f"<figure><h3>{title}</h3>{picture}<figcaption>{caption}</figcaption></figure>"
-
-
 def _best_so_far(task: TaskSummary) -> str:
     roofline = charts.shown_roofline(task)
     dashed = "" if roofline is None else f"; the dashed line is the roofline, {seconds(roofline)}"
-    return _figure(charts.best_so_far_chart(task), "Best so far", f"each dot is one trial{dashed}")
+    return figure(charts.best_so_far_chart(task), "Best so far", f"each dot is one trial{dashed}")
 
 
 def _predictions(task: TaskSummary) -> str:
@@ -144,7 +133,7 @@ def _predictions(task: TaskSummary) -> str:
         caption = f"rank correlation within a round: {found.mean:.2f}"
         if found.may_be_chance:
             caption += "; the cost model ranked these candidates no better than chance"
-    return _figure(charts.prediction_chart(task), "Predicted against measured", caption)
+    return figure(charts.prediction_chart(task), "Predicted against measured", caption)
 
 
 _PARTICIPLES = {"ran": "run"}  # the others are what they say
@@ -156,7 +145,7 @@ def _funnel(task: TaskSummary) -> str:
         for stage in task.funnel
         for reason, number in stage.losses.items()
     ]
-    return _figure(charts.funnel_chart(task), "Funnel", "<br>".join(losses))
+    return figure(charts.funnel_chart(task), "Funnel", "<br>".join(losses))
 
 
 def _failures(task: TaskSummary) -> str:
@@ -166,7 +155,7 @@ def _failures(task: TaskSummary) -> str:
         for kind, message in task.errors.items()
         if message
     )
-    return _figure(charts.failure_chart(task), "Failures by cause", messages)
+    return figure(charts.failure_chart(task), "Failures by cause", messages)
 
 
 def _winner(task: TaskSummary) -> str:
@@ -213,6 +202,7 @@ svg text{font:12px system-ui,sans-serif;fill:var(--dim)}.tick.x,.label.x{text-an
 .tick.y{text-anchor:end}.grid{stroke:var(--rule)}.mark{stroke:var(--dim);
 stroke-dasharray:4 3}.line{fill:none;stroke:var(--main);stroke-width:2}
 .dot{fill:var(--main);fill-opacity:.5}.bar{fill:var(--main)}.bar.bad{fill:var(--bad)}
+.bar.next{fill-opacity:.6}.dot.old{fill:var(--bad)}.wide{grid-column:1/-1}
 .tok-comment{color:var(--dim);font-style:italic}.tok-string{color:var(--good)}
 .tok-decorator{color:var(--odd)}.tok-keyword{color:var(--main);font-weight:600}
 .tok-namespace{color:var(--name)}.tok-number{color:var(--bad)}

@@ -19,7 +19,8 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from tilewright.cost_model.prior import Machine, operations_per_cycle, operations_per_second
+from tilewright.cost_model.peaks import BuiltFor as BuiltFor
+from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.database import Database
 from tilewright.driver import build
 from tilewright.errors import StoredDataError
@@ -39,28 +40,6 @@ _ROWS = 8  # the best counts: somebody else may be busy now and then
 _VECTORS = 12  # independent chains: more than the latency of a multiply-add times the units
 _SUMS = 8
 _SMALLEST, _LARGEST = 32 << 10, 64 << 20  # bytes that are read; more is memory, too
-
-
-@dataclass(frozen=True)
-class BuiltFor:
-    """What the vector units and caches of a target are built for, roughly, with all cores."""
-
-    target: Target
-
-    def operations(self) -> float:
-        """Operations of single precision a second."""
-        return operations_per_second(self.target)
-
-    def bandwidth(self, size: int) -> float:
-        """Bytes a second, read from as many bytes again and again."""
-        machine = Machine.of(self.target)
-        if size <= machine.cores * machine.l2_bytes:
-            speed = machine.l2_bytes_per_cycle
-        elif size <= machine.l3_bytes:
-            speed = machine.l3_bytes_per_cycle
-        else:
-            speed = machine.memory_bytes_per_cycle
-        return machine.cores * speed * machine.hertz
 
 
 @dataclass

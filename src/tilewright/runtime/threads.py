@@ -31,6 +31,7 @@ class _NativePool(NamedTuple):
     set_num_threads: Callable[[int], object]
     num_threads: Callable[[], int]
     set_spin_ns: Callable[[int], object]
+    limit_threads: Callable[[int], int]
 
 
 @lru_cache(maxsize=1)
@@ -40,6 +41,7 @@ def _pool() -> _NativePool:
         ctypes.CFUNCTYPE(None, ctypes.c_int32)(addresses[SET_NUM_THREADS]),
         ctypes.CFUNCTYPE(ctypes.c_int32)(addresses["tw_num_threads"]),
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["tw_set_spin_ns"]),
+        ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(addresses["tw_limit_threads"]),
     )
     pool.set_num_threads(settings().num_threads or available_cores())
     pool.set_spin_ns(settings().spin_us * 1000)
@@ -73,19 +75,22 @@ def num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Let parallel loops use `count` threads, the calling one included."""
-    try:
-        number = operator.index(count)
-    except TypeError as error:
-        raise ArgumentError(
-            f"set_num_threads: expected a whole number of threads, got {count!r}"
-        ) from error
-    if not 1 <= number <= MAX_THREADS:
-        raise ArgumentError(
-            f"set_num_threads: expected a number of threads from 1 to {MAX_THREADS}, got {number}"
-        )
+    number = _checked("set_num_threads", count)
     _pool().set_num_threads(number)
     for library in tuple(_followers):
         library.set_num_threads(number)
+
+
+def _checked(what: str, count: int) -> int:
+    try:
+        number = operator.index(count)
+    except TypeError as error:
+        raise ArgumentError(f"{what}: expected a whole number of threads, got {count!r}") from error
+    if not 1 <= number <= MAX_THREADS:
+        raise ArgumentError(
+            f"{what}: expected a number of threads from 1 to {MAX_THREADS}, got {number}"
+        )
+    return number
 
 
 @contextmanager
@@ -97,6 +102,22 @@ def use_threads(count: int) -> Iterator[None]:
         yield
     finally:
         set_num_threads(before)
+
+
+@contextmanager
+def limited_threads(count: int | None) -> Iterator[None]:
+    """Let parallel loops that this thread starts inside the block use `count` threads.
+
+    Other threads go on with theirs; None changes nothing.
+    """
+    if count is None:
+        yield
+        return
+    before = _pool().limit_threads(_checked("threads", count))
+    try:
+        yield
+    finally:
+        _pool().limit_threads(before)
 
 
 def set_spin_time(microseconds: float) -> None:

@@ -11,7 +11,6 @@ import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any
 
 from tilewright.errors import ScheduleError, TuneError
@@ -21,6 +20,7 @@ from tilewright.schedule import PrimitiveError, Schedule, Trace
 from tilewright.schedule.primitives.sample_categorical import SampleCategorical
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
+from tilewright.search.shared_starts import SharedStarts
 from tilewright.space.base import Postproc
 from tilewright.support.member_failures import MemberFailures
 
@@ -198,6 +198,7 @@ class Replayer:
     def __post_init__(self) -> None:
         self._seen: set[tuple[str, str]] = set()  # who and why, once logged
         self._cache = DraftCache(_CACHED_DRAFTS)
+        self._starts = SharedStarts(self.mod)
 
     def draw(self, sketch: Sketch, seed: int) -> Draft | None:
         """A random draft of a sketch."""
@@ -231,18 +232,21 @@ class Replayer:
 
     def replay(self, trace: Trace, seed: int) -> Draft | None:
         """The draft that a trace leads to; open decisions are drawn with the seed."""
-        apply = partial(trace.apply_to_schedule, remove_postproc=True, is_final=True)
-        return self._applied(apply, seed)
+        return self._applied(lambda: self._starts.replay(trace, seed))
 
     def replay_json(self, trace: object) -> Draft | None:
         """The draft of a trace in JSON form whose decisions are all taken."""
-        return self._applied(partial(Trace.apply_json_to_schedule, trace), seed=1)
 
-    def _applied(self, apply: Callable[[Schedule], object], seed: int) -> Draft | None:
-        # Nobody reads most of the errors; the first of each kind is rendered when it is logged.
-        sch = Schedule(self.mod, seed=seed, error_render_level="fast")
+        def make() -> Schedule:
+            sch = Schedule(self.mod, seed=1, error_render_level="fast")
+            Trace.apply_json_to_schedule(trace, sch)
+            return sch
+
+        return self._applied(make)
+
+    def _applied(self, make: Callable[[], Schedule]) -> Draft | None:
         try:
-            apply(sch)
+            sch = make()
         except Exception as error:
             self.statistics.proposed += 1
             self.failed(self.statistics.replay_failures, error)

@@ -5,17 +5,20 @@ A function `why_not_...` returns the reason why a block does not meet a conditio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.block_loops import nest_above
+from tilewright.nest.block_nest import BlockNest
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.schedule.conditions.checks import is_reduction_block, loop_iter_type
+from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import child_blocks, loops_of, scope_root
+from tilewright.schedule.state.scope import child_blocks, scope_root
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -57,14 +60,12 @@ def is_spatial_function(state: ScheduleState, block: StmtSRef) -> bool:
 
 def constant_extent(loop: StmtSRef) -> int | None:
     """The extent of a loop, if it is a number."""
-    extent = loop.loop.extent
-    return extent.value if isinstance(extent, ir.IntImm) else None
+    return known_extent(loop.loop)
 
 
 def iter_extent(iter_var: ir.IterVar) -> int | None:
     """The extent of an iterator, if it is a number."""
-    extent = iter_var.dom.extent if iter_var.dom is not None else None
-    return extent.value if isinstance(extent, ir.IntImm) else None
+    return known_extent(iter_var)
 
 
 # --- blocks that reuse data ---------------------------------------------------------------------
@@ -102,25 +103,9 @@ def _reads_each_buffer_once(stmt: ir.Block) -> bool:
 
 def _has_reuse(stmt: ir.Block) -> bool:
     """True when an input is indexed without one of the spatial iterators."""
-    spatial = {
-        iter_var.var
-        for iter_var in stmt.iter_vars
-        if iter_var.iter_type is ir.IterType.DATA_PAR and not _is_single(iter_var.dom)
-    }
-    result = stmt.writes[0].buffer
-    for region in stmt.reads:
-        if region.buffer is result:
-            continue
-        used: set[ir.Var] = set()
-        for axis in region.region:
-            used.update(ir.free_vars(axis.min))
-        if spatial - used:
-            return True
-    return False
-
-
-def _is_single(domain: ir.Range | None) -> bool:
-    return domain is not None and ir.is_zero(domain.min) and ir.is_one(domain.extent)
+    nest = BlockNest(stmt)
+    spatial = {nest.iters[n] for n in nest.spatial if nest.extents[n] != 1}
+    return any([spatial - operand.variables for operand in nest.operands.values()])
 
 
 def runs_never(stmt: ir.Block) -> bool:
@@ -139,7 +124,7 @@ def why_not_split_reduction(state: ScheduleState, block: StmtSRef, max_parallel_
         return NO_REDUCTION
     if not has_trivial_binding(block):
         return UNUSUAL_BINDING
-    space, reduce = _space_and_reduce_lengths(state, block) or (1, 1)
+    space, reduce = _space_and_reduce_lengths(block) or (1, 1)
     if needs_multi_level_tiling(block):
         is_narrow = space < reduce and space <= max_parallel_extent
     else:
@@ -147,31 +132,13 @@ def why_not_split_reduction(state: ScheduleState, block: StmtSRef, max_parallel_
     return "" if is_narrow else "its results alone give enough work to run in parallel"
 
 
-def _space_and_reduce_lengths(state: ScheduleState, block: StmtSRef) -> tuple[int, int] | None:
+def _space_and_reduce_lengths(block: StmtSRef) -> tuple[int, int] | None:
     """How many results a reduction has and of how much each; None if the nest is not plain."""
-    loops = loops_of(block)
-    if not _is_plain_nest(loops, block):
+    nest = BlockNest(block.block)
+    is_chain = all([loop.has_one_child for loop in nest_above(block)])
+    if not nest.is_plain or not nest.depth or not is_chain:
         return None
-    lengths = {ir.IterType.DATA_PAR: 1, ir.IterType.COMM_REDUCE: 1}
-    kinds = [loop_iter_type(state, loop) for loop in loops]
-    if ir.IterType.COMM_REDUCE not in kinds:
-        return None
-    for loop, kind in zip(loops, kinds, strict=True):
-        extent = constant_extent(loop)
-        if kind not in lengths or extent is None:
-            return None
-        lengths[kind] *= extent
-    return lengths[ir.IterType.DATA_PAR], lengths[ir.IterType.COMM_REDUCE]
-
-
-def _is_plain_nest(loops: Sequence[StmtSRef], block: StmtSRef) -> bool:
-    """True when each loop holds nothing but the next one, and the last one the block."""
-    inner = [*(loop.stmt for loop in loops[1:]), block.stmt]
-    bodies = [loop.loop.body for loop in loops]
-    return all(
-        body is stmt or (isinstance(body, ir.BlockRealize) and body.block is stmt)
-        for body, stmt in zip(bodies, inner, strict=True)
-    )
+    return nest.points(nest.spatial), nest.points(nest.depth)
 
 
 def in_root_scope(block: StmtSRef) -> bool:

@@ -220,6 +220,8 @@ KERNEL_INTRINSICS = (
 _KERNELS = (
     _CUSTOM,
     _CONSTANTS,
+    _spec("WinogradTiling"),
+    _spec("HeadAttention"),
     _spec("WideAccumulators"),
     MemberSpec("AutoInline", {**_AUTO_INLINE_CPU.options, "count_recomputation": True}),
     _spec("FuseRows"),

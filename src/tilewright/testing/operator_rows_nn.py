@@ -177,6 +177,10 @@ def _winograd_rows() -> list[Row]:
         product("nn.conv2d_winograd_weight_transform", _with_transformed_weight,
                 lambda x, w: ref.channels_last(ref.convolution(ref.channels_first(x), w, 1, 1)),
                 ((1, 7, 5, 2), (3, 2, 3, 3)), dtypes=floats, units=loose),
+        *(product("nn.winograd_conv2d", lambda x, w, m=m: nn.winograd_conv2d(x, w, 1, m),
+                  _last(lambda x, w: ref.convolution(x, w, 1, 1)), nhwc,
+                  ((2, 1, 3, 1), (3, 3, 1, 1)), dtypes=floats, units=512 if m == 6 else loose)
+          for m in (2, 4, 6)),
     ]  # fmt: skip
 
 

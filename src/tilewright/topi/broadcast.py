@@ -39,7 +39,9 @@ def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], what: str) -> 
     return result
 
 
-def element_at(operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[Var]) -> ExprLike:
+def element_at(
+    operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[PrimExpr]
+) -> ExprLike:
     """The element of `operand`, stretched to `shape`, at `indices`."""
     if not isinstance(operand, Tensor):
         return operand

@@ -78,6 +78,7 @@ def tune_tir(
     console: bool = True,
     keep_going: bool = False,
     bound: bool = False,
+    weights: Mapping[str, float] | None = None,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -86,7 +87,8 @@ def tune_tir(
 
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
-    once. `special_space` gives functions a space of their own; those with None are left out.
+    once. `special_space` gives functions a space of their own; those with None are left out, and
+    `weights` say how often functions run in what they are from.
     The same `seed` and the same measurements give the same candidates in the same order; times
     differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
@@ -138,7 +140,9 @@ def tune_tir(
                 failures=failures,
             )
             tasks.append(TaskRecord(context, seed=task_seed, asked_seed=seed))
-        records = weighted(tasks, [len(group) for group in groups])
+        often = weights or {}
+        totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
+        records = weighted(tasks, totals)
         return _tune(records, replace(options, database=store), task_scheduler, observers, failures)
 
 

@@ -8,9 +8,9 @@ it. The steps are then taken on the program itself, where they mean the same for
 
 This schedule and the program as it is are the first two candidates of a search, measured like all
 others, so that what it ends with is never slower than either. The program itself comes second:
-where its plain loops are clearly slower, they are not run again. A task of an interrupted run of
-which nothing was measured gets the schedule as its result; whoever presses Ctrl-C again does not
-wait for it.
+where its plain loops are clearly slower, they are not run again, and those that would take seconds
+are not run at all. A task of an interrupted run of which nothing was measured gets the schedule as
+its result; whoever presses Ctrl-C again does not wait for it.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
 PLAIN_HANDICAP, PLAIN_HANDICAP_ON_GPU = 0.25, 1.0
+# Plain loops of more operations take seconds, and where there is a schedule no search ends there.
+PLAIN_MOST_FLOP = 1e9
 # Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
 _SPACES = ("tilewright", "post-order-apply")
 
@@ -311,6 +313,7 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found
+    found = found if task.flop <= PLAIN_MOST_FLOP else {}
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
 
 

@@ -2,7 +2,8 @@
 
 The best of many noisy figures is often one that was lucky. So at the end of a task its contenders
 run again, in turns, on other data, until their order is beyond noise; what they take there is what
-their records say from then on.
+their records say from then on. The schedule that was calculated takes part unless it is far slower,
+so that what a search ends with is never slower than that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tilewright.database import Database, TaskRecords
-from tilewright.records import FAILED_RUN_SECS, RunnerResult, TuningRecord
+from tilewright.records import FAILED_RUN_SECS, ZERO_SEARCH, RunnerResult, TuningRecord
 from tilewright.tune.measuring import LEAST_HEATS, Measuring
 from tilewright.tune.task import TaskRecord
 
@@ -61,11 +62,22 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
 def _contenders(records: TaskRecords) -> list[TuningRecord]:
     best = records.best(2 * MOST)[:MOST]
     limits = [CLOSE, CLOSE_SECOND, *[CLOSE] * MOST]
-    return [
+    chosen = [
         record
         for record, limit in zip(best, limits, strict=False)
         if record.mean_secs <= limit * best[0].mean_secs
     ]
+    calculated = None if any(r.baseline == ZERO_SEARCH for r in chosen) else _calculated(records)
+    if calculated is None or calculated.mean_secs > CLOSE_SECOND * best[0].mean_secs:
+        return chosen
+    # Behind the best, so that it stays where few have time to run.
+    return [*chosen[:1], calculated, *chosen[1 : MOST - 1]]
+
+
+def _calculated(records: TaskRecords) -> TuningRecord | None:
+    """The record of the schedule that needed no search."""
+    own = records.source.valid_records(records.workload.mod)
+    return next((r for r in own if r.baseline == ZERO_SEARCH and r.is_for(records.target)), None)
 
 
 def _that_fit(records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:

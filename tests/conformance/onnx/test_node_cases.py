@@ -89,6 +89,12 @@ def test_what_is_refused_does_not_count_as_passed() -> None:
     assert "elements of type string, which is not supported" in results[0].message
 
 
+def test_what_a_reference_computes_is_counted_apart() -> None:
+    cases = _cases("det")
+    assert {run_case(case, fallback=True).outcome for case in cases} == {CaseOutcome.FALLBACK}
+    assert {run_case(case).outcome for case in cases} == {CaseOutcome.REFUSED}
+
+
 def test_a_wrong_result_fails() -> None:
     (case,) = [case for case in _cases("relu") if case.name == "test_relu"]
     ((inputs, (right,)),) = case.data_sets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import app, tune as tune_command
+from tilewright.cli import app, model_tune, tune as tune_command
 from tilewright.config import settings
 from tilewright.database import SQLiteDatabase
-from tilewright.measure import Builder, FinishedFuture, Runner
-from tilewright.records import (
-    FAILED_RUN_SECS,
-    BuilderInput,
-    BuilderResult,
-    FailureKind,
-    RunnerFuture,
-    RunnerInput,
-    RunnerResult,
-    candidate_hash,
-)
+from tilewright.model import tune_model
+from tilewright.records import FAILED_RUN_SECS, FailureKind
 from tilewright.testing.conformance.database import a_record, matmul
+from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.tune.api import tune_tir
 
 
@@ -98,48 +90,21 @@ def records(tmp_path: Path) -> Path:
 # --- tuning without measuring ---------------------------------------------------------------------
 
 
-class NoBuilder(Builder):
-    """Compiles nothing."""
-
-    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
-        return [BuilderResult("nowhere") for _ in build_inputs]
-
-
-class MadeUp(Runner):
-    """The time of a candidate follows from its program; counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.interrupt_at: int | None = None
-        self.interrupt: BaseException = KeyboardInterrupt()
-        self.failure: FailureKind | None = None
-
-    def run(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[RunnerFuture]:
-        self.asked += len(runner_inputs)
-        if self.interrupt_at is not None and self.asked > self.interrupt_at:
-            self.interrupt_at = None
-            raise self.interrupt
-        return [FinishedFuture(self._result(each)) for each in runner_inputs]
-
-    def _result(self, given: RunnerInput) -> RunnerResult:
-        if self.failure is not None:
-            return RunnerResult(None, "it was no good", self.failure)
-        assert given.candidate is not None
-        return RunnerResult(((int(candidate_hash(given.candidate), 16) % 1000 + 1) * 1e-6,))
-
-
 @pytest.fixture
 def made_up_runner(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     """Every `tilewright tune` measures nothing, but asks this runner."""
     made_up = MadeUp()
 
-    quick: Any = functools.partial(
-        tune_tir,
-        builder=NoBuilder(),
-        runner=made_up,
-        cost_model="random",
-        strategy="replay-trace",
-        check=False,
-    )
-    monkeypatch.setattr(tune_command, "tune_tir", quick)
+    def quick(tune: Any) -> Any:
+        return functools.partial(
+            tune,
+            builder=NoBuilder(),
+            runner=made_up,
+            cost_model="random",
+            strategy="replay-trace",
+            check=False,
+        )
+
+    monkeypatch.setattr(tune_command, "tune_tir", quick(tune_tir))
+    monkeypatch.setattr(model_tune, "tune_model", quick(tune_model))
     return made_up

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.cli.early_interrupt import EarlyInterrupt, early_interrupt
-from tilewright.cli.programs import load_all
+from tilewright.cli.programs import open_all
 
 Step = Callable[[EarlyInterrupt], object]
 
@@ -50,9 +50,9 @@ def test_a_search_that_was_interrupted_before_it_began_has_a_result(
 ) -> None:
     def pressed(texts: Any) -> Any:
         press()
-        return load_all(texts)
+        return open_all(texts)
 
-    monkeypatch.setattr("tilewright.cli.tune.load_all", pressed)
+    monkeypatch.setattr("tilewright.cli.tune.open_all", pressed)
     done = command("tune", "GMM:0", "--trials", "8", "--target", "llvm -num-cores=2", status=130)
     assert "found without a search" in done.out
     assert "interrupted after" in done.out

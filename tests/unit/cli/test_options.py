@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.cli import options
 from tilewright.cli.options import runnable_target
-from tilewright.cli.tune import TuneCommand, limits_of
+from tilewright.cli.run_limits import TuneCommand, limits_of
 from tilewright.errors import DeviceError, TargetError, TuneError
 from tilewright.testing import fake_gpu
 from tilewright.tune.budget import parse_seconds

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli.programs import load_all, load_function, load_program, load_programs
+from tilewright.cli.programs import (
+    all_programs,
+    load_function,
+    load_program,
+    open_all,
+    open_text,
+    programs_of,
+)
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import structural_equal
 from tilewright.testing.te_workload import create_te_workload
@@ -85,7 +92,10 @@ def test_unknown_shapes(index: str) -> None:
 def test_functions_of_files(file: str) -> None:
     assert load_program(f"{file}:double").name == "double"
     assert load_program(f"./{file}:tensors").name == "tensors"
-    assert [program.name for program in load_programs(f"{file}:pair")] == ["first", "second"]
+    assert [program.name for program in programs_of(open_text(f"{file}:pair"))] == [
+        "first",
+        "second",
+    ]
 
 
 def test_a_file_with_one_program_needs_no_name(tmp_path: Path) -> None:
@@ -95,7 +105,10 @@ def test_a_file_with_one_program_needs_no_name(tmp_path: Path) -> None:
 
 
 def test_names_that_occur_twice_get_a_number(file: str) -> None:
-    names = [program.name for program in load_all([f"{file}:double", "GMM:0", f"{file}:double"])]
+    names = [
+        program.name
+        for program in all_programs(open_all([f"{file}:double", "GMM:0", f"{file}:double"]))
+    ]
     assert names == ["double", "GMM:0", "double#2"]
 
 

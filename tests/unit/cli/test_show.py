@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tilewright.database import SQLiteDatabase
-from tilewright.report.record_ids import record_id
+from tilewright.database.record_ids import record_id
 from tilewright.testing.conformance.database import a_record, matmul
 
 PROGRAM = """

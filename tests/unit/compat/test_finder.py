@@ -79,8 +79,8 @@ def test_names_are_ours_and_not_copies() -> None:
     [
         (
             "from tvm import relay",
-            "tilewright has no 'tvm.relay': whole networks are not compiled here; write their "
-            "operators in TensorIR or te (see docs/coming_from_tvm.md)",
+            "tilewright has no 'tvm.relay': there is no Relay and no Relax; models come from ONNX "
+            "and PyTorch, see ms.extract_tasks (see docs/coming_from_tvm.md)",
         ),
         (
             "import tvm.contrib.cblas",

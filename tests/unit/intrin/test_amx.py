@@ -59,9 +59,9 @@ def test_the_unit_of_work_is_read_off_the_description(kind: str, size: int) -> N
     tile = TensorTile.of(intrin)
     assert tile is not None
     assert (tile.rows, tile.lanes, tile.depth) == (size, size, product.depth)
-    assert str(tile.left.dtype) == product.left
-    assert str(tile.right.dtype) == product.right
-    assert tile.out.scope == "amx.tmm"
+    assert str(tile.left.buffer.dtype) == product.left
+    assert str(tile.right.buffer.dtype) == product.right
+    assert tile.out.buffer.scope == "amx.tmm"
 
 
 # --- numbers ------------------------------------------------------------------------------------

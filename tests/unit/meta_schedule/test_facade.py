@@ -47,7 +47,11 @@ NAMES = {
         "RewriteReductionBlock", "RewriteTensorize", "RewriteUnboundBlock", "VerifyGPUCode",
         "create",
     ],
+    "extracted_task": ["ExtractedTask"],
     "profiler": ["Profiler"],
+    "relay_integration": [
+        "compile_relay", "extract_tasks", "extracted_tasks_to_tune_contexts", "tune_relay",
+    ],
     "runner": [
         "EvaluatorConfig", "LocalRunner", "PyRunner", "PyRunnerFuture", "Runner", "RunnerFuture",
         "RunnerInput", "RunnerResult", "create",

@@ -6,10 +6,10 @@ import pytest
 
 from tilewright import te
 from tilewright.database import Database, MemoryDatabase
+from tilewright.database.record_ids import find_records, looks_like_id, record_id
 from tilewright.ir import IRModule
 from tilewright.records import FailureKind, TuningRecord
 from tilewright.report.collect import StageTotal, collect
-from tilewright.report.record_ids import find_records, looks_like_id, record_id
 from tilewright.report.roofline import flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds, short_target
 from tilewright.target import Target

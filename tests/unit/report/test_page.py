@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.database import Database, MemoryDatabase, SQLiteDatabase, merge
+from tilewright.database.record_ids import record_id
 from tilewright.report.collect import collect
 from tilewright.report.page import render
-from tilewright.report.record_ids import record_id
 from tilewright.schedule import Schedule
 from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.te_workload import create_te_workload

@@ -92,6 +92,9 @@ class Pool:
             addresses["tw_set_num_threads"]
         )
         self.num_threads = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses["tw_num_threads"])
+        self.limit_threads = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(
+            addresses["tw_limit_threads"]
+        )
         self.set_spin_ns = ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["tw_set_spin_ns"])
 
     def launch(self, task: str, data: object, extent: int, times: int = 1) -> int:
@@ -156,6 +159,26 @@ def test_nested_regions_run_serially(pool: Pool) -> None:
     assert list(counts) == [chunks] * 16
 
 
+def test_a_thread_can_have_a_number_of_threads_of_its_own(pool: Pool) -> None:
+    pool.set_num_threads(4)
+    chunks: list[int] = []
+
+    def count_chunks() -> None:
+        counts = (ctypes.c_int32 * 16)()
+        pool.launch("nest", counts, 4)
+        chunks.append(counts[0])
+
+    assert pool.limit_threads(2) == 0
+    count_chunks()
+    other = threading.Thread(target=count_chunks)
+    other.start()
+    other.join()
+    pool.limit_threads(0)
+    count_chunks()
+    has_threads = pool.num_threads() == 4
+    assert chunks == ([2, 4, 4] if has_threads else [1, 1, 1])
+
+
 def test_concurrent_callers_do_not_disturb_each_other(pool: Pool) -> None:
     pool.set_num_threads(2)
     results: list[list[int]] = []
@@ -218,6 +241,7 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
         )
         defined = compiler.compile_ir(runtime_ir(platform)).defined
         assert sorted(defined) == [
+            "tw_limit_threads",
             "tw_num_threads",
             "tw_parallel_launch",
             "tw_request_tiles",

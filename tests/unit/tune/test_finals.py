@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tilewright.database import Database, MemoryDatabase
+from tilewright.database import Database, MemoryDatabase, TaskRecords
 from tilewright.ir import structural_hash
-from tilewright.records import FailureKind, RunnerInput, RunnerResult, TuningRecord
+from tilewright.records import (
+    BASELINE,
+    ZERO_SEARCH,
+    FailureKind,
+    RunnerInput,
+    RunnerResult,
+    TuningRecord,
+)
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune import tune_tir
 from tilewright.tune.events import Event, TuningStarted
+from tilewright.tune.finals import MOST, _contenders
 from tilewright.tune.measuring import MOST_HEATS
 
 Again = Callable[[int], float]  # seconds in the final of the program with a hash
@@ -234,3 +243,20 @@ def test_figures_of_a_task_are_those_of_the_final() -> None:
 def test_a_runner_without_finals_is_fine() -> None:
     database = tune(FakeRunner(seconds=lambda shash: 1e-4))
     assert all("final_run_secs" not in r.extra for r in database.get_all_tuning_records())
+
+
+@pytest.mark.parametrize(("secs", "place"), [(1.9e-4, 1), (2.1e-4, None), (1.05e-4, 1)])
+def test_what_was_calculated_takes_part(secs: float, place: int | None) -> None:
+    """A search never ends with something slower, unless that is far away anyway."""
+    database = tune(Judge(lambda shash: 1e-4, seconds=lambda shash: 1e-4))
+    records = best(database)
+    (workload,) = database.workloads()
+    calculated = replace(records[-1], run_secs=(secs,), extra={BASELINE: ZERO_SEARCH})
+    other = MemoryDatabase()
+    for record in (*records[:-1], calculated):
+        other.commit_tuning_record(record)
+    found = _contenders(TaskRecords(other, other.commit_workload(workload.mod), None))
+    assert len(found) == MOST
+    assert [n for n, record in enumerate(found) if record.baseline == ZERO_SEARCH] == (
+        [] if place is None else [place]
+    )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tilewright.database import MemoryDatabase
 from tilewright.errors import RegistryError, TuneError
+from tilewright.ir import IRModule
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all, tile_two
+from tilewright.tune.api import tune_tir
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
@@ -27,6 +29,7 @@ from tilewright.tune.events import (
 )
 from tilewright.tune.policy import (
     GradientBased,
+    ModelGradient,
     RoundRobin,
     TaskScheduler,
     task_schedulers,
@@ -181,8 +184,99 @@ def test_settings_of_gradients() -> None:
 def test_schedulers_by_name() -> None:
     assert isinstance(task_schedulers.create("gradient", alpha=0.5), GradientBased)
     assert isinstance(task_schedulers.create("round-robin"), RoundRobin)
-    with pytest.raises(RegistryError, match=r"'fifo'; known: gradient, round-robin"):
+    with pytest.raises(RegistryError, match=r"'fifo'; known: gradient, model, round-robin"):
         task_schedulers.create("fifo")
+
+
+# --- whole models -------------------------------------------------------------------------------
+
+
+def model_of(*histories: Sequence[float], weights: Sequence[float] = ()) -> ModelGradient:
+    given = gradient_of(*histories, weights=weights).tasks
+    scheduler = ModelGradient(clock=lambda: 0.0)
+    scheduler.tasks = given
+    scheduler._loop = cast(Any, Ending(scheduler))
+    return scheduler
+
+
+class Ending:
+    """Takes note of tasks that end, as the loop does."""
+
+    def __init__(self, scheduler: ModelGradient) -> None:
+        self.scheduler = scheduler
+
+    def end_task(self, task_id: int, reason: str) -> None:
+        self.scheduler.tasks[task_id].is_terminated = True
+        self.scheduler.tasks[task_id].notes.append(reason)
+
+
+def test_what_is_calculated_is_measured_of_all_tasks_first() -> None:
+    scheduler = model_of([5.0], [], [1.0], [])
+    assert scheduler.next_task_id() == 1
+
+
+def test_time_goes_where_the_model_gains_most() -> None:
+    assert model_of([1.0], [5.0], weights=[6.0, 1.0]).next_task_id() == 0
+    assert model_of([5.0, 5.0, 5.0], [3.0, 2.0, 1.0]).next_task_id() == 1
+    # 0.3 * 4 / 8 after three rounds in vain, against 0.3 * 1 of a task that was never searched
+    assert model_of([4.0, 4.0, 4.0, 4.0], [1.0]).next_task_id() == 1
+
+
+def test_a_task_that_no_longer_pays_ends() -> None:
+    scheduler = model_of([100.0] * 12, [50.0])
+    assert scheduler.next_task_id() == 1
+    (reason,) = scheduler.tasks[0].notes
+    assert reason == "its next round promises less than 0.1 % of the model's latency"
+    assert not scheduler.tasks[1].is_terminated
+
+
+def test_small_tasks_are_not_searched_at_all() -> None:
+    scheduler = model_of([100.0], [0.2])
+    assert scheduler.next_task_id() == 0
+    assert scheduler.tasks[1].is_terminated
+
+
+def test_when_nothing_pays_tuning_ends() -> None:
+    scheduler = model_of([10.0] * 12, [20.0] * 14)
+    assert scheduler.next_task_id() == -1
+    assert all(task.is_terminated for task in scheduler.tasks)
+
+
+def test_a_task_of_which_nothing_works_gets_some_attempts() -> None:
+    scheduler = model_of([FAILED_MS] * 2, [1.0])
+    assert scheduler.next_task_id() == 0
+    assert model_of([FAILED_MS] * 3, [1.0]).next_task_id() == 1
+
+
+def test_cheap_rounds_come_before_expensive_ones() -> None:
+    now = [0.0]
+    scheduler = model_of([8.0, 8.0], [8.0, 8.0])
+    scheduler.clock = lambda: now[0]
+    assert scheduler.next_task_id() == 0
+    now[0] = 10.0  # the round took that long, and gained a little
+    scheduler._secs[1] = 1.0
+    assert scheduler.next_task_id() == 1
+
+
+def test_settings_of_models() -> None:
+    with pytest.raises(TuneError, match=r"min_gain lies between 0 and 1 .* got 2 and 3"):
+        ModelGradient(min_gain=2)
+
+
+def test_weights_of_functions_reach_the_scheduler() -> None:
+    seen: list[float] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, TuningStarted):
+            seen.extend(task.task_weight for task in event.tasks)
+
+    module = IRModule({"a": matmul, "b": matmul.with_attr("x", 1), "c": matmul.with_attr("x", 2)})
+    tune_tir(
+        module, "llvm -num-cores=2", None, 3, database=MemoryDatabase(), builder=FakeBuilder(),
+        runner=FakeRunner(), space=tile_all, strategy="replay-trace", cost_model=None,
+        console=False, observers=[watch], weights={"a": 3.0, "c": 5.0}, task_scheduler="model",
+    )  # fmt: skip
+    assert seen == [3.0, 1.0, 5.0]
 
 
 # --- limits -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tilewright.codegen.base import Backend, Exporter
 from tilewright.codegen.host.code_store import CodeStore
 from tilewright.codegen.host.loading import load_objects
 from tilewright.codegen.host.shared_library import SharedLibrary
-from tilewright.codegen.llvm.compiler import compile_ir, machine_of
+from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, machine_of
 from tilewright.codegen.llvm.optimizer import UNOPTIMISED
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import CodegenError, RuntimeFailure
@@ -26,7 +26,7 @@ from tilewright.native.abi import PACKED_SUFFIX, RUNTIME_PREFIX
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
 
-_TABLE = "tw_imports"
+IMPORT_TABLE = "tw_imports"
 
 
 class _Description(msgspec.Struct, frozen=True):
@@ -57,9 +57,7 @@ class HostBackend(Backend):
         try:
             found = msgspec.json.decode(text, type=_Description)
             library = SharedLibrary(store.path(key))
-            if found.imports:
-                table = library.variable(_TABLE, ctypes.c_uint64 * len(found.imports))
-                table[:] = [addresses[name] for name in found.imports]
+            fill_import_table(library, found.imports, addresses)
         except (msgspec.MsgspecError, RuntimeFailure, KeyError):
             return None
         return found.info, library
@@ -73,8 +71,8 @@ class HostBackend(Backend):
         exports = [function.name + PACKED_SUFFIX for function in info.functions]
         objects = [artifact.data]
         if imports:
-            objects.append(compile_ir(_table_ir(imports), machine, UNOPTIMISED).data)
-            exports.append(_TABLE)
+            objects.append(import_table(imports, machine))
+            exports.append(IMPORT_TABLE)
         try:
             library = link_shared_object(objects, f"{key}.so", exports)
         except CodegenError:
@@ -82,10 +80,19 @@ class HostBackend(Backend):
         store.put(key, library, msgspec.json.encode(_Description(info, imports)))
 
 
-def _table_ir(imports: Sequence[str]) -> str:
-    """Every imported function as a jump through the table, whatever its signature is."""
-    lines = [f"@{_TABLE} = global [{len(imports)} x ptr] zeroinitializer, align 64"]
+def fill_import_table(
+    library: SharedLibrary, imports: Sequence[str], addresses: Mapping[str, int]
+) -> None:
+    """Tell loaded code where the functions are that it takes from the runtime."""
+    if imports:
+        table = library.variable(IMPORT_TABLE, ctypes.c_uint64 * len(imports))
+        table[:] = [addresses[name] for name in imports]
+
+
+def import_table(imports: Sequence[str], machine: MachineOptions) -> bytes:
+    """An object that defines every imported function as a jump, whatever its signature is."""
+    lines = [f"@{IMPORT_TABLE} = global [{len(imports)} x ptr] zeroinitializer, align 64"]
     for position, name in enumerate(imports):
         code = f".globl {name}\\0A.type {name},@function\\0A"
-        lines.append(f'module asm "{code}{name}: jmpq *{_TABLE}+{8 * position}(%rip)"')
-    return "\n".join(lines) + "\n"
+        lines.append(f'module asm "{code}{name}: jmpq *{IMPORT_TABLE}+{8 * position}(%rip)"')
+    return compile_ir("\n".join(lines) + "\n", machine, UNOPTIMISED).data

@@ -81,7 +81,7 @@ EXPORTERS: dict[str, Exporter] = {
 
 # --- glue ---------------------------------------------------------------------------------------
 
-_THREAD_GLUE = """
+THREAD_GLUE = """
 declare void @tw_set_num_threads(i32)
 declare i32 @tw_num_threads()
 
@@ -125,7 +125,7 @@ def _glue_ir(
     parts = [f'@{DESCRIPTION_SYMBOL} = constant [{len(data)} x i8] c"{text}", align 16']
     parts += [_forward(function, kind in _TAKES_BITS) for function in functions]
     if description.has_threads:
-        parts.append(_THREAD_GLUE.format(stem=identifier(stem)))
+        parts.append(THREAD_GLUE.format(stem=identifier(stem)))
     if description.calls_packed:
         parts.append(
             _PACKED_GLUE.format(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -19,6 +21,7 @@ from tilewright.native.platform import is_linux_x86_64, platform_of
 from tilewright.native.runtime_ir import process_ir, runtime_ir
 
 _loading = threading.Lock()
+_adopted: dict[str, int] = {}  # the runtime that came with a file
 
 
 @lru_cache(maxsize=8)
@@ -37,29 +40,47 @@ def symbols() -> dict[str, int]:
         return dict(_load())
 
 
+def process_object(machine: MachineOptions) -> Artifact:
+    """The runtime of a process, compiled: a file with kernels brings it along."""
+    return compile_ir(process_ir(platform_of(machine.triple)), machine)
+
+
+def link_process_library(runtime: Artifact, name: str) -> bytes:
+    """The same as a shared library."""
+    return link_shared_object([runtime.data], name, runtime.defined, stays_loaded=True)
+
+
+def process_key(triple: str) -> str:
+    """Names the source of the runtime: a library that was made from another one does not fit."""
+    return hashlib.sha256(process_ir(platform_of(triple)).encode()).hexdigest()
+
+
+def adopt(load: Callable[[], SharedLibrary], names: Sequence[str]) -> None:
+    """Take a runtime that was compiled earlier for this process, if none is loaded yet."""
+    with _loading:
+        if not _adopted and not _load.cache_info().currsize:
+            library = load()
+            _adopted.update({name: library[name] for name in names})
+
+
 @lru_cache(maxsize=1)
 def _load() -> dict[str, int]:
+    if _adopted:
+        return _adopted
     store = code_store()
     if store is None:
-        return load_permanently([_process_object()])
+        return load_permanently([process_object(host_machine())])
     key = key_of("native runtime")
     found = _recall(store, key)
     if found is None:
-        _keep(store, key, _process_object())
+        _keep(store, key, process_object(host_machine()))
         found = _recall(store, key)
-    return found or load_permanently([_process_object()])
-
-
-def _process_object() -> Artifact:
-    machine = host_machine()
-    return compile_ir(process_ir(platform_of(machine.triple)), machine)
+    return found or load_permanently([process_object(host_machine())])
 
 
 def _keep(store: CodeStore, key: str, runtime: Artifact) -> None:
     if is_linux_x86_64(machine_of(runtime).triple):
-        library = link_shared_object(
-            [runtime.data], f"{key}.so", runtime.defined, stays_loaded=True
-        )
+        library = link_process_library(runtime, f"{key}.so")
         store.put(key, library, msgspec.json.encode(runtime.defined))
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import secrets
+import tempfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,12 @@ from tilewright.errors import RuntimeFailure
 from tilewright.native.abi import PACKED_SUFFIX, SET_NUM_THREADS
 
 PACKED_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
+def _unique_path(number: int) -> str:
+    """An open file as a path that was never used: the system finds loaded libraries by path."""
+    steps = "".join("./" if bit == "1" else "/" for bit in f"{secrets.randbits(64):064b}")
+    return f"/proc/self/fd/{steps}{number}"
 
 
 class SymbolTable(ABC):
@@ -29,12 +38,25 @@ class SymbolTable(ABC):
 class SharedLibrary(SymbolTable):
     """A library loaded by the system."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, place: str | None = None) -> None:
         self.path = path
         try:
-            self._handle = ctypes.CDLL(str(path.resolve()), mode=ctypes.RTLD_LOCAL)
+            self._handle = ctypes.CDLL(place or str(path.resolve()), mode=ctypes.RTLD_LOCAL)
         except OSError as error:
             raise RuntimeFailure(f"cannot load {path}: {error}") from error
+
+    @classmethod
+    def of_image(cls, path: Path, image: bytes | memoryview) -> SharedLibrary:
+        """A library that lies in another file, `path`; it is loaded without one of its own."""
+        if hasattr(os, "memfd_create"):
+            with open(os.memfd_create("tilewright"), "wb") as file:
+                file.write(image)
+                file.flush()
+                return cls(path, _unique_path(file.fileno()))
+        with tempfile.NamedTemporaryFile(prefix="tilewright-", suffix=".so") as file:
+            file.write(image)
+            file.flush()
+            return cls(path, file.name)
 
     def __getitem__(self, symbol: str) -> int:
         return ctypes.cast(self.function(symbol), ctypes.c_void_p).value or 0

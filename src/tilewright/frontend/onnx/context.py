@@ -11,27 +11,43 @@ import numpy as np
 from tilewright.errors import GraphError
 from tilewright.graph import GraphBuilder, GraphValue, TensorType
 from tilewright.graph.graph import Array
+from tilewright.graph.operator import has_operator
 
 Converter: TypeAlias = "Callable[[NodeContext], GraphValue | Sequence[GraphValue]]"
 
 _CONVERTERS: dict[str, dict[int, Converter]] = {}
 
 
-def converts(*names: str, since: int = 1) -> Callable[[Converter], Converter]:
-    """Decorator: how an operator is said in ours, from a version of the operator set on."""
+def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+    """Decorator: how an operator is said in ours, from a version of its domain's operators on."""
 
     def add(converter: Converter) -> Converter:
         for name in names:
-            _CONVERTERS.setdefault(name, {})[since] = converter
+            _CONVERTERS.setdefault(_key(name, domain), {})[since] = converter
         return converter
 
     return add
 
 
-def find_converter(name: str, version: int) -> Converter | None:
-    """The converter for an operator in a version of its operator set."""
-    fitting = [since for since in _CONVERTERS.get(name, {}) if since <= version]
-    return _CONVERTERS[name][max(fitting)] if fitting else None
+def find_converter(name: str, version: int, domain: str = "") -> Converter | None:
+    """The converter for an operator in a version of its domain's operators.
+
+    Without one, an operator of graphs that is called as `domain.name` serves as it is.
+    """
+    known = _CONVERTERS.get(_key(name, domain), {})
+    fitting = [since for since in known if since <= version]
+    if fitting:
+        return known[max(fitting)]
+    own = _key(name, domain)
+    return _as_it_is(own) if "." in own and has_operator(own) else None
+
+
+def _key(name: str, domain: str) -> str:
+    return name if domain in ("", "ai.onnx") else f"{domain}.{name}"
+
+
+def _as_it_is(name: str) -> Converter:
+    return lambda node: node.calls(name, *node.inputs, **node.attrs)
 
 
 class UnknownValueError(GraphError):

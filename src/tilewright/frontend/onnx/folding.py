@@ -36,8 +36,20 @@ def folded(
     feeds = _shape_feeds(inputs) if node.op_type in ("Shape", "Size") else _feeds(builder, inputs)
     if feeds is None or _elements(node.op_type, feeds) > _MOST_BYTES:
         return None
+    if node.op_type in ("DequantizeLinear", "QuantizeLinear") and (
+        _are_bytes(feeds) or max(versions.get(domain, 0) for domain in ("", "ai.onnx")) < 19
+    ):
+        return None  # the graph has operators on bytes, the reference none of old versions
     results = _evaluate(node, feeds, versions)
     return results if sum(result.nbytes for result in results) <= _MOST_BYTES else None
+
+
+def _are_bytes(feeds: Sequence[Array | None]) -> bool:
+    """Weights, or a bias, with scales as the graph's passes know them."""
+    data, scale = feeds[:2]
+    if data is None or scale is None:
+        return False
+    return data.dtype.name in ("int8", "uint8", "int32") and scale.dtype.name == "float32"
 
 
 def _elements(op_type: str, feeds: Sequence[Array | None]) -> int:

@@ -11,7 +11,7 @@ from tilewright.graph import GraphValue
 
 def has_function(op_type: str, version: int, domain: str) -> bool:
     """True if ONNX says the operator in terms of others."""
-    schema = _schema(op_type, version, domain)
+    schema = schema_of(op_type, version, domain)
     if schema is None:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
@@ -21,7 +21,7 @@ def function_of(node: Any, version: int, inputs: Sequence[GraphValue | None]) ->
     """The body of an operator for a node, its attributes filled in; None if it has none."""
     from onnx import FunctionProto
 
-    schema = _schema(node.op_type, version, node.domain)
+    schema = schema_of(node.op_type, version, node.domain)
     if schema is None:
         return None
     if schema.has_context_dependent_function:
@@ -50,7 +50,8 @@ def function_of(node: Any, version: int, inputs: Sequence[GraphValue | None]) ->
     return function
 
 
-def _schema(op_type: str, version: int, domain: str) -> Any | None:
+def schema_of(op_type: str, version: int, domain: str) -> Any | None:
+    """What ONNX says about an operator; None if it defines none of that name."""
     from onnx import defs
 
     try:

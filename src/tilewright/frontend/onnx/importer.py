@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import GraphError
+from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.onnx import converters
 from tilewright.frontend.onnx.converters.sequences import SequenceValue
 from tilewright.frontend.onnx.loading import checked_dtype, load_model
+from tilewright.frontend.onnx.reference import References, declared_types
 from tilewright.frontend.onnx.scope import DEFAULT_DOMAINS, NodeScope
-from tilewright.graph import Graph, GraphBuilder, GraphValue, TensorType
+from tilewright.frontend.partial import coverage_of, flop_by_name, listed, warn_of_references
+from tilewright.graph import Graph, GraphBuilder, GraphNode, GraphValue, TensorType
 from tilewright.graph.graph import Array
 
 _OLDEST = 7  # of the operator set
@@ -30,6 +32,7 @@ class ImportOptions:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
     allow_nan: bool = False
+    partial: bool = False
 
 
 def import_onnx(
@@ -38,14 +41,16 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Array] | None = None,
     allow_nan: bool = False,
+    partial: bool = False,
 ) -> Graph:
     """A graph of an ONNX model; dimensions with names get their sizes from `dims` or `shapes`.
 
     Inputs in `values` are constants of the graph, no inputs any more. Weights with NaN are refused
-    unless `allow_nan` is set.
+    unless `allow_nan` is set. With `partial`, operators that cannot be imported run by reference
+    (in onnxruntime, or in the evaluator of onnx), and a warning lists them.
     """
     model, folder = load_model(source)
-    options = ImportOptions(dims or {}, shapes or {}, values or {}, allow_nan)
+    options = ImportOptions(dims or {}, shapes or {}, values or {}, allow_nan, partial)
     return graph_of(model, folder, options)
 
 
@@ -54,7 +59,12 @@ def graph_of(model: Any, folder: Path | None, options: ImportOptions) -> Graph:
     from onnx import inliner
 
     inlined = inliner.inline_local_functions(model) if model.functions else model
-    return _Importer(inlined, folder, options).graph()
+    importer = _Importer(inlined, folder, options)
+    graph = importer.graph()
+    if importer.refused:
+        coverage = coverage_of(graph, importer.flop)
+        warn_of_references("by reference", importer.refused, coverage)
+    return graph
 
 
 def input_protos(model: Any) -> list[Any]:
@@ -69,8 +79,21 @@ class _Importer:
         self._options = options
         self._builder = GraphBuilder("main")
         versions = {entry.domain: entry.version for entry in model.opset_import}
+        self._references = References(dict(declared_types(model.graph.value_info)))
         self._scope = NodeScope(self._builder, versions, folder)
+        if options.partial:
+            self._scope.references = self._references
+        self._folder = folder
         self._dims = dict(options.dims)
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Nodes that are computed by reference, and why."""
+        return self._references.refused
+
+    def flop(self, node: GraphNode) -> float:
+        """The arithmetic of a node that is computed by reference."""
+        return flop_by_name(self.refused.get(node.source, "").partition(" ")[0], node)
 
     def graph(self) -> Graph:
         graph = self._model.graph
@@ -207,12 +230,20 @@ class _Importer:
                 domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}."
                 name = node.name or f"{node.op_type}_{number}"
                 missing.setdefault(f"{domain}{node.op_type}", []).append(name)
-        if missing:
-            listed = "; ".join(
-                f"{op} ({len(names)}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-                for op, names in sorted(missing.items())
+        if missing and not self._options.partial:
+            raise GraphError(
+                f"operators that cannot be imported yet: {listed(missing)}{self._covered()}"
             )
-            raise GraphError(f"operators that cannot be imported yet: {listed}")
+
+    def _covered(self) -> str:
+        """The share of the rest, if a reference can compute what is missing."""
+        partial = replace(self._options, partial=True)
+        importer = _Importer(self._model, self._folder, partial)
+        try:
+            share = coverage_of(importer.graph(), importer.flop)
+        except TilewrightError:
+            return ""
+        return f"; {share}, and partial=True runs these by reference"
 
 
 def _has_nan(array: Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tilewright.frontend.onnx.context import NodeContext, UnknownValueError, fin
 from tilewright.frontend.onnx.folding import FOLDED, folded
 from tilewright.frontend.onnx.functions import function_of, has_function
 from tilewright.frontend.onnx.loading import tensor_of
+from tilewright.frontend.onnx.reference import References
 from tilewright.graph import GraphBuilder, GraphValue
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -30,6 +31,7 @@ class NodeScope:
     folder: Path | None
     values: dict[str, GraphValue] = field(default_factory=dict)
     prefix: str = ""
+    references: References | None = None  # compute what cannot be imported
 
     def run(self, nodes: Sequence[Any]) -> None:
         """All nodes, in their order."""
@@ -43,7 +45,7 @@ class NodeScope:
 
     def body(self, graph: Any, inputs: Sequence[GraphValue], name: str) -> tuple[GraphValue, ...]:
         """The outputs of a graph inside a node, which sees what is outside of it."""
-        inner = NodeScope(self.builder, self.versions, self.folder, dict(self.values), f"{name}.")
+        inner = replace(self, values=dict(self.values), prefix=f"{name}.")
         inner.add_initializers(graph.initializer)
         inner.values.update(zip((given.name for given in graph.input), inputs, strict=False))
         inner.run(graph.node)
@@ -67,9 +69,8 @@ class NodeScope:
         is_default = node.domain in DEFAULT_DOMAINS
         if is_default and (node.op_type in FOLDED or node.op_type == "Constant"):
             return True
-        return (is_default and find_converter(node.op_type, version) is not None) or has_function(
-            node.op_type, version, node.domain
-        )
+        converter = find_converter(node.op_type, version, node.domain)
+        return converter is not None or has_function(node.op_type, version, node.domain)
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -85,6 +86,7 @@ class NodeScope:
 
     def _node(self, node: Any, name: str) -> None:
         inputs = tuple(self._found(word, name) if word else None for word in node.input)
+        count = len(self.builder.nodes)
         try:
             made = self._made(node, inputs, name)
         except UnknownValueError:
@@ -92,10 +94,23 @@ class NodeScope:
         except _MISTAKES as error:
             prefix = f"{node.op_type} ({name})"
             text = str(error) if isinstance(error, TilewrightError) else f"{error!r}"
-            raise GraphError(text if text.startswith(prefix) else f"{prefix}: {text}") from error
+            text = text if text.startswith(prefix) else f"{prefix}: {text}"
+            if self.references is None:
+                raise GraphError(text) from error
+            del self.builder.nodes[count:]  # what a converter began with
+            made = self._by_reference(node, name, text)
         for word, value in zip(node.output, made, strict=False):
             if word and value is not None:
                 self.values[word] = value
+
+    def _by_reference(self, node: Any, name: str, why: str) -> Sequence[GraphValue | None]:
+        assert self.references is not None
+        try:
+            made = self.references.add(self.builder, node, self.values, name, self.versions)
+        except TilewrightError as error:
+            raise GraphError(f"{why}; by reference: {error}") from error
+        self.references.refused[name] = why
+        return made
 
     def _made(
         self, node: Any, inputs: Sequence[GraphValue | None], name: str
@@ -106,9 +121,7 @@ class NodeScope:
         if known is not None:
             return [self.builder.constant(result, name) for result in known]
         version = self.version(node.domain)
-        converter = (
-            find_converter(node.op_type, version) if node.domain in DEFAULT_DOMAINS else None
-        )
+        converter = find_converter(node.op_type, version, node.domain)
         if converter is not None:
             result = converter(self._context(node, inputs, name, version))
             return (result,) if isinstance(result, GraphValue) else tuple(result)
@@ -130,11 +143,13 @@ class NodeScope:
     ) -> Sequence[GraphValue | None]:
         function = function_of(node, self.version(node.domain), inputs)
         if function is None:
-            raise GraphError(
-                f"{node.op_type} ({name}) can be imported only if its inputs are known"
-            )
+            can = "can be imported only if its inputs are known"
+            why = can if node.op_type in FOLDED else "cannot be imported yet"
+            raise GraphError(f"{node.op_type} ({name}) {why}")
         versions = {entry.domain: entry.version for entry in function.opset_import}
-        inner = NodeScope(self.builder, {**self.versions, **versions}, None, {}, f"{name}.")
+        inner = replace(
+            self, versions={**self.versions, **versions}, folder=None, values={}, prefix=f"{name}."
+        )
         for word, value in zip(function.input, inputs, strict=False):
             if value is not None:
                 inner.values[word] = value

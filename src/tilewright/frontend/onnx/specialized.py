@@ -28,10 +28,12 @@ class SpecializedModel:
         source: str | Path | bytes,
         target: Target | None = None,
         schedule: Scheduler = without_search,
+        partial: bool = False,
     ) -> None:
         self._model, self._folder = load_model(source)
         self._target = target or Target.current() or Target("llvm")
         self._schedule = schedule
+        self._partial = partial
         self._inputs = {given.name: given for given in input_protos(self._model)}
         self._deciding: set[str] = set()  # inputs whose numbers decide about shapes
         self._compiled: dict[tuple[Any, ...], Executable] = {}
@@ -77,7 +79,7 @@ class SpecializedModel:
             known = {name: arrays[name] for name in self._deciding}
             shapes = {name: a.shape for name, a in arrays.items() if name not in self._deciding}
             try:
-                options = ImportOptions(shapes=shapes, values=known)
+                options = ImportOptions(shapes=shapes, values=known, partial=self._partial)
                 return graph_of(self._model, self._folder, options)
             except UnknownValueError as error:
                 if not error.inputs:

@@ -1,42 +1,77 @@
 """The backend of `torch.compile(model, backend="tilewright")`.
 
-PyTorch hands over graphs with the parameters among their inputs. These are taken for constants,
-so that kernels may have them in layouts of their own; each call looks whether one was replaced or
-written to, and then they are packed again. What cannot be compiled runs as PyTorch runs it, and a
-warning says so once.
+PyTorch hands over graphs with the parameters among their inputs. They stay inputs, so that changes
+of them are seen, or with `options={"freeze": True}` become constants, which kernels have in layouts
+of their own; then each call looks whether one was replaced or written to, and the graph is compiled
+again. Graphs whose sizes change are compiled for each size. What cannot be compiled runs as PyTorch
+runs it, and a warning says so once.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
-from tilewright.errors import TilewrightError
+from tilewright.byoc.torch_operators import array_of, tensor_of
+from tilewright.database import Database
+from tilewright.errors import ArgumentError, GraphError, TilewrightError
 from tilewright.frontend.torch.importer import import_graph_module
-from tilewright.model import Executable, compile_model
+from tilewright.frontend.torch.program import GraphOutput, InputView, PlainResult, Result
+from tilewright.graph.external import is_external
+from tilewright.graph.views import is_view
+from tilewright.model import compile_model
+from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 
 Compiled = Callable[..., Any]
+MAX_SIZES = 16  # of one graph; further ones run in PyTorch
+MAX_CHANGES = 4  # of frozen parameters; each compiles the graph again
 
 
 class FallbackWarning(UserWarning):
     """A part of a model runs in PyTorch, for a reason that the text gives."""
 
 
-def compile_fx(module: Any, inputs: Sequence[Any], **options: Any) -> Compiled:
+@dataclass(frozen=True)
+class BackendOptions:
+    """`torch.compile(..., options={...})`."""
+
+    freeze: bool = False  # parameters and buffers are constants until they change
+    target: Target | str = "llvm"
+    database: Database | None = None  # schedules for kernels
+
+    @staticmethod
+    def of(given: Mapping[str, Any]) -> BackendOptions:
+        """Options by name."""
+        known = [field.name for field in fields(BackendOptions)]
+        for name in given:
+            if name not in known:
+                raise ArgumentError(
+                    f"backend tilewright has no option {name!r}{did_you_mean(name, known)}"
+                )
+        return BackendOptions(**given)
+
+
+def compile_fx(
+    module: Any, inputs: Sequence[Any], *, mode: str | None = None, options: Any = None
+) -> Compiled:
     """What `torch.compile` calls for each graph that it finds."""
     import torch
 
-    if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in inputs):
+    if mode is not None:
+        raise ArgumentError(f"backend tilewright has no mode {mode!r}; use options={{...}}")
+    chosen = BackendOptions.of(options or {})
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return _in_torch(module, "training is not compiled; call the model under torch.no_grad()")
-    if not all(isinstance(x, torch.Tensor) for x in inputs):
-        return _in_torch(module, "sizes that change are not compiled; use dynamic=False")
-    if any(x.device.type != "cpu" for x in inputs):
+    if any(x.device.type != "cpu" for x in tensors):
         return _in_torch(module, "its tensors are not on the CPU")
+    if len(tensors) < len(inputs):
+        return _SizedGraphs(module, chosen)
     try:
-        return _CompiledGraph(module, inputs)
+        return _CompiledGraph(module, inputs, chosen)
     except TilewrightError as error:
         return _in_torch(module, str(error))
 
@@ -47,38 +82,102 @@ def _in_torch(module: Any, why: str) -> Compiled:
     return forward
 
 
-class _CompiledGraph:
-    """Runs one graph; constants are those inputs that are parameters or buffers."""
+class _SizedGraphs:
+    """Runs one graph whose sizes change: they are among its inputs."""
 
-    def __init__(self, module: Any, inputs: Sequence[Any]) -> None:
+    def __init__(self, module: Any, options: BackendOptions) -> None:
         self._module = module
-        self._frozen = _frozen_positions(module, inputs)
+        self._options = options
+        self._compiled: dict[Any, Compiled] = {}
+
+    def __call__(self, *inputs: Any) -> Any:
+        key = tuple(getattr(x, "shape", x) for x in inputs)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(inputs)
+        return self._compiled[key](*inputs)
+
+    def _compile(self, inputs: Sequence[Any]) -> Compiled:
+        if len(self._compiled) >= MAX_SIZES:
+            self._compiled[None] = self._compiled.get(None) or _in_torch(
+                self._module, f"it was compiled for {MAX_SIZES} different sizes already"
+            )
+            return self._compiled[None]
+        try:
+            return _CompiledGraph(self._module, inputs, self._options)
+        except TilewrightError as error:
+            return _in_torch(self._module, str(error))
+
+
+class _CompiledGraph:
+    """Runs one graph for inputs of fixed shapes."""
+
+    def __init__(self, module: Any, inputs: Sequence[Any], options: BackendOptions) -> None:
+        self._module = module
+        self._options = options
+        self._frozen = _frozen_positions(module, inputs) if options.freeze else ()
+        self._changes = 0
         self._prepare(inputs)
 
     def _prepare(self, inputs: Sequence[Any]) -> None:
-        graph = import_graph_module(self._module, inputs, self._frozen)
-        self._run: Executable = compile_model(graph)
+        program = import_graph_module(self._module, inputs, self._frozen)
+        written = set(self._frozen) & set(program.writes)
+        if written:  # statistics that the graph itself keeps
+            self._frozen = tuple(n for n in self._frozen if n not in written)
+            program = import_graph_module(self._module, inputs, self._frozen)
+        nodes = program.graph.nodes
+        if nodes and all(is_external(node) or is_view(node) for node in nodes):
+            raise GraphError("kernels would compute nothing of it")
+        options = self._options
+        self._program = program
+        self._run = compile_model(program.graph, options.target, options.database)
         self._seen = self._state(inputs)
+        self._given = [
+            n for n, x in enumerate(inputs) if hasattr(x, "detach") and n not in self._frozen
+        ]
+
+    def _compile_again(self, inputs: Sequence[Any]) -> None:
+        self._changes += 1
+        if self._changes > MAX_CHANGES:
+            warnings.warn(
+                f"parameters changed {self._changes} times, so they are not frozen any more; "
+                "leave out options={'freeze': True} while they do",
+                FallbackWarning,
+                stacklevel=2,
+            )
+            self._frozen = ()
+        self._prepare(inputs)
 
     def _state(self, inputs: Sequence[Any]) -> list[tuple[int, int]]:
         return [(inputs[n].data_ptr(), inputs[n]._version) for n in self._frozen]
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        import torch
+        if self._frozen and self._state(inputs) != self._seen:
+            self._compile_again(inputs)
+        made = self._run(*(array_of(inputs[n]) for n in self._given))
+        outputs = [tensor_of(array) for array in made]
+        for position, number in self._program.writes.items():
+            inputs[position].copy_(outputs[number])
+        return tuple(_delivered(result, outputs, inputs) for result in self._program.results)
 
-        if self._state(inputs) != self._seen:
-            self._prepare(inputs)
-        frozen = set(self._frozen)
-        given = [x.detach().numpy() for n, x in enumerate(inputs) if n not in frozen]
-        return tuple(torch.from_numpy(np.asarray(made)) for made in self._run(*given))
+
+def _delivered(result: Result, outputs: Sequence[Any], inputs: Sequence[Any]) -> Any:
+    match result:
+        case GraphOutput(number=number):
+            return outputs[number]
+        case InputView(position=position):
+            return result.of(inputs[position])
+        case PlainResult(value=value):
+            return value
 
 
 def _frozen_positions(module: Any, inputs: Sequence[Any]) -> tuple[int, ...]:
+    """Parameters and buffers, whose versions can be followed."""
     import torch
 
     names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     return tuple(
         n
         for n, (name, x) in enumerate(zip(names, inputs, strict=True))
-        if isinstance(x, torch.nn.Parameter) or "buffers" in name or "parameters" in name
+        if (isinstance(x, torch.nn.Parameter) or "buffers" in name or "parameters" in name)
+        and not x.is_inference()
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.errors import GraphError
 from tilewright.graph import GraphBuilder, GraphValue
+from tilewright.graph.operator import has_operator
 
 Converter: TypeAlias = "Callable[[CallContext], Any]"
 
@@ -27,8 +28,24 @@ def converts(*names: str) -> Callable[[Converter], Converter]:
 
 
 def find_converter(name: str) -> Converter | None:
-    """The converter for `name.overload`."""
-    return _CONVERTERS.get(name) or _CONVERTERS.get(name.partition(".")[0])
+    """The converter for `name.overload`.
+
+    Without one, an operator of graphs that is called as PyTorch's (`library.name`) serves as it is.
+    """
+    found = _CONVERTERS.get(name) or _CONVERTERS.get(name.partition(".")[0])
+    own = name.rpartition(".")[0]
+    return found or (_as_it_is(own) if "." in own and has_operator(own) else None)
+
+
+def _as_it_is(name: str) -> Converter:
+    def converter(node: CallContext) -> Any:
+        given = {word: v for word, v in node.args.items() if not word.startswith("result_shape")}
+        inputs = [value for value in given.values() if isinstance(value, GraphValue)]
+        attrs = {word: v for word, v in given.items() if not isinstance(v, GraphValue)}
+        made = node.calls(name, *inputs, **attrs)
+        return made[0] if len(made) == 1 else made
+
+    return converter
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,8 @@ def _masked_fill(node: CallContext) -> GraphValue:
 
 @converts(*_SAME)
 def _same(node: CallContext) -> GraphValue:
+    if node.op.startswith("dropout") and node.args.get("train") and node.args.get("p"):
+        raise node.refuse("it drops elements at random")
     value = node.value("input" if "input" in node.args else "self")
     return node.cast(value, node.dtype) if value.type.dtype != node.dtype else value
 
@@ -264,6 +266,19 @@ def _reduce(node: CallContext) -> GraphValue:
     return node.call(op, value, axis=axes, keepdims=keep)
 
 
+@converts("max.dim", "min.dim")
+def _with_places(node: CallContext) -> tuple[GraphValue, GraphValue]:
+    name, value = node.op.partition(".")[0], node.value("self")
+    options = {"axis": node["dim"], "keepdims": bool(node.args.get("keepdim", False))}
+    places = node.call(f"arg{name}", value, **options)
+    return node.call(name, value, **options), node.cast(places, "int64")
+
+
+@converts("max.other", "min.other")
+def _larger(node: CallContext) -> GraphValue:
+    return node.call(f"{node.op.partition('.')[0]}imum", *_operands(node))
+
+
 @converts("argmax", "argmin")
 def _arg(node: CallContext) -> GraphValue:
     options = {"axis": node.args.get("dim"), "keepdims": bool(node.args.get("keepdim", False))}
@@ -338,6 +353,8 @@ def _matmul(node: CallContext) -> GraphValue:
 
 @converts("scaled_dot_product_attention")
 def _attention(node: CallContext) -> GraphValue:
+    if node.args.get("dropout_p") or node.args.get("enable_gqa"):
+        raise node.refuse("dropout and groups of heads are not supported")
     return node.call(
         "nn.attention", node.value("query"), node.value("key"), node.value("value"),
         node.args.get("attn_mask"), is_causal=bool(node.args.get("is_causal", False)),
@@ -355,20 +372,25 @@ def _layer_norm(node: CallContext) -> Any:
     made = node.call(
         "nn.layer_norm", value, weight, node.args.get("bias"), axis=axes, epsilon=float(node["eps"])
     )
-    return (made, made, made) if node.op.startswith("native") else made
+    # The other results are for training.
+    return (made, None, None) if node.op.startswith("native") else made
 
 
 @converts("_native_batch_norm_legit_no_training", "batch_norm")
 def _batch_norm(node: CallContext) -> Any:
+    if node.args.get("training"):
+        raise node.refuse("the statistics of a batch are not computed")
     names = ("input", "weight", "bias", "running_mean", "running_var")
     made = node.call(
         "nn.batch_norm", *(node.value(name) for name in names), axis=1, epsilon=float(node["eps"])
     )
-    return made if node.op.startswith("batch") else (made, made, made)
+    return made if node.op.startswith("batch") else (made, None, None)
 
 
 @converts("max_pool2d", "avg_pool2d")
 def _pool(node: CallContext) -> GraphValue:
+    if node.args.get("divisor_override"):
+        raise node.refuse("a divisor of its own is not supported")
     kernel = pair(node["kernel_size"])
     stride = pair(node.args.get("stride") or kernel)
     return node.call(

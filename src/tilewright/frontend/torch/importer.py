@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tilewright.errors import GraphError
+from tilewright.byoc.torch_operators import array_of
+from tilewright.errors import GraphError, TilewrightError
+from tilewright.frontend.partial import coverage_of, flop_by_name, listed, warn_of_references
 from tilewright.frontend.torch import converters
 from tilewright.frontend.torch.context import CallContext, find_converter
-from tilewright.graph import Graph, GraphBuilder, GraphValue, TensorType
+from tilewright.frontend.torch.eager import add_eager_call
+from tilewright.frontend.torch.program import TorchProgram, outputs_of
+from tilewright.graph import Graph, GraphBuilder, GraphNode, TensorType
 
 # Kept whole: kernels of ours compute them better than what they are made of.
 KEPT = (
@@ -20,36 +23,65 @@ KEPT = (
     "max_pool2d.default", "batch_norm.default", "softmax.int",
 )  # fmt: skip
 
+# What converters run into if a call has arguments that they do not know.
+_MISTAKES = (TilewrightError, ValueError, TypeError, LookupError, ArithmeticError)
+
 del converters  # imported for what it registers
 
 
 def import_module(
-    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    module: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    partial: bool = False,
 ) -> Graph:
-    """A graph of a `torch.nn.Module`, for inputs of the shapes of `args`."""
+    """A graph of a `torch.nn.Module`, for inputs of the shapes of `args`.
+
+    With `partial`, operators that cannot be imported run in PyTorch, and a warning lists them.
+    """
+    return import_exported(_exported(module.eval(), args, kwargs), partial=partial)
+
+
+def import_graph_module(module: Any, inputs: Sequence[Any], frozen: Sequence[int]) -> TorchProgram:
+    """What `torch.compile` found as a program; inputs at some positions become constants.
+
+    Operators that cannot be imported run in PyTorch.
+    """
+    exported = _exported(module, inputs)
+    return _imported(exported, {n: inputs[n] for n in frozen}, partial=True)
+
+
+def _exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
     torch = _torch()
-    with torch.no_grad():
-        exported = torch.export.export(module.eval(), tuple(args), dict(kwargs or {}), strict=False)
-    return import_exported(exported)
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
+    except Exception as error:  # of PyTorch's own: control flow on data, wrong arguments
+        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise GraphError(f"torch.export refuses the module: {said}") from error
 
 
-def import_graph_module(module: Any, inputs: Sequence[Any], frozen: Sequence[int]) -> Graph:
-    """A graph of what `torch.compile` found; the inputs at some positions become constants."""
-    torch = _torch()
-    with torch.no_grad():
-        exported = torch.export.export(module, tuple(inputs), strict=False)
-    return import_exported(exported, {n: inputs[n] for n in frozen})
-
-
-def import_exported(exported: Any, constants: Mapping[int, Any] | None = None) -> Graph:
+def import_exported(
+    exported: Any, constants: Mapping[int, Any] | None = None, partial: bool = False
+) -> Graph:
     """A graph of a program that `torch.export` made; `constants` are inputs by position."""
+    return _imported(exported, constants or {}, partial).whole_graph()
+
+
+def _imported(exported: Any, constants: Mapping[int, Any], partial: bool) -> TorchProgram:
     torch = _torch()
     table = torch.export.default_decompositions()
     for name in KEPT:
         word, _, overload = name.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, word), overload), None)
     with torch.no_grad():
-        return _Importer(exported.run_decompositions(table), constants or {}).graph()
+        plain = exported.run_decompositions(table)
+    importer = _Importer(plain, constants, partial)
+    program = importer.program()
+    if importer.refused:
+        coverage = coverage_of(program.graph, importer.flop)
+        warn_of_references("in PyTorch", importer.refused, coverage)
+    return program
 
 
 def _torch() -> Any:
@@ -61,62 +93,85 @@ def _torch() -> Any:
 
 
 class _Importer:
-    def __init__(self, exported: Any, constants: Mapping[int, Any]) -> None:
+    def __init__(self, exported: Any, constants: Mapping[int, Any], partial: bool) -> None:
         self._exported = exported
         self._given = constants
-        self._inputs = 0  # met so far
+        self._partial = partial
+        self._positions: dict[str, int] = {}  # of inputs, by name
         self._builder = GraphBuilder("main")
         self._made: dict[Any, Any] = {}
+        self.refused: dict[str, str] = {}  # calls that PyTorch computes, and why
 
-    def graph(self) -> Graph:
+    def flop(self, node: GraphNode) -> float:
+        """The arithmetic of a call that PyTorch computes."""
+        return flop_by_name(self.refused.get(node.source, "").partition(" ")[0], node)
+
+    def program(self) -> TorchProgram:
         nodes = list(self._exported.graph.nodes)
         self._refuse_unknown(nodes)
         specs = {spec.arg.name: spec for spec in self._exported.graph_signature.input_specs}
-        outputs: list[GraphValue] = []
         for node in nodes:
             if node.op == "placeholder":
                 self._made[node] = self._placeholder(node, specs[node.name])
             elif node.op == "call_function":
                 self._made[node] = self._call(node)
-            elif node.op == "output":
-                outputs = [self._made[one] for one in self._user_outputs(node)]
-        return self._builder.graph(outputs)
-
-    def _user_outputs(self, node: Any) -> list[Any]:
-        kinds = [spec.kind.name for spec in self._exported.graph_signature.output_specs]
-        return [one for one, kind in zip(node.args[0], kinds, strict=True) if kind == "USER_OUTPUT"]
+        return outputs_of(self._exported, self._builder, self._made, self._positions)
 
     def _placeholder(self, node: Any, spec: Any) -> Any:
         if spec.kind.name == "USER_INPUT":
-            position, self._inputs = self._inputs, self._inputs + 1
+            position = self._positions[node.name] = len(self._positions)
             if position in self._given:
-                return self._builder.constant(_array_of(self._given[position]), node.name)
+                return self._builder.constant(array_of(self._given[position]), node.name)
             value = node.meta.get("val")
             if not hasattr(value, "shape"):
                 return value
-            return self._builder.input(node.name, _type_of(value))
+            return self._builder.input(node.name, type_of(value))
         exported = self._exported
         stores = (exported.state_dict, exported.constants)
         tensor = next(store[spec.target] for store in stores if spec.target in store)
-        return self._builder.constant(_array_of(tensor), node.name)
+        return self._builder.constant(array_of(tensor), node.name)
 
     def _refuse_unknown(self, nodes: Sequence[Any]) -> None:
-        missing: dict[str, int] = {}
+        missing: dict[str, list[str]] = {}
         for node in nodes:
-            if node.op == "call_function" and not _is_plain(node):
+            if node.op == "call_function" and _plain(node) is None:
                 name = _name_of(node)
-                if find_converter(name) is None:
-                    missing[name] = missing.get(name, 0) + 1
+                has_schema = hasattr(node.target, "_schema")
+                can = has_schema and (self._partial or find_converter(name) is not None)
+                if not can:
+                    missing.setdefault(name, []).append(node.name)
         if missing:
-            listed = ", ".join(f"{name} ({count})" for name, count in sorted(missing.items()))
-            raise GraphError(f"operators that cannot be imported yet: {listed}")
+            share = "" if self._partial else self._covered()
+            raise GraphError(f"operators that cannot be imported yet: {listed(missing)}{share}")
+
+    def _covered(self) -> str:
+        importer = _Importer(self._exported, self._given, True)
+        try:
+            share = coverage_of(importer.program().graph, importer.flop)
+        except TilewrightError:
+            return ""
+        return f"; {share}, and partial=True runs these in PyTorch"
 
     def _call(self, node: Any) -> Any:
-        if _is_plain(node):
-            return self._plain(node)
+        plain = _plain(node)
+        if plain is not None:
+            return plain(*self._translated(node.args))
+        count = len(self._builder.nodes)
+        try:
+            return self._converted(node)
+        except _MISTAKES as error:
+            if not self._partial:
+                raise
+            del self._builder.nodes[count:]  # what a converter began with
+            made = add_eager_call(self._builder, node, self._translated)
+            self.refused[node.name] = _reason(_name_of(node), node.name, error)
+            return made
+
+    def _converted(self, node: Any) -> Any:
         name = _name_of(node)
         converter = find_converter(name)
-        assert converter is not None
+        if converter is None:
+            raise GraphError(f"{name} ({node.name}) cannot be imported yet")
         results = node.meta["val"]
         first = results[0] if isinstance(results, (tuple, list)) else results
         args = self._arguments(node)
@@ -125,13 +180,6 @@ class _Importer:
             args["result_shapes"] = [[int(n) for n in one.shape] for one in results]
         dtype = str(first.dtype).removeprefix("torch.")
         return converter(CallContext(self._builder, name, node.name, args, dtype))
-
-    def _plain(self, node: Any) -> Any:
-        """Picking one of several results, checks, and arithmetic on sizes."""
-        name = getattr(node.target, "__name__", str(node.target))
-        if name == "getitem":
-            return self._made[node.args[0]][node.args[1]]
-        return None
 
     def _arguments(self, node: Any) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -150,24 +198,25 @@ class _Importer:
         return self._made[value] if hasattr(value, "op") and value in self._made else value
 
 
-def _is_plain(node: Any) -> bool:
-    return not hasattr(node.target, "_schema") or "_assert" in str(node.target)
+def _reason(name: str, place: str, error: Exception) -> str:
+    prefix = f"{name} ({place})"
+    text = str(error) if isinstance(error, TilewrightError) else repr(error)
+    return text if text.startswith(prefix) else f"{prefix}: {text}"
+
+
+def _plain(node: Any) -> Callable[..., Any] | None:
+    """What is computed at once: picking one of several results, checks, arithmetic on sizes."""
+    if "_assert" in str(node.target):
+        return lambda *_: None
+    own: Callable[..., Any] = node.target
+    return own if getattr(node.target, "__module__", "") == operator.add.__module__ else None
 
 
 def _name_of(node: Any) -> str:
     return str(node.target).removeprefix("aten.")
 
 
-def _type_of(tensor: Any) -> TensorType:
+def type_of(tensor: Any) -> TensorType:
+    """The type of a tensor."""
     shape = tuple(int(extent) for extent in tensor.shape)
     return TensorType(shape, str(tensor.dtype).removeprefix("torch."))
-
-
-def _array_of(tensor: Any) -> Any:
-    plain = tensor.detach().cpu().contiguous()
-    name = str(plain.dtype).removeprefix("torch.")
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return plain.view(_torch().uint16).numpy().view(ml_dtypes.bfloat16)
-    return np.asarray(plain.numpy())

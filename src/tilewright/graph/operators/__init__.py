@@ -5,9 +5,20 @@ from tilewright.graph.operators import (
     elementwise,
     images,
     layers,
+    quantized,
     reductions,
     shapes,
+    transformed_winograd as transformed_winograd,
     windows,
 )
 
-__all__ = ["attention", "elementwise", "images", "layers", "reductions", "shapes", "windows"]
+__all__ = [
+    "attention",
+    "elementwise",
+    "images",
+    "layers",
+    "quantized",
+    "reductions",
+    "shapes",
+    "windows",
+]

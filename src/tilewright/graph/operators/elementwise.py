@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright import ir, te, topi
 from tilewright.graph.operator import operator
+from tilewright.graph.operators.quantized import QUANTIZED_ELEMENTWISE
 from tilewright.te import Tensor
 
 _UNARY = (
@@ -27,8 +28,14 @@ for _name in _ACTIVATIONS.split():
 operator("nn.prelu")(topi.nn.prelu)
 
 # These compute each element of the result from the elements at its place.
-ELEMENTWISE = frozenset(
-    [*f"{_UNARY} {_BINARY} {_OTHERS} identity".split(), *(f"nn.{n}" for n in _ACTIVATIONS.split())]
+ELEMENTWISE = (
+    frozenset(
+        [
+            *f"{_UNARY} {_BINARY} {_OTHERS} identity".split(),
+            *(f"nn.{n}" for n in _ACTIVATIONS.split()),
+        ]
+    )
+    | QUANTIZED_ELEMENTWISE
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tilewright import ir, te, topi
 from tilewright.graph.operator import operator
@@ -16,6 +17,7 @@ _OF_TOPI = [
     "conv3d_transpose_ncdhw", "dense", "matmul", "batch_matmul", "pool1d", "pool2d", "pool3d",
     "global_pool", "adaptive_pool", "softmax", "log_softmax", "layer_norm", "rms_norm",
     "group_norm", "instance_norm", "batch_norm", "attention", "embedding",
+    "winograd_conv2d",
 ]  # fmt: skip
 
 for _name in _OF_TOPI:
@@ -43,6 +45,20 @@ def _own(indices: Sequence[ir.Var], shape: Sequence[ir.PrimExpr]) -> list[ir.Exp
     """The indices of an operand that is stretched."""
     kept = indices[len(indices) - len(shape) :]
     return [0 if ir.is_one(extent) else index for index, extent in zip(kept, shape, strict=True)]
+
+
+@operator("nn.head_attention")
+def head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Attention on rows in which heads stand side by side; see `topi.nn.head_attention`."""
+    offsets = options.pop("offsets", None) or (0, 0, 0)
+    wanted = topi.nn.HeadOptions(offsets=tuple(offsets), **options)
+    return topi.nn.head_attention(query, key, value, attn_mask, wanted)
 
 
 @operator("nn.conv_transpose")

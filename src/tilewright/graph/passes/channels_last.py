@@ -81,7 +81,7 @@ def _replaced(graph: Rewriting, node: GraphNode) -> tuple[GraphValue, ...] | Non
 
 
 def _conv2d(graph: _ChannelsLast, node: GraphNode) -> bool:
-    data, weight = node.operands
+    data, weight, *others = node.operands  # others are numbers
     if node.attrs.get("data_layout", "NCHW") != "NCHW" or weight not in graph.old.constants:
         return False
     array = graph.old.constants[weight]
@@ -90,7 +90,8 @@ def _conv2d(graph: _ChannelsLast, node: GraphNode) -> bool:
     if groups > 1 and not is_depthwise:
         return False
     turned = graph.constant(np.ascontiguousarray(array.transpose(2, 3, 1, 0)), weight.name)
-    graph.run_last(node, (graph.twin(data), turned), {**node.attrs, "data_layout": "NHWC"})
+    inputs = (graph.twin(data), turned, *map(graph.translated, others))
+    graph.run_last(node, inputs, {**node.attrs, "data_layout": "NHWC"})
     return True
 
 
@@ -116,7 +117,9 @@ def _mean(graph: _ChannelsLast, node: GraphNode) -> bool:
     turned = sorted(
         _TO_LAST.index(axis % 4) for axis in ([axes] if isinstance(axes, int) else axes)
     )
-    graph.run_last(node, (graph.twin(node.operands[0]),), {**node.attrs, "axis": turned})
+    data, *others = node.operands  # others are numbers
+    inputs = (graph.twin(data), *map(graph.translated, others))
+    graph.run_last(node, inputs, {**node.attrs, "axis": turned})
     return True
 
 
@@ -132,5 +135,5 @@ def _elementwise(graph: _ChannelsLast, node: GraphNode) -> bool:
 
 _RULES = {
     "nn.conv2d": _conv2d, "nn.pool2d": _pool2d, "concatenate": _concatenate,
-    "mean": _mean, "max": _mean, "sum": _mean,
+    "mean": _mean, "max": _mean, "sum": _mean, "qnn.conv2d": _conv2d, "qnn.mean": _mean,
 }  # fmt: skip

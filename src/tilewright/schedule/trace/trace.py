@@ -6,6 +6,7 @@ any schedule; a decision provider may take other decisions on the way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,10 @@ class Trace:
                 return
             yield inst
 
+    def fixed_steps(self) -> tuple[Instruction, ...]:
+        """The steps before the first one that takes a decision."""
+        return tuple(itertools.takewhile(_is_fixed, self.insts))
+
     def apply_to_schedule(
         self,
         sch: Schedule,
@@ -77,14 +82,18 @@ class Trace:
         decision_provider: DecisionProvider | None = None,
         *,
         is_final: bool = False,
+        done: Mapping[Instruction, object] | None = None,
     ) -> None:
         """Run the steps on another schedule, which records them again.
 
         `is_final`: no block will be moved afterwards, so that the questions which only moves ask
         need no answer after the last one. Searches replay often and save half of their time.
+        `done`: the results of first steps that the schedule has behind it, see `fixed_steps`.
         """
         known: dict[object, object] = {}
-        steps = list(self._main_part(remove_postproc))
+        for inst, made in (done or {}).items():
+            known.update(learned(inst, made))
+        steps = list(self._main_part(remove_postproc))[len(done or {}) :]
         moves = [number for number, inst in enumerate(steps) if inst.step.moves_blocks]
         last_move = moves[-1] if is_final and moves else len(steps)
         for number, inst in enumerate(steps):
@@ -164,6 +173,10 @@ class Trace:
     def show(self) -> None:
         """Print the trace."""
         print(self)
+
+
+def _is_fixed(inst: Instruction) -> bool:
+    return inst.primitive.decide is Primitive.decide and not inst.step.is_postproc
 
 
 def _apply_json_instruction(

@@ -7,16 +7,15 @@ are reduced once more. Sums of products have register tiles instead.
 
 from __future__ import annotations
 
-from tilewright.ir import Block, IterType, Var
-from tilewright.ir.access import inputs_of
+from tilewright.ir import Block
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import UNUSUAL_BINDING, iter_extent
+from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import VECTORS, OneSketchRule
 from tilewright.space.cpu.elementwise_loops import choose
-from tilewright.space.cpu.vector_reduction import lies_along
 
 STRUCTURE = "columns"
 LONG_ROWS = 4  # vectors in a row, at least, that are worth cutting it
@@ -37,14 +36,13 @@ class ReduceColumns(OneSketchRule):
 
     def _lanes_of_rows(self, block: Block) -> list[int]:
         """How many columns the rows of a reduction may be cut into."""
-        depth = [v for v in block.iter_vars if v.iter_type is _REDUCE]
-        results = {region.buffer for region in block.writes}
-        inputs = [r for r in block.reads if r.buffer not in results and r.region]
-        if len(depth) != 1 or not inputs:
+        nest = BlockNest(block)
+        inputs = [operand for operand in nest.operands.values() if operand.indices]
+        if len(nest.depth) != 1 or not inputs:
             return []
-        if any(region.region[-1].min is not depth[0].var for region in inputs):
+        if not all([operand.ends_in([nest.iters[nest.depth[0]]]) for operand in inputs]):
             return []
-        length = iter_extent(depth[0]) or 0
+        length = nest.points(nest.depth)
         counts = [n * self._lanes_of(block) for n in VECTORS]
         return [n for n in counts if length % n == 0 and length >= LONG_ROWS * n]
 
@@ -74,13 +72,9 @@ class ReduceColumns(OneSketchRule):
         stmt = sch.get_sref(block).block
         column, loops = _column_of(stmt), sch.get_loops(block)
         assert column is not None
-        kinds = [iter_var.iter_type for iter_var in stmt.iter_vars]
-        depth = [loop for loop, kind in zip(loops, kinds, strict=True) if kind is _REDUCE]
-        rows = [
-            loop
-            for n, (loop, kind) in enumerate(zip(loops, kinds, strict=True))
-            if kind is not _REDUCE and n != column
-        ]
+        reduced = BlockNest(stmt).depth
+        depth = [loops[n] for n in reduced]
+        rows = [loop for n, loop in enumerate(loops) if n not in reduced and n != column]
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
         outer, vector = self._split_vectors(sch, stmt, loops[column])
         sch.reorder(*rows, outer, *depth, vector)
@@ -89,19 +83,13 @@ class ReduceColumns(OneSketchRule):
         sch.decompose_reduction(block, depth[0])
 
 
-_REDUCE = IterType.COMM_REDUCE
-
-
 def _column_of(block: Block) -> int | None:
     """The spatial iterator along which all results and inputs are contiguous, by position."""
-    if any(not region.region for region in block.writes):
+    nest = BlockNest(block)
+    last = nest.writes[0].last
+    column = nest.position(last)
+    if last is None or column not in nest.spatial:
         return None
-    last = block.writes[0].region[-1].min
-    if any(region.region[-1].min is not last for region in block.writes):
+    if not all([access.ends_in([last]) for access in nest.writes]):
         return None
-    found = next((n for n, v in enumerate(block.iter_vars) if v.var is last), None)
-    if found is None or block.iter_vars[found].iter_type is not IterType.DATA_PAR:
-        return None
-    assert isinstance(last, Var)
-    indices = [[axis.min for axis in region.region] for region in inputs_of(block).values()]
-    return found if all(lies_along(own, last) for own in indices) else None
+    return column if all([access.lies_along(last) for access in nest.inputs.values()]) else None

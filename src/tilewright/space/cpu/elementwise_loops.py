@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import Block, IntImm, PrimExpr
+from tilewright.ir import Block
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.block_nest import BlockNest
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 
 STRUCTURE = "pass"
@@ -24,8 +26,7 @@ TRANSPOSED_ROWS = 64
 
 def extent_of(sch: Schedule, loop: LoopRV) -> int:
     """The extent of a loop; 0 if it is not a number."""
-    extent = sch.get_sref(loop).loop.extent
-    return extent.value if isinstance(extent, IntImm) else 0
+    return known_extent(sch.get_sref(loop).loop) or 0
 
 
 def choose(sch: Schedule, candidates: Sequence[int]) -> ExprRV | int:
@@ -102,13 +103,11 @@ def _transpose(sch: Schedule, column: LoopRV, row: LoopRV) -> list[LoopRV]:
 
 def _contiguous_source(block: Block) -> int | None:
     """Which iterator of a block walks along its input, if another one walks along its output."""
-    regions = [*block.reads, *block.writes]
-    if len(block.reads) != 1 or len(block.writes) != 1 or not all(r.region for r in regions):
+    nest = BlockNest(block)
+    if len(nest.reads) != 1 or len(nest.writes) != 1:
         return None
-    position: dict[PrimExpr, int] = {v.var: n for n, v in enumerate(block.iter_vars)}
-    source, result = (position.get(region.region[-1].min) for region in regions)
-    is_last = result == len(block.iter_vars) - 1
-    return source if source is not None and is_last and source != result else None
+    source, result = (nest.position(access.last) for access in (*nest.reads, *nest.writes))
+    return source if result == len(nest.iters) - 1 and source != result else None
 
 
 def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV, unit: int = 1) -> list[LoopRV]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tilewright.ir import Block, BufferStore, Stmt, statements_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.nest.access import BufferAccess
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
@@ -51,7 +52,7 @@ class IndependentSlices(OneSketchRule):
         if not _is_short(stmt.body):
             sch.annotate(block, VECTOR_REDUCTION, PARTIAL_SUMS)
             elements = PARALLEL_ELEMENTS  # whatever is inside takes long
-        elif stmt.writes[0].region[-1].min is stmt.iter_vars[free[-1]].var:
+        elif BufferAccess.of(stmt.writes[0]).ends_in([stmt.iter_vars[free[-1]].var]):
             rows = self._vectors_across(sch, stmt, rows, ordered)
         else:
             rows = _rows_side_by_side(sch, rows, ordered)

@@ -24,6 +24,9 @@ from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc
 from tilewright.ir.annotation_keys import STREAM_STORES, TILING_STRUCTURE
+from tilewright.nest.access import LINE, BufferAccess
+from tilewright.nest.block_nest import BlockNest
+from tilewright.nest.placement import whole_bytes
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.state.scope import loops_of
@@ -128,9 +131,7 @@ def _turned(block: StmtSRef) -> Contraction | None:
     found = Contraction.of(block.block, any_layout=True)
     if found is None or found.right is None or not found.rows:
         return None
-    written = block.block.writes[0].buffer
-    operands = [region for region in block.block.reads if region.buffer is not written]
-    return found if len(found.left) == len(operands) - 1 else None
+    return found if len(found.left) == len(BlockNest(block.block).operands) - 1 else None
 
 
 def _widths(found: Contraction, lanes: int) -> list[int]:
@@ -157,8 +158,7 @@ def _is_worth_packing(
         return False
     if is_layout_free(func, buffer):
         return True
-    size = math.prod(getattr(extent, "value", 0) for extent in buffer.shape)
-    return _is_reused(found) and size * buffer.dtype.bits // 8 >= PACKING_BYTES
+    return _is_reused(found) and whole_bytes(buffer) >= PACKING_BYTES
 
 
 def _is_reused(found: Contraction) -> bool:
@@ -172,7 +172,6 @@ def _row_count(found: Contraction) -> int:
 
 # Results of that many bytes are gone from the caches before anyone reads them.
 LARGE_RESULT = 8 << 20
-CACHE_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class PanelOperands:
         number = contraction.right
         assert number is not None
         region = self.site.stmt.reads[number]
-        axis = self._vector_axis(region, contraction)
+        axis = self._vector_axis(BufferAccess.of(region), contraction)
         copy = sch.cache_read(block, number, "global")
         self.site.mark_packing(copy, region.buffer)
 
@@ -224,18 +223,17 @@ class PanelOperands:
     ) -> None:
         """Transpose by tiles: a few lines of the operand are read to their ends before others."""
         sch = self.site.sch
-        depth, line = sch.split(outer[-1], [None, CACHE_LINE // itemsize])
+        depth, line = sch.split(outer[-1], [None, LINE // itemsize])
         group, few = sch.split(lanes, [None, TRANSPOSED_TILE])
         sch.reorder(panel, *outer[:-1], depth, group, line, few)
         sch.unroll(line)
         sch.vectorize(few)
 
-    def _vector_axis(self, region: ir.BufferRegion, contraction: Contraction) -> int:
+    def _vector_axis(self, right: BufferAccess, contraction: Contraction) -> int:
         """The axis of the right operand that vectors run along."""
-        if not self.site.variant.turned:
-            return len(region.region) - 1
         vector = self.site.stmt.iter_vars[contraction.vector].var
-        return next(n for n, axis in enumerate(region.region) if axis.min is vector)
+        axis = right.axis_of(vector) if self.site.variant.turned else None
+        return len(right.indices) - 1 if axis is None else axis
 
 
 @dataclass(frozen=True)
@@ -252,7 +250,7 @@ class VectorRegisters:
         """An elementwise consumer of the results, or a copy."""
         sch, block = self.site.sch, self.site.block
         consumers = neighbours(sch, sch.get_sref(block), before=False)
-        if len(consumers) == 1 and _is_elementwise(consumers[0].block, self.site.stmt):
+        if len(consumers) == 1 and is_elementwise(consumers[0].block, self.site.stmt):
             (consumer,) = sch.get_consumers(block)
             sch.reverse_compute_at(consumer, tile_loop, preserve_unit_loops=True)
             sch.set_scope(block, 0, "local")
@@ -282,10 +280,8 @@ def store_vectors(sch: Schedule, consumer: BlockRV, tile_loop: LoopRV, wide: int
 
 def _is_large(result: ir.Buffer, wide: int) -> bool:
     """Whether a result is better stored past the caches, in whole lines."""
-    extents = [extent.value for extent in result.shape if isinstance(extent, ir.IntImm)]
-    if len(extents) < len(result.shape) or wide * result.dtype.itemsize % CACHE_LINE:
-        return False
-    return math.prod(extents) * result.dtype.itemsize >= LARGE_RESULT
+    has_whole_lines = wide * result.dtype.itemsize % LINE == 0
+    return has_whole_lines and whole_bytes(result) >= LARGE_RESULT
 
 
 def register_tile(site: TileSite) -> TileBuilder:
@@ -302,14 +298,10 @@ def _multiply_add(site: TileSite, tiles: Tiles) -> None:
     site.sch.decompose_reduction(site.block, tiles.depth[0])
 
 
-def _is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
+def is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
     """True when a block makes one element of its result from the same element of another's."""
-    if len(consumer.writes) != 1 or not all_iters_spatial(consumer):
+    nest = BlockNest(consumer)
+    if len(nest.writes) != 1 or not all_iters_spatial(consumer):
         return False
-    made = maker.writes[0].buffer
-    written = [axis.min for axis in consumer.writes[0].region]
-    for region in consumer.reads:
-        if region.buffer is made:
-            read = [axis.min for axis in region.region]
-            return len(read) == len(written) and all(map(ir.expr_deep_equal, read, written))
-    return False
+    made = [access for access in nest.reads if access.buffer is maker.writes[0].buffer]
+    return bool(made) and made[0].is_at(nest.writes[0])

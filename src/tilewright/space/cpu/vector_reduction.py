@@ -6,21 +6,13 @@ sums side by side, and chunks of those for the threads, it runs at the speed of 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-from tilewright.ir import Block, IterType, PrimExpr, Var
+from tilewright.ir import Block
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import (
-    NO_REDUCTION,
-    UNUSUAL_BINDING,
-    all_iters_spatial,
-    iter_extent,
-)
-from tilewright.space.cpu.contraction import uses
+from tilewright.space.conditions import NO_REDUCTION, UNUSUAL_BINDING, all_iters_spatial
 from tilewright.space.cpu.cpu_rule import OneSketchRule, VectorShape
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose
 
@@ -38,41 +30,24 @@ def reduces_contiguously(block: Block) -> bool:
 
 def walks_over_neighbours(block: Block) -> bool:
     """The same of a reduction that has several results, such as the place of the largest."""
-    if block.init is None:
+    nest = BlockNest(block)
+    if block.init is None or not nest.depth:
         return False
-    depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
-    written = {region.buffer for region in block.writes}
-    inputs = [
-        [axis.min for axis in region.region]
-        for region in block.reads
-        if region.buffer not in written and depth
-    ]
-    moving = [indices for indices in inputs if any(uses(index, depth[-1]) for index in indices)]
-    return bool(moving) and all(lies_along(indices, depth[-1]) for indices in moving)
-
-
-def lies_along(indices: Sequence[PrimExpr], var: Var) -> bool:
-    """True when neighbours along `var` are neighbours in memory."""
-    if not indices:  # there is one element only
-        return False
-    *outer, last = indices
-    return last is var and not any(uses(index, var) for index in outer)
-
-
-def _points(block: Block, kind: IterType) -> int:
-    """How many results a block has, or elements in each of them; 0 if that is not a number."""
-    return math.prod(iter_extent(v) or 0 for v in block.iter_vars if v.iter_type is kind)
+    innermost = nest.iters[nest.depth[-1]]
+    moving = [operand for operand in nest.operands.values() if operand.uses(innermost)]
+    return bool(moving) and all([operand.lies_along(innermost) for operand in moving])
 
 
 def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None:
     """Mark the reduction loops of a block, which come after all others, to run in vectors."""
     stmt = sch.get_sref(block).block
-    depth = [v for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+    nest = BlockNest(stmt)
     lanes = shape.lanes(stmt.writes[0].buffer.dtype.bits)
     sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
-    first = sch.get_loops(block)[-len(depth)]
+    first = sch.get_loops(block)[-len(nest.depth)]
     sch.decompose_reduction(block, first)
-    widths = [count * lanes for count in STREAMS if count * lanes <= (iter_extent(depth[-1]) or 0)]
+    length = nest.extents[nest.depth[-1]] or 0
+    widths = [count * lanes for count in STREAMS if count * lanes <= length]
     if widths:
         sch.annotate(first, VECTOR_REDUCTION, choose(sch, widths))
 
@@ -91,25 +66,28 @@ class ReduceInVectors(OneSketchRule):
         return ""
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
-        few = _points(sch.get_sref(block).block, IterType.DATA_PAR) < self._cores
+        nest = BlockNest(sch.get_sref(block).block)
+        few = nest.points(nest.spatial) < self._cores
         self._by_rows(sch, self._by_chunks(sch, block) if few else block)
 
     def _by_chunks(self, sch: Schedule, block: BlockRV) -> BlockRV:
         """Cut the outermost reduction loop into chunks with results of their own."""
         stmt = sch.get_sref(block).block
-        depth = [n for n, v in enumerate(stmt.iter_vars) if v.iter_type is IterType.COMM_REDUCE]
-        length = iter_extent(stmt.iter_vars[depth[0]]) or 0
+        nest = BlockNest(stmt)
+        outermost, *others = nest.depth
+        length = nest.extents[outermost] or 0
         counts = [n * self._cores for n in (1, 2, 4) if length % (n * self._cores) == 0]
-        if _points(stmt, IterType.COMM_REDUCE) < PARALLEL_ELEMENTS or len(depth) < 2 or not counts:
+        if nest.points(nest.depth) < PARALLEL_ELEMENTS or not others or not counts:
             return block
-        chunk, _ = sch.split(sch.get_loops(block)[depth[0]], [choose(sch, counts), None])
+        chunk, _ = sch.split(sch.get_loops(block)[outermost], [choose(sch, counts), None])
         made = sch.rfactor(chunk, len(stmt.writes[0].region))
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
         return made
 
     def _by_rows(self, sch: Schedule, block: BlockRV) -> None:
         stmt = sch.get_sref(block).block
-        elements = _points(stmt, IterType.COMM_REDUCE) * _points(stmt, IterType.DATA_PAR)
+        nest = BlockNest(stmt)
+        elements = nest.points(nest.depth) * nest.points(nest.spatial)
         rows = sch.get_loops(block)[: len(stmt.writes[0].region)]
         if elements >= PARALLEL_ELEMENTS:
             sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])

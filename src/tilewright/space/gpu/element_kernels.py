@@ -12,6 +12,7 @@ from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.access import BufferAccess
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.state.scope import loops_of
@@ -22,7 +23,6 @@ from tilewright.space.conditions import (
     constant_extent,
     why_not_free,
 )
-from tilewright.space.cpu.vector_reduction import lies_along
 from tilewright.space.gpu.thread_vectors import (
     inputs_along,
     sampled,
@@ -122,13 +122,13 @@ def _is_copy(stmt: ir.Block) -> bool:
             return False
     if not isinstance(value, ir.BufferLoad):
         return False
-    return lies_along(list(value.indices), lane)
+    return BufferAccess.at(value.buffer, value.indices).lies_along(lane)
 
 
 def _width(stmt: ir.Block, extent: int) -> int:
     """Elements of a vector, by the result and all that is read along it."""
     (write,) = stmt.writes
-    if not lies_along([r.min for r in write.region], stmt.iter_vars[-1].var):
+    if not BufferAccess.of(write).lies_along(stmt.iter_vars[-1].var):
         return 1
     read = inputs_along(stmt, stmt.iter_vars[-1].var).values()
     return vector_width(extent, [write.buffer.dtype, *(region.buffer.dtype for region in read)])
@@ -144,7 +144,7 @@ def _read_across(block: StmtSRef) -> tuple[int, int, int] | None:
     axes = {v.var: n for n, v in enumerate(stmt.iter_vars)}
     extents = [constant_extent(loop) or 0 for loop in loops_of(block)]
     (write,) = stmt.writes
-    if len(axes) < 2 or not lies_along([r.min for r in write.region], stmt.iter_vars[-1].var):
+    if len(axes) < 2 or not BufferAccess.of(write).lies_along(stmt.iter_vars[-1].var):
         return None
     along = len(axes) - 1
     for position, region in inputs_of(stmt).items():

@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IterType
-from tilewright.ir.access import inputs_of
+from tilewright.ir import Block
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import first_not_spatial, nest_above
+from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, scope_root
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import constant_extent, is_root, runs_never, why_not_free
-from tilewright.space.cpu.contraction import uses
 from tilewright.space.cpu.row_fusion import shares_an_operand
 from tilewright.space.gpu.element_kernels import inline_producers, why_not_elements
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, sampled_factor
@@ -170,12 +169,11 @@ def _decompose(sch: Schedule, block: BlockRV) -> None:
 
 def _reads_along(stmt: Block) -> bool:
     """Does a reduction walk along memory?"""
-    axes = [v.var for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
-    reads = [[axis.min for axis in region.region] for region in inputs_of(stmt).values()]
-    moving = [indices for indices in reads if any(uses(index, axes[-1]) for index in indices)]
+    nest = BlockNest(stmt)
+    innermost = nest.iters[nest.depth[-1]]
+    moving = [read for read in nest.inputs.values() if read.uses(innermost)]
     return bool(moving) and all(
-        uses(last, axes[-1]) and not any(uses(index, axes[-1]) for index in outer)
-        for *outer, last in moving
+        [read.axes_using(innermost) == [len(read.indices) - 1] for read in moving]
     )
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
-from tilewright.nest.kernels import Kernel, Leaf, extent_of
+from tilewright.nest.kernels import Kernel, Leaf
+from tilewright.nest.loops import known_extent
 
 VECTOR_BYTES = 16
 _INDEX_BYTES = 4
@@ -27,7 +28,7 @@ def vectors_fit(kernel: Kernel) -> bool:
 
 def _widths(leaf: Leaf) -> Iterator[int]:
     for loop in leaf.loops:
-        lanes = extent_of(loop)
+        lanes = known_extent(loop)
         if loop.kind is ir.ForKind.VECTORIZED and lanes is not None and lanes > 1:
             body, values = leaf.realize.block.body, leaf.realize.values
             yield from LaneView(body, values, loop.loop_var, lanes).widths()

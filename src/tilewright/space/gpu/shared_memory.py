@@ -27,8 +27,8 @@ from tilewright.ir.annotation_keys import (
     SOFTWARE_PIPELINE_STAGE,
 )
 from tilewright.nest.index_ranges import AxisRange, Domain, IndexRanges, Unbounded
-from tilewright.nest.kernels import Kernel, Leaf, extent_of, tag_of
-from tilewright.nest.loops import common_prefix
+from tilewright.nest.kernels import Kernel, Leaf, tag_of
+from tilewright.nest.loops import common_prefix, known_extent
 
 # Buffers share memory if neither is more than so many times as large as the other.
 _ALIKE = 16
@@ -186,7 +186,7 @@ def _relaxed(leaf: Leaf, depth: int) -> Mapping[Var, Domain]:
     domains = {}
     for position, loop in enumerate(leaf.loops):
         is_thread = tag_of(loop).startswith(("threadIdx", "vthread"))
-        extent = extent_of(loop)
+        extent = known_extent(loop)
         if (position >= depth or is_thread) and extent is not None:
             begin = loop.min.value if isinstance(loop.min, IntImm) else 0
             domains[loop.loop_var] = (begin, extent)

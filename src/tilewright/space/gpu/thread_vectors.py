@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.access import BufferAccess
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from tilewright.space.cpu.vector_reduction import lies_along
 
 VECTOR_BYTES = 16
 _WIDTHS = (16, 8, 4, 2)
@@ -30,7 +30,7 @@ def inputs_along(block: ir.Block, var: ir.Var) -> dict[int, ir.BufferRegion]:
     return {
         position: region
         for position, region in inputs_of(block).items()
-        if region.buffer.scope == "global" and lies_along([r.min for r in region.region], var)
+        if region.buffer.scope == "global" and BufferAccess.of(region).lies_along(var)
     }
 
 

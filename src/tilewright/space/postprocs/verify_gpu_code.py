@@ -17,7 +17,8 @@ from collections.abc import Mapping
 
 from tilewright.ir import PrimFunc
 from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
-from tilewright.nest.kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
+from tilewright.nest.kernels import Kernel, Leaf, kernels_of, tag_of
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import (
@@ -70,7 +71,9 @@ class VerifyGPUCode(Postproc):
         low, high = notes.get(THREAD_EXTENT_LOW), notes.get(THREAD_EXTENT_HIGH)
         if low is None or high is None:
             return True
-        extents = {tag_of(loop): extent_of(loop) for loop in leaf.loops if tag_of(loop) in _THREADS}
+        extents = {
+            tag_of(loop): known_extent(loop) for loop in leaf.loops if tag_of(loop) in _THREADS
+        }
         if notes.get(WARP_EXECUTION):
             extents["threadIdx.x"] = self.thread_warp_size
         known = [extent for extent in extents.values() if extent is not None]
@@ -79,7 +82,7 @@ class VerifyGPUCode(Postproc):
     def _threads_fit(self, kernel: Kernel) -> bool:
         extents: dict[str, set[float]] = {}
         for loop in {loop for leaf in kernel.leaves for loop in leaf.loops if tag_of(loop)}:
-            extent = extent_of(loop)
+            extent = known_extent(loop)
             extents.setdefault(tag_of(loop), set()).add(math.inf if extent is None else extent)
         return self._extents_fit(extents)
 

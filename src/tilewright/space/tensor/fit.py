@@ -17,14 +17,17 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
+from tilewright.nest.access import BufferAccess
+from tilewright.nest.block_nest import BlockNest
+from tilewright.nest.loops import known_extent
+from tilewright.nest.placement import static_shape
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.conditions import iter_extent
-from tilewright.space.cpu.contraction import Contraction, is_plain_term, uses
+from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.layout_free import is_layout_free
 from tilewright.space.tensor.instruction import TensorTile
 
@@ -78,13 +81,13 @@ class TensorFit:
         """How the instruction fits a block, None if it does not."""
         assert found.right is not None
         (left,) = found.left
-        if block.writes[0].buffer.dtype != tile.out.dtype:
+        if block.writes[0].buffer.dtype != tile.out.buffer.dtype:
             return None
         wrong: list[int] = []
         for number, wanted in ((left, tile.left), (found.right, tile.right)):
             dtype = block.reads[number].buffer.dtype
-            if dtype != wanted.dtype:
-                if wrong or _SIGNED.get(str(dtype)) != str(wanted.dtype):
+            if dtype != wanted.buffer.dtype:
+                if wrong or _SIGNED.get(str(dtype)) != str(wanted.buffer.dtype):
                     return None
                 wrong.append(number)
         depth = _contiguous_depth(block, found, left)
@@ -109,11 +112,10 @@ class TensorFit:
 def _contiguous_depth(block: Block, found: Contraction, left: int) -> int | None:
     """The reduction along which the left operand is contiguous and the right one has an axis."""
     assert found.right is not None
-    last = block.reads[left].region[-1].min
-    axes = [axis.min for axis in block.reads[found.right].region]
+    nest = BlockNest(block)
     for n in found.depth:
-        var = block.iter_vars[n].var
-        if is_plain_term(last, var) and any(axis is var for axis in axes):
+        var = nest.iters[n]
+        if nest.reads[left].runs_along(var) and nest.reads[found.right].axis_of(var) is not None:
             return n
     return None
 
@@ -123,9 +125,7 @@ def _is_packed(block: Block, found: Contraction, tile: TensorTile, depth: int) -
     if found.extents[found.vector] != tile.lanes or found.extents[depth] != tile.depth:
         return False
     lane, step = block.iter_vars[found.vector].var, block.iter_vars[depth].var
-    wanted = tile.right_indices(lane, step)
-    axes = [axis.min for axis in block.reads[found.right].region][-len(wanted) :]
-    return len(axes) == len(wanted) and all(a is b for a, b in zip(axes, wanted, strict=True))
+    return BufferAccess.of(block.reads[found.right]).ends_in(tile.right_indices(lane, step))
 
 
 # Padding pays as long as no more than half of the work is for nothing: an instruction does several
@@ -182,7 +182,7 @@ def pad_to_units(
     copies = {
         role: _copy(sch, block, role, mark_packing)
         for role in roles
-        if any(ir.uses_var(axis.min, grown.__contains__) for axis in _region(stmt, role).region)
+        if _access(stmt, role).variables & grown
     }
     sch.pad_einsum(block, list(lacking))
     return copies
@@ -194,16 +194,16 @@ def _copy(sch: Schedule, block: BlockRV, role: Role, mark_packing: bool) -> Bloc
     if kind == "write":
         return sch.cache_write(block, number, "global")
     sref = sch.get_sref(block)
-    func, source = sch.mod[sch.state.function_of(sref)], _region(sref.block, role).buffer
+    func, source = sch.mod[sch.state.function_of(sref)], _access(sref.block, role).buffer
     made = sch.cache_read(block, number, "global")
     if mark_packing and is_layout_free(func, source):
         sch.annotate(made, LAYOUT_REWRITE_PREPROC, True)
     return made
 
 
-def _region(block: ir.Block, role: Role) -> ir.BufferRegion:
+def _access(block: ir.Block, role: Role) -> BufferAccess:
     kind, number = role
-    return (block.reads if kind == "read" else block.writes)[number]
+    return BufferAccess.of((block.reads if kind == "read" else block.writes)[number])
 
 
 # --- what stands for what -----------------------------------------------------------------------
@@ -217,14 +217,11 @@ class MatchedOperand:
     indices: tuple[ir.Var, ...]  # iterators of the block
     extents: tuple[int, ...]  # of the instruction
 
-    def lies_right(self, region: ir.BufferRegion) -> bool:
+    def lies_right(self, access: BufferAccess) -> bool:
         """True when the instruction finds its elements next to each other."""
-        axes, shape = [axis.min for axis in region.region], region.buffer.shape
-        last = axes[len(axes) - len(self.indices) :]
-        if any(axis is not index for axis, index in zip(last, self.indices, strict=True)):
-            return False
-        rows = zip(shape[len(shape) - len(self.extents) + 1 :], self.extents[1:], strict=True)
-        return all(isinstance(have, ir.IntImm) and have.value == want for have, want in rows)
+        shape = static_shape(access.buffer, unknown=0)
+        rows = shape[len(shape) - len(self.extents) + 1 :]
+        return access.ends_in(self.indices) and rows == self.extents[1:]
 
 
 @dataclass(frozen=True)
@@ -242,20 +239,21 @@ class IntrinFit:
         if matched is None:
             return None
         pairs = list(matched.buffer_map.items())
-        accesses = [(matched.mine[mine], matched.theirs[theirs]) for mine, theirs in pairs]
+        mine = [BufferAccess.at(own, matched.mine[own]) for own, _ in pairs]
+        theirs = [BufferAccess.at(other, matched.theirs[other]) for _, other in pairs]
         chosen: dict[ir.PrimExpr, ir.Var] = {}
         for wanted in target.iter_vars:
-            found = _stand_in(block.iter_vars, wanted, accesses)
+            found = _stand_in(block.iter_vars, wanted, list(zip(mine, theirs, strict=True)))
             if found is None:
                 return None
             chosen[wanted.var] = found
-        extents: dict[ir.PrimExpr, int] = {v.var: iter_extent(v) or 0 for v in target.iter_vars}
+        extents: dict[ir.PrimExpr, int] = {v.var: known_extent(v) or 0 for v in target.iter_vars}
         operands = []
-        for mine, theirs in pairs:
-            indices = [index for index in matched.theirs[theirs] if index in chosen]
+        for own, other in pairs:
+            indices = [index for index in matched.theirs[other] if index in chosen]
             role = ("write", 0)
-            if mine is not block.writes[0].buffer:
-                role = ("read", [region.buffer for region in block.reads].index(mine))
+            if own is not block.writes[0].buffer:
+                role = ("read", [region.buffer for region in block.reads].index(own))
             axes = tuple(chosen[index] for index in indices)
             operands.append(MatchedOperand(role, axes, tuple(extents[index] for index in indices)))
         return IntrinFit(tuple(chosen.values()), tuple(operands))
@@ -264,29 +262,25 @@ class IntrinFit:
 def _stand_in(
     iters: Sequence[ir.IterVar],
     wanted: ir.IterVar,
-    accesses: Sequence[tuple[Sequence[ir.PrimExpr], Sequence[ir.PrimExpr]]],
+    accesses: Sequence[tuple[BufferAccess, BufferAccess]],
 ) -> ir.Var | None:
     """The iterator that indexes the same operands; rather one that is an index by itself."""
-    uses = [_contains(theirs, wanted.var) for _, theirs in accesses]
+    uses = [theirs.uses(wanted.var) for _, theirs in accesses]
     candidates = [
         iter_var.var
         for iter_var in iters
         if iter_var.iter_type is wanted.iter_type
-        and [_contains(mine, iter_var.var) for mine, _ in accesses] == uses
+        and [mine.uses(iter_var.var) for mine, _ in accesses] == uses
     ]
     used = [mine for (mine, _), is_used in zip(accesses, uses, strict=True) if is_used]
     plain = [var for var in candidates if all(_axis_of(mine, var) is not None for mine in used)]
     return next(reversed(plain or candidates), None)
 
 
-def _contains(indices: Sequence[ir.PrimExpr], var: ir.Var) -> bool:
-    return any(uses(index, var) for index in indices)
-
-
-def _axis_of(indices: Sequence[ir.PrimExpr], var: ir.Var) -> int | None:
+def _axis_of(access: BufferAccess, var: ir.Var) -> int | None:
     """The axis that a variable indexes by itself; None if it is part of another index, too."""
-    using = [axis for axis, index in enumerate(indices) if _contains([index], var)]
-    return using[0] if len(using) == 1 and indices[using[0]] is var else None
+    axis = access.axis_of(var)
+    return axis if access.axes_using(var) == [axis] else None
 
 
 def _are_last(iters: Sequence[ir.IterVar], chosen: Sequence[ir.Var]) -> bool:
@@ -323,7 +317,7 @@ class _Adapter:
             return False
         if info.block_iter_paddings is not None:
             grown = zip(self._stmt.iter_vars, info.block_iter_paddings, strict=True)
-            work = math.prod(1 + amount / (iter_extent(v) or 1) for v, amount in grown if amount)
+            work = math.prod(1 + amount / (known_extent(v) or 1) for v, amount in grown if amount)
             if work > MAX_WORK_WITH_PADDING:
                 return False
             roles = [operand.role for operand in self._fit.operands]
@@ -354,16 +348,15 @@ class _Adapter:
 
         A unit is followed by the next one of the reduction, which is the next to be read.
         """
-        region = _region(self._stmt, operand.role)
-        indices = [axis.min for axis in region.region]
-        axes = [_axis_of(indices, var) for var in operand.indices]
-        if None in axes or operand.lies_right(region):
+        access, nest = _access(self._stmt, operand.role), BlockNest(self._stmt)
+        axes = [_axis_of(access, var) for var in operand.indices]
+        if None in axes or operand.lies_right(access):
             return
         units = {axis: n for axis, n in zip(axes, operand.extents, strict=True) if axis is not None}
-        spatial = {v.var for v in self._stmt.iter_vars if v.iter_type is ir.IterType.DATA_PAR}
+        spatial = {nest.iters[n] for n in nest.spatial}
         outer = sorted(
-            range(len(indices)),
-            key=lambda axis: not ir.uses_var(indices[axis], spatial.__contains__),
+            range(len(access.indices)),
+            key=lambda axis: spatial.isdisjoint(access.indices[axis].variables),
         )
 
         def panels(*at: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:

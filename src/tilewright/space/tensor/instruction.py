@@ -9,26 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tilewright import ir
 from tilewright.errors import RegistryError
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest, intrins_for
-from tilewright.space.conditions import iter_extent
-
-
-@dataclass(frozen=True)
-class InstructionOperand:
-    """A buffer of an instruction."""
-
-    dtype: ir.DType
-    indices: tuple[ir.PrimExpr, ...]  # in terms of the iterators of the description
-    scope: str
-
-    @staticmethod
-    def of(access: ir.BufferLoad | ir.BufferStore) -> InstructionOperand:
-        """The operand that a description reads or writes there."""
-        return InstructionOperand(access.buffer.dtype, access.indices, access.buffer.scope)
+from tilewright.nest.access import BufferAccess
+from tilewright.nest.block_nest import BlockNest, loads_of
+from tilewright.nest.loops import known_extent
 
 
 @dataclass(frozen=True)
@@ -40,9 +29,10 @@ class TensorTile:
     lane: ir.Var
     row: ir.Var | None
     depth_iter: ir.Var
-    out: InstructionOperand
-    left: InstructionOperand
-    right: InstructionOperand
+    # Operands, over the iterators of the description.
+    out: BufferAccess
+    left: BufferAccess
+    right: BufferAccess
 
     @property
     def lanes(self) -> int:
@@ -62,32 +52,32 @@ class TensorTile:
     def right_indices(self, lane: ir.PrimExpr, depth: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
         """Where an element of the right operand lies within a unit."""
         values: Mapping[ir.Var, ir.PrimExpr] = {self.lane: lane, self.depth_iter: depth}
-        return tuple(ir.substitute(index, values) for index in self.right.indices)
+        indices = [index.expr(self.lane.dtype) for index in self.right.indices]
+        return tuple([ir.substitute(index, values) for index in indices])
 
     def _extent(self, var: ir.Var) -> int:
         (iter_var,) = (iter_var for iter_var in self.iters if iter_var.var is var)
-        return iter_extent(iter_var) or 0
+        return known_extent(iter_var) or 0
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(intrin: TensorIntrin) -> TensorTile | None:
         """The unit of an instruction; None if it computes something else."""
         loops, realize = description_nest(intrin.desc)
         block = realize.block
         if not isinstance(block.body, ir.BufferStore):
             return None
-        out = InstructionOperand.of(block.body)
-        result, loads = block.body.buffer, ir.nodes_of(block.body.value, ir.BufferLoad)
-        operands = [InstructionOperand.of(load) for load in loads if load.buffer is not result]
+        nest, out = BlockNest(block), BufferAccess.at(block.body.buffer, block.body.indices)
+        operands = [load for load in loads_of(block.body.value) if load.buffer is not out.buffer]
         if len(operands) != 2:
             return None
         left, right = operands
-        spatial = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.DATA_PAR]
-        depth = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE]
-        lanes = [v for v in spatial if _uses(right, v) and not _uses(left, v)]
-        rows = [v for v in spatial if _uses(left, v) and not _uses(right, v)]
+        spatial, depth = ([nest.iters[n] for n in own] for own in (nest.spatial, nest.depth))
+        lanes = [v for v in spatial if right.uses(v) and not left.uses(v)]
+        rows = [v for v in spatial if left.uses(v) and not right.uses(v)]
         if len(lanes) != 1 or len(depth) != 1 or len(rows) > 1 or len(spatial) != 1 + len(rows):
             return None
-        if not all(map(iter_extent, block.iter_vars)) or len(loops) != len(spatial) + 1:
+        if not all(nest.extents) or len(loops) != len(spatial) + 1:
             return None
         row = rows[0] if rows else None
         return TensorTile(intrin.name, block.iter_vars, lanes[0], row, depth[0], out, left, right)
@@ -113,12 +103,12 @@ class TensorGroup:
             if name is not None:
                 TensorIntrin.get(name)  # raises if there is no such instruction
         tile = group.tile
-        if tile is None or tile.out.scope in MEMORY or group.fill is not None:
+        if tile is None or tile.out.buffer.scope in MEMORY or group.fill is not None:
             return group
         return TensorGroup(
             group.compute,
-            _accumulator_intrin(tile, "fill", tile.out.scope),
-            _accumulator_intrin(tile, f"store {tile.out.scope}", "global"),
+            _accumulator_intrin(tile, "fill", tile.out.buffer.scope),
+            _accumulator_intrin(tile, f"store {tile.out.buffer.scope}", "global"),
         )
 
     @property
@@ -130,15 +120,12 @@ class TensorGroup:
 
 def _accumulator_intrin(tile: TensorTile, kind: str, scope: str) -> str:
     """The instruction that sets or stores the results of another one."""
-    for name, computes in intrins_for(kind, str(tile.out.dtype)):
+    out = tile.out.buffer
+    for name, computes in intrins_for(kind, str(out.dtype)):
         if (computes.rows, computes.lanes, computes.scope) == (tile.rows, tile.lanes, scope):
             return name
     raise RegistryError(
-        f"tensor intrinsic {tile.intrin!r} accumulates in scope {tile.out.scope!r}, for which no "
-        f"intrinsic computes {kind!r} of {tile.rows}x{tile.lanes} {tile.out.dtype}; give its name, "
+        f"tensor intrinsic {tile.intrin!r} accumulates in scope {out.scope!r}, for which no "
+        f"intrinsic computes {kind!r} of {tile.rows}x{tile.lanes} {out.dtype}; give its name, "
         "too: {'compute': ..., 'fill': ..., 'store': ...}"
     )
-
-
-def _uses(operand: InstructionOperand, var: ir.Var) -> bool:
-    return any(ir.uses_var(index, lambda other: other is var) for index in operand.indices)

@@ -37,7 +37,7 @@ class StartSums:
         """The instruction that adds up the right operand in the order of the other one."""
         tile = self.fit.tile
         if self.fit.shifted in self.fit.found.left:
-            for name, computes in intrins_for("sum", str(tile.right.dtype), self.features):
+            for name, computes in intrins_for("sum", str(tile.right.buffer.dtype), self.features):
                 if (computes.lanes, computes.depth) == (tile.lanes, tile.depth):
                     return name
         return None

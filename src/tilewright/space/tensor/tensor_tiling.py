@@ -202,7 +202,7 @@ class OwnRegisters:
         """A copy to memory, from which consumers read."""
         sch, block = self.site.sch, self.site.block
         self.consumers = sch.get_consumers(block)
-        copy = sch.cache_write(block, 0, self.fit.tile.out.scope)
+        copy = sch.cache_write(block, 0, self.fit.tile.out.buffer.scope)
         for stage in (copy, *self.consumers):
             sch.reverse_compute_at(stage, tile_loop, preserve_unit_loops=True)
             sch.annotate(stage, TILING_STRUCTURE, STRUCTURE)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, PrimExpr, Var, floordiv, floormod
+from tilewright.ir import Buffer, PrimExpr, floordiv, floormod
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.ir.tensor_intrin import intrins_for
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.cpu.contraction import Contraction
@@ -49,11 +50,14 @@ class UnitPacking:
         number = self.contraction.right
         assert number is not None
         stmt = self.site.stmt
-        axes = [axis.min for axis in stmt.reads[number].region]
-        lane_axis = _axis(axes, stmt.iter_vars[self.contraction.vector].var)
-        depth_axis = _axis(axes, stmt.iter_vars[self.fit.depth].var)
-        batch = {stmt.iter_vars[n].var for n in self.contraction.batch}
-        shared = [axis for axis, index in enumerate(axes) if index in batch]
+        nest = BlockNest(stmt)
+        right = nest.reads[number]
+        lane_axis = right.axis_of(nest.iters[self.contraction.vector])
+        depth_axis = right.axis_of(nest.iters[self.fit.depth])
+        assert lane_axis is not None
+        assert depth_axis is not None
+        batch = {nest.iters[n] for n in self.contraction.batch}
+        shared = [axis for axis, index in enumerate(right.indices) if index.variable in batch]
         wide = self.site.variant.columns * tile.lanes
 
         def panels(*indices: PrimExpr) -> tuple[PrimExpr, ...]:
@@ -83,7 +87,7 @@ class UnitPacking:
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
         # Zeros that were written into the copy are not moved by shuffles of rows.
         is_plain = self.padding is None or not self.is_constant
-        return Copied(copy, source, lane_axis == len(axes) - 1 and is_plain, padding)
+        return Copied(copy, source, lane_axis == len(right.indices) - 1 and is_plain, padding)
 
     def _padding_while_packing(self) -> BlockRV | None:
         """What pads the right operand, where that is to be scheduled together with its copied."""
@@ -187,10 +191,6 @@ class UnitPacking:
         block, row = sch.split(rows, [None, size])
         sch.reorder(*around, block, panel, row)
         return [*around, block, panel]
-
-
-def _axis(axes: Sequence[PrimExpr], var: Var) -> int:
-    return next(axis for axis, index in enumerate(axes) if index is var)
 
 
 class UnitOperands:

@@ -7,7 +7,6 @@ the states to go on with; rules that build on it change that list (`sub_rules`) 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,11 +26,11 @@ from tilewright.ir.annotation_keys import (
     TILING_STRUCTURE,
     WRITE_CACHE_LEVEL,
 )
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_write_cache
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
-from tilewright.space.conditions import constant_extent, why_not_multi_level_tiling
+from tilewright.space.conditions import why_not_multi_level_tiling
 from tilewright.target import Target
 
 Requirement = Literal["no", "may", "must"]
@@ -203,7 +202,7 @@ class MultiLevelTiling(ScheduleRule):
         """Split all loops, bring the pieces in order, bind those of the first tiles."""
         sch, block = state.sch, state.block
         loops = sch.get_loops(block)
-        spatial_extent = self._spatial_extent(sch.get_sref(block))
+        nest = BlockNest(sch.get_sref(block).block)
         self._split_all(state, loops)
         sch.reorder(*(loop for tile in state.tiles for loop in tile))
         for slot, thread_axis in enumerate(self.tile_binds):
@@ -211,7 +210,7 @@ class MultiLevelTiling(ScheduleRule):
             sch.bind(fused, thread_axis)
             state.tiles[slot] = [fused]
         if self.thread_warp_size is not None and self.max_threads_per_block is not None:
-            wide = spatial_extent is not None and spatial_extent > 2 * self.thread_warp_size
+            wide = nest.points(nest.spatial) > 2 * self.thread_warp_size
             sch.annotate(block, THREAD_EXTENT_LOW, self.thread_warp_size if wide else 1)
             sch.annotate(block, THREAD_EXTENT_HIGH, self.max_threads_per_block)
         return [state]
@@ -241,14 +240,6 @@ class MultiLevelTiling(ScheduleRule):
         """Split one loop into two or more tiles: their extents and the loops."""
         factors = sch.sample_perfect_tile(loop, n_tiles, self.max_innermost_factor)
         return factors, sch.split(loop, factors)
-
-    @staticmethod
-    def _spatial_extent(block: StmtSRef) -> int | None:
-        """Over how many points the block runs; None if that is not known."""
-        loops = zip(loops_of(block), block.block.iter_vars, strict=True)
-        spatial = [constant_extent(loop) for loop, v in loops if v.iter_type is IterType.DATA_PAR]
-        known = [extent for extent in spatial if extent is not None]
-        return math.prod(known) if len(known) == len(spatial) else None
 
     # --- copies of results ----------------------------------------------------------------------
 

@@ -19,6 +19,10 @@ from tilewright.topi.nn.conv_transpose import (
     conv3d_transpose_ncdhw as conv3d_transpose_ncdhw,
 )
 from tilewright.topi.nn.dense import *  # noqa: F403 - its `__all__`
+from tilewright.topi.nn.head_attention import (
+    HeadOptions as HeadOptions,
+    head_attention as head_attention,
+)
 from tilewright.topi.nn.normalization import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.padding import dilate as dilate, pad as pad
 from tilewright.topi.nn.pooling import *  # noqa: F403 - its `__all__`
@@ -29,3 +33,4 @@ from tilewright.topi.nn.winograd import (
     conv2d_winograd_nhwc as conv2d_winograd_nhwc,
     conv2d_winograd_weight_transform as conv2d_winograd_weight_transform,
 )
+from tilewright.topi.nn.winograd_tiles import winograd_conv2d as winograd_conv2d

@@ -5,4 +5,5 @@ from tilewright.tune.policy.base import (
     task_schedulers as task_schedulers,
 )
 from tilewright.tune.policy.gradient_based import GradientBased as GradientBased
+from tilewright.tune.policy.model_gradient import ModelGradient as ModelGradient
 from tilewright.tune.policy.round_robin import RoundRobin as RoundRobin

@@ -35,7 +35,8 @@ def make_model() -> MakeModel:
             [helper.make_empty_tensor_value_info(name) for name in outputs],
             [numpy_helper.from_array(array, name) for name, array in (initializers or {}).items()],
         )  # fmt: skip
-        opsets = [helper.make_opsetid("", opset)]
+        others = dict.fromkeys(node.domain for node in nodes if node.domain)
+        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in others)]
         return bytes(helper.make_model(made, opset_imports=opsets).SerializeToString())
 
     return make

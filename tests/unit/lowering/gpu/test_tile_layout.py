@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tilewright import ir, te, topi
+from tilewright.driver import lower
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import TILE_CONSUMERS
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout, can_be_written
@@ -17,6 +18,7 @@ from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import (
 )
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.lowering.host_abi import SIGNATURE_ATTR, signature_of
 from tilewright.space.gpu.tile_rule import Way
 from tilewright.space.gpu.warp_group_tiling import SHAPES, WarpGroupTiling
 from tilewright.target import Target
@@ -29,6 +31,7 @@ from tilewright.testing.tile_programs import (
     sketches_of,
     tile_func,
 )
+from tilewright.tune import default_schedule
 
 HALF, BYTES = ("float16", "float32"), ("int8", "int32")
 SIZES = {"rows": 64, "columns": 64, "depth": 64, "consumers": 1, "stages": 2}
@@ -447,3 +450,22 @@ def test_weights_of_another_shape() -> None:
     assert right.map is not None
     assert right.map.buffer.name == "W"
     assert numbers(right.map)[:4] == [2, 64, 256, 128]
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        product((128, 64, 128), HALF),
+        product((77, 33, 51), HALF),
+        convolution((1, 8, 8, 64), (3, 3, 64), HALF, padding=1),
+    ],
+    ids=["bulk copies", "gathered", "windows"],
+)
+def test_operands_are_read_and_never_written(func: ir.PrimFunc) -> None:
+    """Tensor maps are pointers, but copies go through them one way only."""
+    lowered = lower(default_schedule(func, H200).mod, H200)
+    (signature,) = (
+        signature_of(each) for each in lowered.functions.values() if SIGNATURE_ATTR in each.attrs
+    )
+    assert [spec.access for spec in signature[:2]] == ["r", "r"]
+    assert "w" in signature[2].access

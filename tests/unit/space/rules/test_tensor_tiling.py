@@ -348,8 +348,9 @@ def test_units_of_instructions() -> None:
     tile = TensorTile.of(intrin)
     assert tile is not None
     assert (tile.rows, tile.lanes, tile.depth) == (1, 16, 4)
-    assert (tile.left.dtype, tile.right.dtype, tile.out.dtype) == ("uint8", "int8", "int32")
-    assert tile.out.scope == "local"
+    operands = (tile.left, tile.right, tile.out)
+    assert [each.buffer.dtype for each in operands] == ["uint8", "int8", "int32"]
+    assert tile.out.buffer.scope == "local"
     pack = TensorIntrin.get("pack_4x16_int8")
     assert pack is not None
     assert TensorTile.of(pack) is None

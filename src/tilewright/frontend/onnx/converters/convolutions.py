@@ -20,16 +20,21 @@ def plus_bias(node: NodeContext, result: GraphValue, bias: GraphValue | None) ->
 
 def convolution(node: NodeContext, x: GraphValue, weight: GraphValue) -> GraphValue:
     """The convolution of a node, of an input and weights that stand for its own."""
+    options = convolution_options(node, weight)
+    return node.call(f"nn.conv{len(options['strides'])}d", x, weight, **options)
+
+
+def convolution_options(node: NodeContext, weight: GraphValue) -> dict[str, Any]:
+    """Strides, dilation, padding and groups of a convolution with these weights."""
     kernel = node.attr("kernel_shape") or node.shape(weight)[2:]
     rank = len(kernel)
     if not 1 <= rank <= 3:
         raise GraphError(f"windows of {rank} axes are not supported")
     window = window_of(node, kernel)
-    options: dict[str, Any] = {
+    return {
         "strides": list(window.strides), "dilation": list(window.dilation),
         "padding": window.padding, "groups": int(node.attr("group", 1)),
     }  # fmt: skip
-    return node.call(f"nn.conv{rank}d", x, weight, **options)
 
 
 @converts("Conv")

@@ -11,11 +11,13 @@ from tilewright.graph import GraphValue
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
-def _window(node: NodeContext) -> SlidingWindow:
+def sliding_window(node: NodeContext) -> SlidingWindow:
+    """The window of a pool."""
     return window_of(node, [int(n) for n in node.attr("kernel_shape")])
 
 
-def _pooled(node: NodeContext, window: SlidingWindow, kind: str) -> GraphValue:
+def pooled(node: NodeContext, window: SlidingWindow, kind: str) -> GraphValue:
+    """The first input of a node, pooled."""
     rank = len(window.kernel)
     result = node.call(
         f"nn.pool{rank}d", node[0], kernel=list(window.kernel), stride=list(window.strides),
@@ -33,13 +35,13 @@ def _pooled(node: NodeContext, window: SlidingWindow, kind: str) -> GraphValue:
 
 @converts("AveragePool")
 def _average_pool(node: NodeContext) -> GraphValue:
-    return _pooled(node, _window(node), "avg")
+    return pooled(node, sliding_window(node), "avg")
 
 
 @converts("MaxPool")
 def _max_pool(node: NodeContext) -> Sequence[GraphValue]:
-    window = _window(node)
-    values = _pooled(node, window, "max")
+    window = sliding_window(node)
+    values = pooled(node, window, "max")
     if len(node.result_names) < 2:
         return (values,)
     is_column_major = bool(node.attr("storage_order", 0))
@@ -51,7 +53,7 @@ def _max_pool(node: NodeContext) -> Sequence[GraphValue]:
 def _lp_pool(node: NodeContext) -> GraphValue:
     dtype, p = node.type(0).dtype, float(node.attr("p", 2))
     powers = node.call("power", node.call("abs", node[0]), node.constant(p, dtype))
-    total = node.call("nn.sum_pool", powers, **_window(node).options())
+    total = node.call("nn.sum_pool", powers, **sliding_window(node).options())
     return node.call("power", total, node.constant(1 / p, dtype))
 
 

@@ -8,18 +8,20 @@ by evaluating the indices at a few points, then proven.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.numpy_eval import evaluate_on_arrays
-from tilewright.errors import ArithError
+from tilewright.errors import ArithError, LowerError
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
 _MOST_STRIDE = 8
 _FARTHEST = 128  # pixels from a corner of the image
+_AXES = ir.Var("row", ir.DType("int32")), ir.Var("depth", ir.DType("int32"))
 
 
 @dataclass(frozen=True)
@@ -162,20 +164,53 @@ def _guessed(
     return Windows(shape, height, width)
 
 
+@dataclass(frozen=True)
+class _Claim:
+    """That a copy reads windows; claims about copies of the same text are equal."""
+
+    windows: Windows
+    sizes: tuple[int, int]
+    text: str
+    load: ir.BufferLoad = field(compare=False)
+    guard: ir.PrimExpr | None = field(compare=False)
+
+
 def _prove(
     windows: Windows,
     load: ir.BufferLoad,
     guard: ir.PrimExpr | None,
     axes: tuple[TileAxis, TileAxis],
 ) -> None:
-    analyzer = Analyzer()
-    for axis in axes:
-        analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
-    expected = windows.indices(axes[0].var, axes[1].var)
-    for index, wanted in zip(load.indices, expected, strict=True):
+    """Refuse windows that differ from what is read.
+
+    Proofs are remembered: all candidates of a sketch read the same windows.
+    """
+    own = axes[0].var, axes[1].var
+    common = dict(zip(own, _AXES, strict=True))
+    same = ir.substitute(load, common)
+    condition = None if guard is None else ir.substitute(guard, common)
+    sizes = axes[0].size, axes[1].size
+    if not _is_proven(_Claim(windows, sizes, f"{same} if {condition}", same, condition)):
+        _check(_Claim(windows, sizes, "", load, guard), own)  # says why, with the names there are
+
+
+@lru_cache(maxsize=256)
+def _is_proven(claim: _Claim) -> bool:
+    try:
+        _check(claim, _AXES)
+    except LowerError:
+        return False
+    return True
+
+
+def _check(claim: _Claim, axes: tuple[ir.Var, ir.Var]) -> None:
+    load, analyzer = claim.load, Analyzer()
+    for var, size in zip(axes, claim.sizes, strict=True):
+        analyzer.bind(var, ir.Range(ir.const(0), ir.const(size)))
+    for index, wanted in zip(load.indices, claim.windows.indices(*axes), strict=True):
         if not analyzer.can_prove_equal(index, wanted):
             raise refused(f"`{index}` of {load.buffer.name} is not that of a window: `{wanted}`")
-    check_guard(analyzer, load, guard)
+    check_guard(analyzer, load, claim.guard)
 
 
 def check_guard(analyzer: Analyzer, load: ir.BufferLoad, guard: ir.PrimExpr | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.database import Database
+from tilewright.database.base import Database
 from tilewright.database.stored_record import record_key, trace_text
 from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord, Workload

@@ -1,0 +1,42 @@
+"""`tilewright build MODEL -o FILE`: compile with what a database knows, and save."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.console import make_console
+from tilewright.cli.models import SAVED, Model, ModelOptions, load_model
+from tilewright.cli.options import reading
+from tilewright.cli.saved_models import check_writable
+from tilewright.model import Executable, compile_model, served_by
+from tilewright.report.units import seconds
+from tilewright.target import Target
+
+
+def run(
+    text: str, options: ModelOptions, db: str | None, target_text: str, output: Path | None
+) -> None:
+    """Compile and save."""
+    model, target = load_model(text, options), Target(target_text)
+    path = output or Path(f"{model.name}{SAVED}")
+    check_writable(path)
+    start = time.perf_counter()
+    executable = compiled(model, target, db)
+    took = time.perf_counter() - start
+    executable.save(path)
+    console = make_console()
+    report = served_by(executable)
+    console.print(str(report), markup=False)
+    size = path.stat().st_size / 1e6
+    console.print(f"compiled in {seconds(took)}, saved as {path}, {size:.3g} MB", markup=False)
+
+
+def compiled(model: Model, target: Target, db: str | None) -> Executable:
+    """With the records of a database; without one, or before there is one, calculated."""
+    layout = model.options.layout
+    if db is None and not DEFAULT_DATABASE.exists():
+        return compile_model(model.graph, target, layout=layout)
+    with reading(db) as database:
+        return compile_model(model.graph, target, database, layout=layout)

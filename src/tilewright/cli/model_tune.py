@@ -1,0 +1,202 @@
+"""`tilewright tune MODEL`: a faster model, checked against the original, in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.console import make_console, print_json
+from tilewright.cli.group import INTERRUPTED
+from tilewright.cli.model_display import ModelProgress, make_model_display
+from tilewright.cli.models import SAVED, Model, model_of
+from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.originals import difference, original_of
+from tilewright.cli.programs import NamedValue
+from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
+from tilewright.cli.saved_models import check_writable
+from tilewright.database import Database
+from tilewright.errors import TuneError
+from tilewright.model import Executable, compile_model, served_by, tune_model
+from tilewright.model.finals import ModelFinal, random_inputs
+from tilewright.model.tasks import ExtractedTask, tasks_of
+from tilewright.report.model_notes import keep_final
+from tilewright.report.roofline import MeasuredPeaks
+from tilewright.report.units import count, duration, seconds
+from tilewright.space.generators import create_space_generator
+from tilewright.target import Target
+from tilewright.tune.events import Event, TuningStarted
+
+WRONG_RESULT = 1
+
+
+def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
+    """Tune, check, save; the exit status is 0 if the results agree with the original's."""
+    if len(opened) != 1:
+        raise TuneError(f"a model is tuned alone; got {len(opened)} names")
+    if options.bound:
+        raise TuneError("--bound is for programs; the weights of a model are packed in any case")
+    model = model_of(opened[0], options.model)
+    create_space_generator(options.space)  # raises before anything is written
+    target = runnable_target(options.target)
+    path = options.output or Path(f"{model.name}{SAVED}")
+    check_writable(path)
+    tasks = tasks_of(model.simple(target), target)
+    limits = limits_of(options, len(tasks))
+    job = _Job(options, model, target, path, make_console())
+    job.tell(_headline(model, tasks))
+    if model.unsupported:
+        job.tell(model.unsupported)
+    if limits.trials == 0 or not tasks:
+        options.interrupt.deliver()
+        return job.finish(None, interrupted=False)
+    with writing(options.db) as database:
+        return _tuned(job, database, limits)
+
+
+def _headline(model: Model, tasks: Sequence[ExtractedTask]) -> str:
+    flop = sum(task.weight * task.flop for task in tasks)
+    kernels = sum(task.weight for task in tasks)
+    return (
+        f"{model.name}: {count(len(model.graph.nodes), 'operator')}, {count(kernels, 'kernel')} "
+        f"in {count(len(tasks), 'task')}, {flop / 1e9:.3g} GFLOP"
+    )
+
+
+def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
+    url = database_url(job.options.db)
+    known = f", {count(len(database), 'record')} so far" if len(database) else ""
+    job.tell(f"database {url}{known}")
+    peaks = MeasuredPeaks.stored(database, job.target)
+    display = make_model_display(job.console, peaks, as_json=job.options.as_json)
+    interrupted = False
+    try:
+        with display:
+            job.search(database, limits, [display, job.deliver])
+    except KeyboardInterrupt:
+        interrupted = True
+    peaks.save(database)
+    assert isinstance(display.progress, ModelProgress)
+    job.progress = display.progress
+    if job.final is not None:
+        keep_final(database, job.model.name, job.target, job.final)
+    status = job.finish(database, interrupted=interrupted)
+    again = "; the same command continues from here" if interrupted else ""
+    job.tell(f"all records are in {url}{again}")
+    return INTERRUPTED if interrupted else status
+
+
+@dataclass
+class _Job:
+    """One model that is tuned."""
+
+    options: TuneCommand
+    model: Model
+    target: Target
+    path: Path
+    console: Console
+    final: ModelFinal | None = None
+    progress: ModelProgress | None = None
+
+    def tell(self, line: str) -> None:
+        """A line for people."""
+        if not self.options.as_json:
+            self.console.print(line, markup=False)
+
+    def deliver(self, event: Event) -> None:
+        """End a search as it begins if the user has asked for that before."""
+        if isinstance(event, TuningStarted):
+            self.options.interrupt.deliver()
+
+    def search(self, database: Database, limits: RunLimits, observers: Sequence[Any]) -> None:
+        """Tune with the limits of the command."""
+        options = self.options
+        tune_model(
+            self.model.graph,
+            self.target,
+            layout=options.model.layout,
+            on_final=self._note_final,
+            work_dir=DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
+            max_trials_global=limits.trials,
+            budget_secs=limits.budget_secs,
+            plateau_trials=limits.plateau,
+            database=database,
+            space=options.space,
+            seed=options.seed,
+            observers=observers,
+            console=False,
+            keep_going=options.keep_going,
+        )
+
+    def _note_final(self, final: ModelFinal) -> None:
+        self.final = final
+
+    def finish(self, database: Database | None, *, interrupted: bool) -> int:
+        """Compile with what is known, check against the original, save, and tell."""
+        layout = self.options.model.layout
+        executable = compile_model(self.model.graph, self.target, database, layout=layout)
+        checked_by, wrong = self._check(executable)
+        if not wrong:
+            executable.save(self.path)
+        if self.options.as_json:
+            print_json(self._as_json(executable, checked_by, wrong, interrupted))
+        else:
+            for line in self._lines(executable, checked_by, wrong, interrupted):
+                self.tell(line)
+        return WRONG_RESULT if wrong else 0
+
+    def _check(self, executable: Executable) -> tuple[str, str]:
+        """Whom results were compared with, and in what they differ."""
+        original, inputs = original_of(self.model, self.target), random_inputs(self.model.graph)
+        if original.note:
+            self.tell(original.note)
+        return original.name, difference(original.run(inputs), executable(*inputs))
+
+    def _lines(
+        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+    ) -> list[str]:
+        lines = []
+        if self.progress is not None:
+            verb = "interrupted after" if interrupted else "done in"
+            spent = duration(self.progress.elapsed)
+            lines.append(f"{verb} {spent}: {count(self.progress.trials, 'trial')}")
+        if self.final is not None:
+            before, now = self.final.calculated_secs, self.final.secs
+            lines.append(
+                f"model {seconds(now)}, {before / now:.2f}x faster than calculated "
+                f"({seconds(before)}), both measured in the model"
+            )
+            if self.final.beaten:
+                lines.append(f"calculated kernels stay for {', '.join(self.final.beaten)}")
+        lines.append(served_by(executable).summary())
+        if wrong:
+            return [*lines, f"error: results differ from those of {checked_by}: {wrong}; not saved"]
+        return [*lines, f"results agree with those of {checked_by}", f"saved as {self.path}"]
+
+    def _as_json(
+        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+    ) -> dict[str, object]:
+        final, report = self.final, served_by(executable)
+        return {
+            "event": "result",
+            "reason": "interrupted" if interrupted else "done",
+            "model": self.model.name,
+            "secs": None if final is None else final.secs,
+            "calculated_secs": None if final is None else final.calculated_secs,
+            "checked_by": checked_by,
+            "difference": wrong or None,
+            "saved_as": None if wrong else str(self.path),
+            "kernels": [
+                {
+                    "name": kernel.name,
+                    "runs": kernel.runs,
+                    "served_by": kernel.origin.match.value,
+                    "record": kernel.origin.record_name or None,
+                }
+                for kernel in report.kernels
+            ],
+        }

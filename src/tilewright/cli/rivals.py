@@ -1,0 +1,110 @@
+"""Rivals that a model is compared with, each in words where it cannot run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.cli.models import Model
+from tilewright.cli.originals import Original, first_line, in_onnxruntime, in_torch
+from tilewright.errors import GraphError, TuneError
+from tilewright.graph.graph import Array
+from tilewright.support.suggestions import did_you_mean
+
+# A rival, or why there is none.
+Rival = Callable[[Model, int], "Original | str"]
+
+
+def rivals_of(text: str | None) -> list[str]:
+    """The names of a list such as `onnxruntime,torch`."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    for name in names:
+        if name not in RIVALS:
+            raise TuneError(f"--against {name}: there is no such rival{did_you_mean(name, RIVALS)}")
+    return list(dict.fromkeys(names))
+
+
+def make_rivals(
+    names: Sequence[str], model: Model, threads: int
+) -> tuple[list[Original], list[str]]:
+    """Those that can run the model, and why the others cannot."""
+    found, notes = [], []
+    for name in names:
+        if find_spec(_PACKAGES[name]) is None:
+            notes.append(f"{name}: not installed here")
+            continue
+        try:
+            made = RIVALS[name](model, threads)
+        except GraphError as error:
+            made = str(error)
+        if isinstance(made, Original):
+            found.append(made)
+        else:
+            notes.append(f"{name}: {made}")
+    return found, notes
+
+
+def _onnxruntime(model: Model, threads: int) -> Original | str:
+    if model.path is not None:
+        return in_onnxruntime(model, threads)
+    if model.torch_module is None:
+        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+    return _exported(model, lambda path: in_onnxruntime(model, threads, path))
+
+
+def _torch(model: Model, threads: int) -> Original | str:
+    if model.torch_module is None:
+        return f"{model.name} is no module of PyTorch"
+    return in_torch(model, threads)
+
+
+def _openvino(model: Model, threads: int) -> Original | str:
+    if model.path is not None:
+        return _in_openvino(model.path, threads)
+    if model.torch_module is None:
+        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+    return _exported(model, lambda path: _in_openvino(path, threads))
+
+
+def _exported(model: Model, use: Callable[[Path], Original]) -> Original | str:
+    """A rival that reads ONNX, on a module of PyTorch."""
+    if find_spec("onnx") is None:
+        return "the package onnx, which exports need, is not installed here"
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        path = Path(folder) / "model.onnx"
+        inputs = model.torch_inputs
+        torch.onnx.export(model.torch_module.eval(), inputs, str(path), dynamo=False)
+        return use(path)
+
+
+def _in_openvino(path: Path, threads: int) -> Original:
+    import openvino
+
+    core = openvino.Core()
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    try:
+        compiled: Any = core.compile_model(core.read_model(str(path)), "CPU", options)
+    except Exception as error:  # of its own
+        raise GraphError(f"cannot load the model: {first_line(error)}") from error
+    request = compiled.create_infer_request()
+
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        made = request.infer(dict(enumerate(inputs)))
+        return [np.asarray(made[output]) for output in compiled.outputs]
+
+    return Original("openvino", run)
+
+
+_PACKAGES = {"onnxruntime": "onnxruntime", "torch": "torch", "openvino": "openvino"}
+RIVALS: Mapping[str, Rival] = {
+    "onnxruntime": _onnxruntime,
+    "torch": _torch,
+    "openvino": _openvino,
+}

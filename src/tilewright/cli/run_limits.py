@@ -1,0 +1,76 @@
+"""Limits of `tilewright tune`: what it was asked for, and when its search ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.cli.early_interrupt import EarlyInterrupt
+from tilewright.cli.models import ModelOptions
+from tilewright.errors import TuneError
+from tilewright.support.suggestions import did_you_mean
+from tilewright.tune.budget import parse_seconds
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many trials a task gets, and after how many without a gain it ends."""
+
+    trials: int
+    plateau: int | None
+
+
+# Without a search there are no trials: the schedule is calculated.
+EFFORTS = {
+    "none": Effort(0, None),
+    "fast": Effort(64, None),
+    "normal": Effort(256, 128),
+    "max": Effort(2048, None),
+}
+
+
+@dataclass(frozen=True)
+class TuneCommand:
+    """What the user asked for."""
+
+    programs: Sequence[str]
+    budget: str | None = None
+    trials: int | None = None
+    effort: str = "normal"
+    db: str | None = None
+    seed: int | None = None
+    target: str = "llvm"
+    as_json: bool = False
+    profile: bool = False
+    space: str = "tilewright"
+    keep_going: bool = False
+    bound: bool = False
+    interrupt: EarlyInterrupt = field(default_factory=EarlyInterrupt)  # that came while it started
+    model: ModelOptions = field(default_factory=ModelOptions)  # these two for models
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """When a run ends."""
+
+    trials: int | None
+    budget_secs: float | None
+    plateau: int | None
+
+
+def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
+    """When a run of so many tasks ends."""
+    if options.effort not in EFFORTS:
+        hint = did_you_mean(options.effort, EFFORTS)
+        raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
+    if options.trials is not None and options.trials < 1:
+        raise TuneError(f"--trials {options.trials}: expected at least 1")
+    budget = None if options.budget is None else parse_seconds(options.budget, "--budget")
+    effort = EFFORTS[options.effort]
+    if options.trials is not None:
+        return RunLimits(options.trials, budget, None)
+    if budget is not None:
+        return RunLimits(None, budget, None)
+    return RunLimits(effort.trials * tasks, None, effort.plateau)

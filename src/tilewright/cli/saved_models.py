@@ -1,0 +1,23 @@
+"""Compiled models in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.errors import GraphError
+from tilewright.model import LoadedModel, load
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place where nothing can be saved before time is spent."""
+    if not path.parent.is_dir():
+        raise GraphError(f"there is no directory {path.parent}; create it first")
+    if path.is_dir():
+        raise GraphError(f"{path} is a directory; name a file")
+
+
+def load_saved(path: Path) -> LoadedModel:
+    """Read a compiled model."""
+    if not path.is_file():
+        raise GraphError(f"there is no file {path}")
+    return load(path)

@@ -1,0 +1,79 @@
+"""The first step: models of ONNX in the folder of a dataset."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tilewright.dataset.folder import Dataset
+from tilewright.errors import TuneError
+from tilewright.frontend.onnx.loading import load_model
+from tilewright.support.files import make_folder
+
+ZOO = Path("benchmarks") / "models" / "zoo.py"
+Tell = Callable[[str], object]
+
+
+def collect_models(
+    folder: str | Path, sources: Sequence[str] = (), zoo: str | Path = ZOO, tell: Tell = print
+) -> Dataset:
+    """Put models into a dataset: files of ONNX, and networks of a zoo by name; none: all of those.
+
+    A zoo is a program that writes `NAME.onnx` into a folder: `python zoo.py FOLDER [NAME ...]`.
+    Models that are there already stay as they are.
+    """
+    place = make_folder(Path(folder) / "models")
+    files = [source for source in sources if source.endswith(".onnx")]
+    names = [source for source in sources if not source.endswith(".onnx")]
+    for file in files:
+        _copy(Path(file), place, tell)
+    if names or not files:
+        _export(names, place, Path(zoo), tell)
+    return Dataset(folder)
+
+
+def _copy(source: Path, place: Path, tell: Tell) -> None:
+    """Add a file, with the data that lie beside it."""
+    load_model(source)  # refuses what is none
+    with tempfile.TemporaryDirectory(dir=place.parent) as draft:
+        for file in sorted(source.parent.glob(f"{source.name}*")):
+            (Path(draft) / file.name).write_bytes(file.read_bytes())
+        _move(Path(draft), place, tell)
+
+
+def _export(names: Sequence[str], place: Path, zoo: Path, tell: Tell) -> None:
+    """Let a zoo write networks, each in a process of its own."""
+    if not zoo.is_file():
+        raise TuneError(f"there is no zoo of models at {zoo}; give its program, or files of ONNX")
+    if not names:
+        _run_zoo(zoo, [], place, tell)
+    for name in names:
+        if (place / f"{name}.onnx").exists():
+            tell(f"{name}: there already")
+        else:
+            _run_zoo(zoo, [name], place, tell)
+
+
+def _run_zoo(zoo: Path, names: Sequence[str], place: Path, tell: Tell) -> None:
+    with tempfile.TemporaryDirectory(dir=place.parent) as draft:
+        command = [sys.executable, str(zoo), draft, *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            raise TuneError(f"{zoo} cannot write {' '.join(names) or 'its models'}: {said}")
+        _move(Path(draft), place, tell)
+
+
+def _move(draft: Path, place: Path, tell: Tell) -> None:
+    """Put files into place, the model itself last: where it is, all of it is."""
+    files = sorted(draft.iterdir(), key=lambda file: file.suffix == ".onnx")
+    if not any(file.suffix == ".onnx" for file in files):
+        raise TuneError("no file of ONNX was written")
+    for file in files:
+        if not (place / file.name).exists():
+            file.replace(place / file.name)
+            if file.suffix == ".onnx":
+                tell(f"{file.stem}: {(place / file.name).stat().st_size / 1e6:.1f} MB")

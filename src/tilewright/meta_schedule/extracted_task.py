@@ -1,0 +1,3 @@
+"""Tasks of models."""
+
+from tilewright.model import ExtractedTask as ExtractedTask

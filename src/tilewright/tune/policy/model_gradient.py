@@ -1,0 +1,108 @@
+"""`ModelGradient`: time goes where the whole model gains from it, and stops where it does not.
+
+A task counts as often as its kernel runs. What its next round may gain is guessed: from the gains
+of its last rounds, and from a hope that halves with each round that gains nothing. Tasks whose gain
+would not show in the model's latency end, small ones before their first search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.errors import TuneError
+from tilewright.tune.policy.base import TaskScheduler, task_schedulers
+from tilewright.tune.task import FAILED_MS, REAL_GAIN, TaskRecord
+
+_HOPE = 0.3  # the share of its time that a search may save at first
+_ATTEMPTS = 3  # rounds of a task of which nothing has worked yet
+
+
+@task_schedulers.register("model")
+@dataclass
+class ModelGradient(TaskScheduler):
+    """The next round goes to the task that promises the largest gain a second.
+
+    A task ends when its next round promises less than `min_gain` of the latency of all of them.
+    """
+
+    min_gain: float = 0.001
+    window_size: int = 3
+    _asked_at: float | None = field(default=None, init=False)
+    _last: int = field(default=-1, init=False)
+    _secs: dict[int, float] = field(default_factory=dict, init=False)  # of the last round, by task
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_gain < 1 or self.window_size < 1:
+            raise TuneError(
+                "ModelGradient: min_gain lies between 0 and 1 and window_size is at least 1, got "
+                f"{self.min_gain} and {self.window_size}"
+            )
+
+    def next_task_id(self) -> int:
+        self._note_time()
+        self._last = self._choose()
+        self._asked_at = self.clock()
+        return self._last
+
+    @property
+    def latency_ms(self) -> float:
+        """All tasks, each as often as it runs, with the best kernels so far."""
+        return sum(task.task_weight * _best_ms(task) for task in self.tasks if _works(task))
+
+    def _choose(self) -> int:
+        alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
+        fresh = [n for n in alive if self.tasks[n].counts.rounds == 0]
+        if fresh:
+            return fresh[0]
+        total, gains = self.latency_ms, {n: self.expected_gain(self.tasks[n]) for n in alive}
+        for n in alive:
+            if gains[n] < self.min_gain * total:
+                del gains[n]
+                self.terminate_task(n, self._reason())
+        if not gains:
+            return -1
+        return max(gains, key=lambda n: (gains[n] / self._round_secs(n), -n))
+
+    def _reason(self) -> str:
+        return f"its next round promises less than {100 * self.min_gain:g} % of the model's latency"
+
+    def expected_gain(self, task: TaskRecord) -> float:
+        """Milliseconds of the model's latency that the next round may save."""
+        if not _works(task):
+            return float("inf") if task.counts.rounds < _ATTEMPTS else 0.0
+        history, window = task.counts.best_history, self.window_size
+        known = [best for best in history if best < FAILED_MS][-1 - window :]
+        recent = (known[0] - known[-1]) / max(1, len(known) - 1)
+        hope = _HOPE * known[-1] * 0.5 ** _rounds_without_gain(history)
+        return task.task_weight * max(recent, hope)
+
+    # --- what a round costs ---------------------------------------------------------------------
+
+    def _note_time(self) -> None:
+        is_search = self._last >= 0 and self.tasks[self._last].counts.rounds > 1
+        if is_search and self._asked_at is not None:
+            self._secs[self._last] = self.clock() - self._asked_at
+
+    def _round_secs(self, task_id: int) -> float:
+        """Seconds of the last search of a task; of one that had none here, those of the others."""
+        known = list(self._secs.values())
+        usual = sum(known) / len(known) if known else 1.0
+        return max(self._secs.get(task_id, usual), 1e-3)
+
+
+def _best_ms(task: TaskRecord) -> float:
+    return min(task.counts.latency_ms)
+
+
+def _works(task: TaskRecord) -> bool:
+    return bool(task.counts.latency_ms) and _best_ms(task) < FAILED_MS
+
+
+def _rounds_without_gain(history: list[float]) -> int:
+    """Since the last real gain; the first round, of what is calculated, is none."""
+    count, best = 0, history[0]
+    for latency in history[1:]:
+        gained = latency < best * (1 - REAL_GAIN)
+        count = 0 if gained else count + 1
+        best = min(best, latency)
+    return count

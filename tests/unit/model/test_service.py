@@ -1,0 +1,151 @@
+"""Which record serves which kernel: its own, one with the same anchor block, none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.database import Database, MemoryDatabase
+from tilewright.graph import Graph, GraphBuilder, TensorType
+from tilewright.ir import structural_equal
+from tilewright.model import compile_model, extract_tasks, finals, schedules, served_by
+from tilewright.model.schedules import Match, is_beaten, note_beaten
+from tilewright.model.tasks import simplified
+from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
+from tilewright.target import Target
+from tilewright.testing.small_models import small_network
+from tilewright.tune.fallback import default_schedule
+
+_TARGET = Target("llvm")
+
+
+def _record(database: Database, name: str, graph: Graph, **extra: object) -> TuningRecord:
+    """A record of one task of a graph, with the schedule that is calculated."""
+    (task,) = [task for task in extract_tasks(graph, _TARGET) if task.task_name == name]
+    mod = task.dispatched[0]
+    trace = default_schedule(mod, _TARGET).trace
+    assert trace is not None
+    workload = database.commit_workload(mod)
+    record = TuningRecord(trace, workload, (2e-6,), _TARGET, args_info_of(mod), extra=extra)
+    database.commit_tuning_record(record)
+    return record
+
+
+def _product(relu: bool) -> Graph:
+    net = GraphBuilder()
+    x = net.input("x", TensorType((32, 64), "float32"))
+    weight = np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)
+    y = net.call("nn.dense", x, net.constant(weight), source="fc")
+    return net.graph([net.call("nn.relu", y, source="act") if relu else y])
+
+
+def _run(graph: Graph, database: Database | None) -> Any:
+    x = np.random.default_rng(1).standard_normal((32, 64)).astype(np.float32)
+    (made,) = compile_model(graph, _TARGET, database)(x)
+    return made
+
+
+def test_nothing_is_known_without_a_database() -> None:
+    report = served_by(compile_model(_product(True), _TARGET))
+    assert str(report) == (
+        "kernel                  runs  served by  record  measured  operators\n"
+        "fused_nn_dense_nn_relu  1     none       -       -         fc, act\n"
+        "1 kernels: 1 none"
+    )
+
+
+def test_a_record_serves_its_own_program() -> None:
+    database = MemoryDatabase()
+    _record(database, "fused_nn_dense_nn_relu", _product(True))
+    report = served_by(compile_model(_product(True), _TARGET, database))
+    (kernel,) = report.kernels
+    assert kernel.origin.match is Match.EXACT
+    assert kernel.cells()[1:3] == ("1", "exact")
+    assert len(kernel.cells()[3]) == 10
+    assert kernel.cells()[4] == "2.00 µs"
+
+
+def test_a_record_serves_a_program_with_the_same_anchor_block() -> None:
+    database = MemoryDatabase()
+    _record(database, "fused_nn_dense", _product(False))
+    report = served_by(compile_model(_product(True), _TARGET, database))
+    assert [kernel.origin.match for kernel in report.kernels] == [Match.ANCHOR]
+    assert report.summary() == "1 kernels: 1 anchor block"
+    expected = _run(_product(True), None)
+    np.testing.assert_allclose(_run(_product(True), database), expected, rtol=1e-5, atol=1e-5)
+    assert (expected == 0).any()
+
+
+def test_equal_kernels_are_listed_once() -> None:
+    database = MemoryDatabase()
+    _record(database, "fused_nn_conv2d_add_add_nn_relu", small_network())
+    report = served_by(compile_model(small_network(), _TARGET, database))
+    (exact,) = [kernel for kernel in report.kernels if kernel.origin.match is Match.EXACT]
+    assert (exact.runs, exact.sources) == (2, ("conv_3", "conv_5"))
+    assert report.count(Match.NONE) + report.count(Match.ANCHOR) == len(report.kernels) - 1
+
+
+def test_a_record_that_lost_in_the_model_serves_no_more() -> None:
+    database, graph = MemoryDatabase(), _product(True)
+    record = _record(database, "fused_nn_dense_nn_relu", graph)
+    note_beaten(database, record, _TARGET)
+    (kernel,) = served_by(compile_model(graph, _TARGET, database)).kernels
+    assert kernel.origin.match is Match.NONE
+    assert kernel.origin.note.startswith("faster in the model than record ")
+
+
+def test_what_is_calculated_cannot_lose_against_itself() -> None:
+    database, graph = MemoryDatabase(), _product(True)
+    record = _record(database, "fused_nn_dense_nn_relu", graph, **{BASELINE: ZERO_SEARCH})
+    note_beaten(database, record, _TARGET)
+    (kernel,) = served_by(compile_model(graph, _TARGET, database)).kernels
+    assert kernel.origin.match is Match.EXACT
+
+
+# --- finals in the model ------------------------------------------------------------------------
+
+
+def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that was lucky: in place its kernel takes longer than the calculated one."""
+    database, graph = MemoryDatabase(), simplified(_product(True))
+    record = _record(database, "fused_nn_dense_nn_relu", _product(True))
+    monkeypatch.setattr(finals, "_step_secs", lambda *_: ([1e-6], [2e-6]))
+    final = finals.hold_model_final(graph, _TARGET, database)
+    assert final.beaten == ("fused_nn_dense_nn_relu",)
+    assert (final.calculated_secs, final.secs) == (1e-6, 1e-6)  # it has the calculated one now
+    assert is_beaten(database, record, _TARGET)
+    (kernel,) = served_by(compile_model(_product(True), _TARGET, database)).kernels
+    assert kernel.origin.match is Match.NONE
+
+
+def test_a_final_runs_the_model_both_ways() -> None:
+    database = MemoryDatabase()
+    _record(database, "fused_nn_dense_nn_relu", _product(True))
+    final = finals.hold_model_final(simplified(_product(True)), _TARGET, database, 0.1)
+    (step,) = final.steps
+    assert (step.name, step.sources) == ("fused_nn_dense_nn_relu", ("fc", "act"))
+    assert step.flop == 2 * 32 * 64 * 16 + 32 * 16
+    assert step.bytes == 4 * (32 * 64 + 16 * 64 + 32 * 16)
+    assert step.secs > 0
+    assert step.calculated_secs > 0
+
+
+def test_random_inputs_may_be_indices() -> None:
+    net = GraphBuilder()
+    kinds = ("float32", "int64", "bool")
+    values = [net.input(f"x{n}", TensorType((40,), kind)) for n, kind in enumerate(kinds)]
+    floats, numbers, flags = finals.random_inputs(net.graph(values))
+    assert (floats.dtype, numbers.dtype, flags.dtype) == (np.float32, np.int64, np.bool_)
+    assert set(numbers.tolist()) == {0, 1}
+    assert floats.std() > 0.1
+
+
+def test_what_was_calculated_once_is_not_calculated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    database, graph = MemoryDatabase(), _product(True)
+    record = _record(database, "fused_nn_dense_nn_relu", graph, **{BASELINE: ZERO_SEARCH})
+    monkeypatch.setattr(schedules, "default_schedule", None)  # which nobody may call
+    func = record.workload.mod["main"]
+    found = schedules.calculated(func, _TARGET, database)
+    assert structural_equal(found.mod, record.as_measure_candidate().sch.mod)
