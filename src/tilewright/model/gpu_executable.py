@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,11 +19,10 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.graph.graph import Array, Graph, GraphValue
-from tilewright.graph.views import is_view
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.executable import StepTime
 from tilewright.model.kernels import KernelCall
 from tilewright.model.memory import Lifetime, plan_memory
+from tilewright.model.planning import owners_of
 from tilewright.native.cuda_driver import cuda_driver
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import ndarray
@@ -33,6 +33,7 @@ from tilewright.runtime.devices import Device
 from tilewright.runtime.dlpack import TensorView, row_major_strides
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.tensor_view import DeviceMemory, view_of
+from tilewright.schedule.analysis import flop_of
 
 Addresses: TypeAlias = Mapping[GraphValue, int]
 
@@ -47,6 +48,21 @@ class Places(NamedTuple):
 _ALIGNMENT = 256  # of outputs, as the driver's own
 _GRAPHS = 8  # for different addresses of inputs and outputs
 _RUNS = 20  # of each kernel, when it is timed
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """How long one kernel takes."""
+
+    name: str
+    sources: tuple[str, ...]  # nodes of the original model
+    seconds: float
+    flop: float
+
+    @property
+    def gflops(self) -> float:
+        """Operations a nanosecond."""
+        return self.flop / self.seconds / 1e9 if self.seconds else 0.0
 
 
 class GpuExecutable:
@@ -83,8 +99,9 @@ class GpuExecutable:
         return [
             StepTime(
                 call.group.name,
-                program.seconds(step, places, _RUNS),
                 tuple(node.source for node in call.group.nodes if node.source),
+                program.seconds(step, places, _RUNS),
+                flop_of(call.kernel.func),
             )
             for step, call in enumerate(self.calls)
         ]
@@ -164,7 +181,7 @@ class _Program:
         self._calls = calls
         self._device = device
         self._driver = cuda_driver()
-        self._owners = _owners(graph)
+        self._owners = owners_of(graph)
         self._functions = [call.kernel.function for call in calls]
         self._formats = [struct.Struct(f"<{len(call.values)}Q") for call in calls]
         self._constants: dict[GraphValue, NDArray] = {}
@@ -298,13 +315,3 @@ def _is_compact(view: TensorView) -> bool:
     wanted = row_major_strides(view.shape)
     strides = zip(view.shape, view.strides, wanted, strict=True)
     return all(extent == 1 or given == want for extent, given, want in strides)
-
-
-def _owners(graph: Graph) -> dict[GraphValue, GraphValue]:
-    """The value whose memory a view shows."""
-    owners: dict[GraphValue, GraphValue] = {}
-    for node in graph.nodes:
-        if is_view(node):
-            source = node.operands[0]
-            owners[node.outputs[0]] = owners.get(source, source)
-    return owners

@@ -14,10 +14,10 @@ from tilewright.arith import Analyzer
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.nest.access import BufferAccess
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.conditions import constant_extent
-from tilewright.space.cpu.vector_reduction import lies_along
 from tilewright.space.gpu.thread_vectors import mark_copy, sampled, vector_width
 
 _THREADS = (64, 128, 256)
@@ -51,7 +51,7 @@ def _lies_along(region: ir.BufferRegion, axis: ir.Var, still: Mapping[ir.Var, ir
     """Whether neighbours along an axis are neighbours in memory; some iterators are always 0."""
     analyzer = Analyzer()
     indices = [analyzer.simplify(ir.substitute(r.min, still)) for r in region.region]
-    return lies_along(indices, axis)
+    return BufferAccess.at(region.buffer, indices).lies_along(axis)
 
 
 def share_vectors(
