@@ -16,7 +16,7 @@ from tilewright.testing.simt import run
 from tilewright.testing.tile_kernel_runs import hopper, tile_kernel
 
 HALF = "float16"
-X, S = ir.Var("x", HALF), ir.Var("s", "float32")
+X, S = ir.Var("x", ir.DType(HALF)), ir.Var("s", ir.FLOAT32)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_expressions(given: ir.PrimExpr, wanted: ir.PrimExpr) -> None:
 
 
 def test_other_types_stay() -> None:
-    number = ir.Var("n", "int32")
+    number = ir.Var("n", ir.INT32)
     assert rounded_once(number) is number
     assert str(rounded_once(X + X).dtype) == HALF
 

@@ -32,8 +32,8 @@ def in_float32(value: ir.PrimExpr) -> ir.PrimExpr:
             branches = in_float32(value.true_value), in_float32(value.false_value)
             return ir.Select(_condition(value.condition), *branches)
         case ir.Call(op=ir.Op() as op, args=args) if op is _IF_THEN_ELSE:
-            condition, *branches = args
-            wide = [in_float32(branch) for branch in branches]
+            condition, *others = args
+            wide = [in_float32(other) for other in others]
             return ir.Call(ir.FLOAT32, op, (_condition(condition), *wide))
         case ir.Call(op=ir.Op() as op, args=args) if op.name in MATH_OPS:
             if all(arg.dtype in _NARROW for arg in args):
