@@ -14,7 +14,7 @@ from tilewright.model.alternatives import (
 )
 from tilewright.model.executable import Executable
 from tilewright.model.finals import ModelFinal, hold_model_final
-from tilewright.model.gpu_api import compile_for_gpu
+from tilewright.model.gpu_api import compile_for_gpu, gpu_tasks
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
@@ -75,6 +75,10 @@ def tune_model(
     on where it stopped. With `winograd`, other ways for convolutions are tasks, too.
     """
     where = Target(target)
+    if not where.is_cpu:
+        tasks = gpu_tasks(graph, where)
+        module, weights = module_of(tasks)
+        return tune_tir(module, where, weights=weights, **_with_defaults(options, tasks))
     simple = simplified(graph, layout)
     tasks = tasks_of(simple, where)
     module, weights = module_of(tasks)
