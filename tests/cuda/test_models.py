@@ -12,7 +12,8 @@ from tilewright.model import compile_model
 from tilewright.testing.small_networks import SMALL, small_network
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.cuda
+# PyTorch warns of its own functions.
+pytestmark = [pytest.mark.cuda, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
 
 def compiled(module: Any, x: Any) -> Any:

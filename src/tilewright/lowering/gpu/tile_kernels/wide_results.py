@@ -6,11 +6,13 @@ That is more exact, and faster: a GPU converts four times slower than it multipl
 from __future__ import annotations
 
 from tilewright import ir
+from tilewright.ir.intrinsics import call_extern
 from tilewright.ir.op import MATH_OPS
 
 _NARROW = (ir.DType("float16"), ir.DType("bfloat16"))
 _ARITHMETIC = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Max, ir.Min)
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
+_ERF = ir.Op.get("tir.erf")
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
@@ -37,7 +39,10 @@ def in_float32(value: ir.PrimExpr) -> ir.PrimExpr:
             return ir.Call(ir.FLOAT32, op, (_condition(condition), *wide))
         case ir.Call(op=ir.Op() as op, args=args) if op.name in MATH_OPS:
             if all(arg.dtype in _NARROW for arg in args):
-                return ir.Call(ir.FLOAT32, op, tuple(map(in_float32, args)))
+                wide_args = tuple(map(in_float32, args))
+                if op is _ERF:
+                    return call_extern("float32", "tw_short_erf", *wide_args)
+                return ir.Call(ir.FLOAT32, op, wide_args)
     if isinstance(value, _ARITHMETIC):
         return type(value)(in_float32(value.a), in_float32(value.b))
     return ir.cast("float32", value)
