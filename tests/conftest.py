@@ -77,6 +77,32 @@ class _HiddenGpu:
 _gpu = _HiddenGpu()
 
 
+# Emulated and compiled kernels are slow: of tests with many variants, these run one in three.
+_SAMPLED = (
+    "unit/lowering/gpu/",
+    "unit/codegen/cuda/",
+    "unit/space/rules/test_tile_rules.py",
+    "unit/space/rules/test_tensor_padding.py",
+    "unit/space/test_product_types.py",
+    "numeric/topi/test_operators_on_gpu.py",
+)
+_MANY = 4
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark most variants of slow tests as slow; `make fuzz` runs all of them."""
+    variants: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        path, _, name = item.nodeid.partition("::")
+        if path.removeprefix("tests/").startswith(_SAMPLED) and "[" in name:
+            variants.setdefault(f"{path}::{name.partition('[')[0]}", []).append(item)
+    for group in variants.values():
+        for number, item in enumerate(group):
+            if len(group) > _MANY and number % 3:
+                item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Start the driver before any test does: once started, it knows the GPUs that it has found."""
     if any(item.get_closest_marker("cuda") for item in session.items):

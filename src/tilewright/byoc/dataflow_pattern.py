@@ -97,7 +97,7 @@ class PatternMatch:
     bound: Mapping[DFPattern, GraphValue]
 
 
-class Matcher:
+class PatternMatcher:
     """Finds patterns in a graph."""
 
     def __init__(self, graph: Graph) -> None:

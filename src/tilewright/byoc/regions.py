@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.byoc.dataflow_pattern import Matcher, PatternMatch
+from tilewright.byoc.dataflow_pattern import PatternMatch, PatternMatcher
 from tilewright.byoc.pattern_table import PatternEntry
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 
@@ -25,7 +25,7 @@ def merge_composite(graph: Graph, tables: Mapping[str, Sequence[PatternEntry]]) 
     Patterns count in the order of their tables, and backends in the order in which they are given.
     """
     taken: dict[GraphNode, PartRegion] = {}
-    matcher = Matcher(graph)
+    matcher = PatternMatcher(graph)
     consumers = graph.consumers()
     position = {node: number for number, node in enumerate(graph.nodes)}
     for backend, entries in tables.items():

@@ -51,7 +51,7 @@ _RUNS = 20  # of each kernel, when it is timed
 
 
 @dataclass(frozen=True)
-class StepTime:
+class KernelTime:
     """How long one kernel takes."""
 
     name: str
@@ -91,13 +91,13 @@ class GpuExecutable:
             self._replay(places)
         return outputs
 
-    def profile(self, *inputs: Any) -> list[StepTime]:
+    def profile(self, *inputs: Any) -> list[KernelTime]:
         """The time of each kernel, when it runs again and again."""
         program = self._program
         places, _ = self._places(inputs)
         program.run(places)  # values that decide how long a kernel takes
         return [
-            StepTime(
+            KernelTime(
                 call.group.name,
                 tuple(node.source for node in call.group.nodes if node.source),
                 program.seconds(step, places, _RUNS),

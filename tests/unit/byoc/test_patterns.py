@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.byoc import get_pattern_table, is_constant, is_op, register_pattern_table, wildcard
-from tilewright.byoc.dataflow_pattern import DFPattern, Matcher
+from tilewright.byoc.dataflow_pattern import DFPattern, PatternMatcher
 from tilewright.errors import GraphError
 from tilewright.graph import parse_graph
 
@@ -27,7 +27,7 @@ VALUES = {value.name: value for value in GRAPH.values()}
 
 
 def matched(pattern: DFPattern, name: str) -> list[str] | None:
-    found = Matcher(GRAPH).match(pattern, VALUES[name])
+    found = PatternMatcher(GRAPH).match(pattern, VALUES[name])
     return None if found is None else [node.op for node in found.nodes]
 
 
@@ -91,7 +91,7 @@ def test_tables() -> None:
         return [("first", is_op("add")), ("second", is_op("add"), lambda match: False)]
 
     first, second = get_pattern_table("test.table")
-    found = Matcher(GRAPH).match(first.pattern, VALUES["add"])
+    found = PatternMatcher(GRAPH).match(first.pattern, VALUES["add"])
     assert found is not None
     assert (first.check(found), second.check(found)) == (True, False)
     with pytest.raises(GraphError) as error:
