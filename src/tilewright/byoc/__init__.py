@@ -26,6 +26,7 @@ from tilewright.byoc.external import (
     ExternalPart as ExternalPart,
     external_backends as external_backends,
     prepare_node as prepare_node,
+    prepare_part as prepare_part,
 )
 from tilewright.byoc.libraries import (
     partition_for_onnxruntime as partition_for_onnxruntime,

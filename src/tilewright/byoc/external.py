@@ -61,10 +61,15 @@ def prepare_node(node: GraphNode, constants: Mapping[GraphValue, Array]) -> Prep
         tuple(value.type for value in node.outputs),
         known,
     )
-    run = external_backends.create(node.attrs["backend"], part)
     inputs = tuple(value for value in node.operands if value not in constants)
-    label = f"{node.attrs['backend']}({name})"
-    return PreparedNode(label, _checked(run, label, part.outputs), inputs, node.outputs)
+    label, function = prepare_part(node.attrs["backend"], part)
+    return PreparedNode(label, function, inputs, node.outputs)
+
+
+def prepare_part(backend: str, part: ExternalPart) -> tuple[str, ExternalFunction]:
+    """What a backend makes of a part, and what it is called in messages."""
+    label = f"{backend}({part.name})"
+    return label, _checked(external_backends.create(backend, part), label, part.outputs)
 
 
 def _checked(run: ExternalFunction, label: str, wanted: Sequence[TensorType]) -> ExternalFunction:

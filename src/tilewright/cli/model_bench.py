@@ -9,7 +9,7 @@ from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.bench import BenchCommand
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.models import Model, is_saved, model_of
-from tilewright.cli.options import reading, runnable_target
+from tilewright.cli.options import model_target, reading
 from tilewright.cli.originals import Original, difference
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.rivals import make_rivals, rivals_of
@@ -56,7 +56,7 @@ class _Contest:
 def run(named: NamedValue, options: BenchCommand, *, as_json: bool) -> int:
     """Run all versions in turn; the exit status is 1 if results differ."""
     rivals = rivals_of(options.against)
-    target = runnable_target(options.target)
+    target = model_target(options.target)
     load = side_by_side.other_load(target.num_cores)
     if is_saved(named):
         contest, name = _saved_contest(named, rivals), named.text

@@ -8,7 +8,7 @@ from pathlib import Path
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
 from tilewright.cli.models import SAVED, Model, ModelOptions, load_model
-from tilewright.cli.options import reading
+from tilewright.cli.options import model_target, reading
 from tilewright.cli.saved_models import check_writable
 from tilewright.model import Executable, compile_model, served_by
 from tilewright.report.units import seconds
@@ -19,7 +19,7 @@ def run(
     text: str, options: ModelOptions, db: str | None, target_text: str, output: Path | None
 ) -> None:
     """Compile and save."""
-    model, target = load_model(text, options), Target(target_text)
+    model, target = load_model(text, options), model_target(target_text)
     path = output or Path(f"{model.name}{SAVED}")
     check_writable(path)
     start = time.perf_counter()

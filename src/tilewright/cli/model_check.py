@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.model_build import compiled
 from tilewright.cli.models import Model, ModelOptions, load_model
-from tilewright.cli.options import runnable_target
+from tilewright.cli.options import model_target
 from tilewright.cli.originals import (
     ONNXRUNTIME,
     Original,
@@ -30,7 +30,7 @@ def run(
     text: str, options: ModelOptions, db: str | None, target_text: str, *, as_json: bool
 ) -> int:
     """Compare outputs for random inputs; the exit status is 1 if they differ."""
-    model, target = load_model(text, options), runnable_target(target_text)
+    model, target = load_model(text, options), model_target(target_text)
     original, executable = original_of(model, target), compiled(model, target, db)
     inputs = random_inputs(model.graph)
     wanted, found = original.run(inputs), executable(*inputs)

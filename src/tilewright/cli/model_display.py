@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -29,29 +29,51 @@ _MOST_ROWS = 30
 class ModelProgress(Progress):
     """Follows the tuning of a model."""
 
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TuningStarted):
+            self._start = self._clock()  # preparing a model's tasks is not part of the budget
+        super().__call__(event)
+
     @property
     def secs(self) -> float | None:
         """All kernels, each as often as it runs; None until each was measured."""
-        return self._total([state.task.best_secs for state in self.tasks])
+        return self._total(lambda state: state.task.best_secs)
 
     @property
     def calculated_secs(self) -> float | None:
         """The same with the schedules that were calculated, with which tuning began."""
-        return self._total([_calculated_secs(state) for state in self.tasks])
+        return self._total(_calculated_secs)
 
-    def _total(self, known: Sequence[float | None]) -> float | None:
-        total = 0.0
-        for state, secs in zip(self.tasks, known, strict=True):
-            if secs is None:
-                return None
-            total += state.task.task_weight * secs
-        return total
+    def _total(self, secs_of: Callable[[TaskState], float | None]) -> float | None:
+        """The sum; of rivals the model takes the fastest."""
+        best: dict[object, float] = {}
+        for state in self.tasks:
+            secs, what = secs_of(state), state.task.computed
+            if secs is not None:
+                own = state.task.task_weight * secs
+                best[what] = min(own, best.get(what, own))
+        return sum(best.values()) if len(best) == self.parts else None
+
+    @property
+    def parts(self) -> int:
+        """Different things that the model computes."""
+        return len({state.task.computed for state in self.tasks})
+
+    def is_ahead(self, state: TaskState) -> bool:
+        """True unless one of its rivals is faster."""
+        own, what = state.task.best_secs, state.task.computed
+        others = [s.task.best_secs for s in self.tasks if s.task.computed == what]
+        return own is not None and own <= min(secs for secs in others if secs is not None)
 
     def share_in_model(self, state: TaskState) -> float | None:
-        """How much of the model's latency is one task's."""
-        known = [(s.task.best_secs or 0.0) * s.task.task_weight for s in self.tasks]
+        """How much of the model's latency is one task's; of rivals only the fastest has one."""
+        known = [
+            (s.task.best_secs or 0.0) * s.task.task_weight for s in self.tasks if self.is_ahead(s)
+        ]
         own = state.task.best_secs
-        return None if own is None or not sum(known) else own * state.task.task_weight / sum(known)
+        if own is None or not sum(known) or not self.is_ahead(state):
+            return None
+        return own * state.task.task_weight / sum(known)
 
     @property
     def measured_tasks(self) -> int:

@@ -14,7 +14,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
 from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.options import database_url, model_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -42,7 +42,7 @@ def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
         raise TuneError("--bound is for programs; the weights of a model are packed in any case")
     model = model_of(opened[0], options.model)
     create_space_generator(options.space)  # raises before anything is written
-    target = runnable_target(options.target)
+    target = model_target(options.target)
     path = options.output or Path(f"{model.name}{SAVED}")
     check_writable(path)
     tasks = tasks_of(model.simple(target), target)

@@ -92,6 +92,7 @@ def _in_words_of_commands(message: str) -> str:
     message = re.sub(r"dims=\{'(.+?)': 1\}", r"--dim \1=1", message)
     message = re.sub(r"shapes=\{'(.+?)': \[\.\.\.\]\}", r"--shape \1=AxBxC", message)
     message = re.sub(r"\bshapes says \[(.*?)\]", r"--shape says \1", message)
+    message = message.replace("(module, inputs), or their shapes", "(module, inputs), or --shape")
     return message.partition("; allow_nan=True")[0]
 
 

@@ -35,6 +35,17 @@ def runnable_target(text: str) -> Target:
     return target
 
 
+def model_target(text: str) -> Target:
+    """A target whose models commands can run and save."""
+    target = Target(text)
+    if not target.is_cpu:
+        raise TargetError(
+            f"--target {text}: models are tuned, timed and saved for CPUs here; for a GPU call "
+            "tune_model and compile_model of tilewright.model with that target"
+        )
+    return runnable_target(text)
+
+
 def database_url(given: str | None) -> str:
     """The database that an option names, or the one of the current directory."""
     return str(DEFAULT_DATABASE) if given is None else given

@@ -1,40 +1,50 @@
 """Convolutions that can be computed in several ways: directly, or by Winograd tiles of two sizes.
 
 Each way is a kernel of its own, tuned as a task of its own. What was measured for all ways decides;
-where nothing was, calculation does, and then Winograd has to be better by a margin. Transformed
+where nothing was, calculation does, and then Winograd's kernel has to be better, by a margin, than
+the best that a direct one could be. Transformed
 weights are up to four times as large, which a kernel that runs again and again does not notice: in
 a model whose weights do not fit into the caches they come from memory, so that counts as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright import ir
-from tilewright.cost_model.prior import Machine, estimate
+from tilewright.cost_model.prior import Machine, estimate, operations_per_second
 from tilewright.database import Database
+from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.passes.winograd import (
     CONV2D,
     WINOGRAD,
+    in_tiles,
     winograd_candidates,
     with_winograd,
 )
 from tilewright.model.kernels import SamePrograms, groups_of, program_of
-from tilewright.model.schedules import ScheduledKernel, Scheduler, schedule_of, without_search
+from tilewright.model.schedules import (
+    ScheduledKernel,
+    Scheduler,
+    schedule_of,
+    served_secs,
+    without_search,
+)
 from tilewright.model.tasks import ExtractedTask, tasks_of
 from tilewright.support.names import NameSupply
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_points import TAPS, winograd_points
-from tilewright.tune.context import normalize_mod
 
 DIRECT = 0  # the size of tiles where there are none
 TILES = (2, 4)
 # What calculation must promise to be believed, as a share of the direct way's time.
-MARGIN = 0.8
-# Tasks: what calculation expects to take so many times the best is not tuned at all, and what it
-# expects to be slower than the best counts for a part of what it would save.
+MARGIN = 0.85
+WEIGHTS_PER_SECOND = 28e9  # bytes that come from memory, one after the other
+# Tasks of ways that could not take less than so many times the best are left out; those of all but
+# the likeliest way count for a part of what they would save.
 HOPELESS, UNLIKELY_SHARE = 1.6, 0.25
 
 
@@ -81,6 +91,31 @@ class ChosenGraph:
         return "\n".join(map(str, self.choices))
 
 
+@dataclass(frozen=True, eq=False)
+class ConvolutionWays:
+    """A convolution, and the kernel that it is part of."""
+
+    graph: Graph
+    group: FusedGroup
+    node: GraphNode
+
+    def program(self, size: int) -> ir.PrimFunc:
+        """The program of the kernel with the convolution in tiles of a size."""
+        nodes = tuple(in_tiles(n, size) if n is self.node else n for n in self.group.nodes)
+        return program_of(replace(self.group, nodes=nodes), self.graph)
+
+
+def ways_of(graph: Graph) -> list[ConvolutionWays]:
+    """All convolutions that can be computed in several ways."""
+    nodes = set(winograd_candidates(graph))
+    return [
+        ConvolutionWays(graph, group, node)
+        for group in (groups_of(graph) if nodes else ())
+        for node in group.nodes
+        if node in nodes
+    ]
+
+
 def alternatives_of(graph: Graph) -> dict[int, Graph]:
     """The graph with all convolutions that have several ways in each of them, by tile size."""
     results = [node.outputs[0] for node in winograd_candidates(graph)]
@@ -96,29 +131,16 @@ def with_fastest_convolutions(
     schedule: RememberedSchedules | None = None,
 ) -> ChosenGraph:
     """The graph in which each convolution is computed in the way that takes least time."""
-    nodes = winograd_candidates(graph) if target.is_cpu else []
-    programs = {size: programs_of(way) for size, way in alternatives_of(graph).items() if nodes}
     times = _Times(target, database, schedule or RememberedSchedules())
     choices: dict[GraphValue, ConvolutionChoice] = {}
-    for node in nodes:
-        name = node.outputs[0].name
-        ways = {size: found[name] for size, found in programs.items()}
-        seconds, is_measured = times.of(ways, _delays(graph, node, target))
-        best = _fastest(seconds, is_measured)
-        choice = ConvolutionChoice(node.source or name, best, seconds, is_measured)
-        choices[node.outputs[0]] = choice
+    for ways in ways_of(graph) if target.is_cpu else ():
+        choices[ways.node.outputs[0]] = times.measured(ways) or times.calculated(ways)
     sizes = {value: choice.tile for value, choice in choices.items()}
     return ChosenGraph(with_winograd(graph, sizes), tuple(choices.values()))
 
 
-def _fastest(seconds: Mapping[int, float], is_measured: bool) -> int:
-    best = min(seconds, key=lambda size: seconds[size])
-    is_sure = is_measured or seconds[best] <= MARGIN * seconds[DIRECT]
-    return best if is_sure else DIRECT
-
-
 class _Times:
-    """How long programs take."""
+    """How long the ways for a convolution take, and which of them is taken for that."""
 
     def __init__(
         self, target: Target, database: Database | None, schedule: RememberedSchedules
@@ -127,50 +149,64 @@ class _Times:
         self._database = database
         self._schedule = schedule
 
-    def of(
-        self, ways: Mapping[int, ir.PrimFunc], delays: Mapping[int, float]
-    ) -> tuple[dict[int, float], bool]:
-        """Seconds of each way, and whether they were measured."""
-        records = {size: self._measured(func) for size, func in ways.items()}
-        found = {size: secs for size, secs in records.items() if secs is not None}
-        is_measured = DIRECT in found
-        if not is_measured:
-            found = {size: self.calculated(func) for size, func in ways.items()}
-        return {size: secs + delays[size] for size, secs in found.items()}, is_measured
-
-    def _measured(self, func: ir.PrimFunc) -> float | None:
-        """Seconds of the best record."""
+    def measured(self, ways: ConvolutionWays) -> ConvolutionChoice | None:
+        """The fastest by measurement; None if nobody has measured the direct way."""
         if self._database is None:
             return None
-        record = self._database.query_tuning_record(normalize_mod(func), self._target, "main")
-        return None if record is None else record.mean_secs
+        delays = _delays(ways.graph, ways.node, self._target)
+        database, target = self._database, self._target
+        sizes = (DIRECT, *TILES)
+        found = {size: served_secs(database, ways.program(size), target) for size in sizes}
+        seconds = {
+            size: secs + delays[size]
+            for size, secs in found.items()
+            if secs is not None and secs < math.inf
+        }
+        if found[DIRECT] is None or not seconds:
+            return None
+        best = min(seconds, key=lambda size: seconds[size])
+        return ConvolutionChoice(source_of(ways.node), best, seconds, True)
 
-    def calculated(self, func: ir.PrimFunc) -> float:
-        """Seconds that calculation expects."""
-        made = self._schedule(func, self._target).mod
-        return estimate(made["main"], Machine.of(self._target))
+    def calculated(self, ways: ConvolutionWays) -> ConvolutionChoice:
+        """The likeliest way, if its kernel beats the best that a direct one could do.
+
+        Only that kernel is scheduled, which the compiler then has: choosing costs no time.
+        """
+        seconds = least_seconds(ways.graph, ways.node, self._target)
+        size = min(TILES, key=lambda tile: seconds[tile])
+        if seconds[size] <= MARGIN * seconds[DIRECT]:
+            made = self._schedule(ways.program(size), self._target).mod
+            delay = _delays(ways.graph, ways.node, self._target)[size]
+            seconds[size] = estimate(made["main"], Machine.of(self._target)) + delay
+        best = size if seconds[size] <= MARGIN * seconds[DIRECT] else DIRECT
+        return ConvolutionChoice(source_of(ways.node), best, seconds, False)
 
 
-def programs_of(graph: Graph) -> dict[str, ir.PrimFunc]:
-    """The programs of the convolutions of a graph, by the names of their results."""
-    return {
-        node.outputs[0].name: program_of(group, graph)
-        for group in groups_of(graph)
-        for node in group.nodes
-        if node.op in (CONV2D, WINOGRAD)
-    }
+def source_of(node: GraphNode) -> str:
+    """What a convolution is called in the model."""
+    return node.source or node.outputs[0].name
+
+
+def least_seconds(graph: Graph, node: GraphNode, target: Target) -> dict[int, float]:
+    """The least that each way could take: its products at the speed of the processor."""
+    images, height, width, filters = node.outputs[0].type.extents
+    pairs = images * node.operands[1].type.extents[2] * filters
+    products = {DIRECT: height * width * pairs * TAPS**2}
+    for size in TILES:
+        tiles = -(-height // size) * -(-width // size)
+        products[size] = tiles * pairs * winograd_points(size).alpha ** 2
+    speed, delays = operations_per_second(target), _delays(graph, node, target)
+    return {size: 2 * count / speed + delays[size] for size, count in products.items()}
 
 
 def _delays(graph: Graph, node: GraphNode, target: Target) -> dict[int, float]:
     """Seconds for the weights of each way to come from memory, if a model's do not stay."""
-    machine = Machine.of(target)
     weight = node.operands[1].type.bytes
-    if sum(value.type.bytes for value in graph.constants) <= machine.l3_bytes:
+    if sum(value.type.bytes for value in graph.constants) <= Machine.of(target).l3_bytes:
         return dict.fromkeys((DIRECT, *TILES), 0.0)
     sizes = {DIRECT: float(weight)}
     sizes.update({m: weight * winograd_points(m).alpha ** 2 / TAPS**2 for m in TILES})
-    speed = machine.memory_bytes_per_cycle * machine.hertz
-    return {size: count / speed for size, count in sizes.items()}
+    return {size: count / WEIGHTS_PER_SECOND for size, count in sizes.items()}
 
 
 def _name(tile: int) -> str:
@@ -182,12 +218,12 @@ def _name(tile: int) -> str:
 
 def competing_tasks(graph: Graph, target: Target) -> tuple[list[ExtractedTask], dict[str, float]]:
     """All tasks of a graph, those of other ways for its convolutions included; their weights."""
-    calculated = with_fastest_convolutions(graph, target)
+    nodes = winograd_candidates(graph) if target.is_cpu else []
+    least = {source_of(node): least_seconds(graph, node, target) for node in nodes}
     names, tasks, weights = NameSupply(), [], {}
-    times = {c.source: c.seconds for c in calculated.choices}
-    for size, way in alternatives_of(graph).items() if calculated.choices else [(DIRECT, graph)]:
+    for size, way in alternatives_of(graph).items() if nodes else [(DIRECT, graph)]:
         for task in tasks_of(way, target):
-            share = _share(task, size, times)
+            share = _share(task, size, least)
             if share:
                 named = replace(task, task_name=names.fresh(task.task_name))
                 tasks.append(named)
@@ -195,11 +231,11 @@ def competing_tasks(graph: Graph, target: Target) -> tuple[list[ExtractedTask], 
     return tasks, weights
 
 
-def _share(task: ExtractedTask, size: int, times: Mapping[str, Mapping[int, float]]) -> float:
+def _share(task: ExtractedTask, size: int, least: Mapping[str, Mapping[int, float]]) -> float:
     """How much of what a task saves counts; 0 if it is none of this way's, or not worth trying."""
     nodes = [node for group in task.groups for node in group.nodes]
-    names = [node.source or node.outputs[0].name for node in nodes if node.op in (CONV2D, WINOGRAD)]
-    seconds = next((times[name] for name in names if name in times), None)
+    names = [source_of(node) for node in nodes if node.op in (CONV2D, WINOGRAD)]
+    seconds = next((least[name] for name in names if name in least), None)
     if seconds is None:
         return 1.0 if size == DIRECT else 0.0
     factor = seconds[size] / min(seconds.values())

@@ -18,7 +18,13 @@ from tilewright.model.gpu_api import compile_for_gpu, gpu_tasks
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
-from tilewright.model.tasks import ExtractedTask, module_of, simplified, tasks_of
+from tilewright.model.tasks import (
+    ExtractedTask,
+    module_of,
+    rivals_among,
+    simplified,
+    tasks_of,
+)
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
 
@@ -75,25 +81,24 @@ def tune_model(
     on where it stopped. With `winograd`, other ways for convolutions are tasks, too.
     """
     where = Target(target)
+    simple = simplified(graph, layout, where)
+    winograd = winograd and where.is_cpu
+    tasks = competing_tasks(simple, where)[0] if winograd else tasks_of(simple, where)
     if not where.is_cpu:
         tasks = gpu_tasks(graph, where)
-        module, weights = module_of(tasks)
-        return tune_tir(module, where, weights=weights, **_with_defaults(options, tasks))
-    simple = simplified(graph, layout)
-    tasks = tasks_of(simple, where)
     module, weights = module_of(tasks)
-    if winograd:
-        tasks, weights = competing_tasks(simple, where)
-        module, _ = module_of(tasks)
     settings = _with_defaults(options, tasks)
     budget = options.get("budget_secs")
     final_secs = _LONGEST_FINAL if budget is None else min(_LONGEST_FINAL, _FINAL_SHARE * budget)
     if budget is not None:
         settings["budget_secs"] = budget - final_secs
-    database = tune_tir(module, where, weights=weights, **settings)
+    database = tune_tir(module, where, weights=weights, rivals=rivals_among(tasks), **settings)
+    if not where.is_cpu:
+        return database
+    ways = [simple, simple]
     if winograd:
-        simple = with_fastest_convolutions(simple, where, database).graph
-    final = hold_model_final(simple, where, database, final_secs)
+        ways = [with_fastest_convolutions(simple, where, db).graph for db in (database, None)]
+    final = hold_model_final(ways[0], where, database, final_secs, ways[1])
     if on_final is not None:
         on_final(final)
     return database

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentError, IRError
-from tilewright.graph.graph import Array
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.planning import compact_copy
 from tilewright.model.program import ModelProgram, ValueInfo
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
-from tilewright.runtime.tensor_view import view_of
+from tilewright.runtime.tensor_view import Array, view_of
 from tilewright.support.suggestions import did_you_mean
 
 
@@ -83,6 +81,13 @@ def _listed(infos: Sequence[ValueInfo]) -> str:
 def _is_usable(array: Array) -> bool:
     """True if kernels can have the array as it is."""
     return array.flags.c_contiguous and array.flags.aligned
+
+
+def compact_copy(array: Array) -> Array:
+    """A row-major copy in aligned memory."""
+    copy = aligned_memory(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _readable(array: Array) -> Array:

@@ -20,7 +20,7 @@ from tilewright.codegen.llvm.optimizer import UNOPTIMISED
 from tilewright.errors import RuntimeFailure
 from tilewright.graph.graph import Array
 from tilewright.model.c_texts import NO_ARRAY, NO_MEMORY, model_example, model_header
-from tilewright.model.linking import check_writable, kernel_objects
+from tilewright.model.linking import check_machine, kernel_objects, refuse_external
 from tilewright.model.planning import Plan
 from tilewright.model.program import ArrayPlace, ModelProgram, ModelStep
 from tilewright.native.abi import CALL_PACKED
@@ -37,7 +37,8 @@ def export_library(path: Path, plan: Plan) -> tuple[Path, ...]:
     what = f"cannot export {path.name}"
     if path.suffix != ".so":
         raise RuntimeFailure(f"{what}: expected a name that ends in .so")
-    check_writable(plan.program, plan.kernels, what)
+    refuse_external(plan.program.steps, what)
+    check_machine(plan.kernels, what)
     name = identifier(path.stem)
     image = _linked(plan, name, path.name)
     header, example = path.with_suffix(".h"), path.with_name(f"{path.stem}_example.c")

@@ -8,18 +8,19 @@ have that one from then on.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.database import Database
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.executable import Executable
-from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, compiled
-from tilewright.model.schedules import calculated, from_database, note_beaten
+from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, nameless
+from tilewright.model.schedules import calculated, from_database, note_beaten, note_lost
 from tilewright.model.tasks import task_name
 from tilewright.records import ZERO_SEARCH
 from tilewright.schedule.analysis import flop_of
@@ -76,81 +77,105 @@ def _random(generator: np.random.Generator, value: GraphValue) -> Array:
 
 
 def hold_model_final(
-    graph: Graph, target: Target, database: Database, seconds: float = 5.0
+    graph: Graph,
+    target: Target,
+    database: Database,
+    seconds: float = 5.0,
+    calculated_graph: Graph | None = None,
 ) -> ModelFinal:
-    """Compare in place; records that lose are noted in the database. The graph is simplified."""
+    """Compare in place; records that lose are noted in the database. Graphs are simplified.
+
+    The model before it was tuned may compute some values in other ways: `calculated_graph`.
+    """
+    first = graph if calculated_graph is None else calculated_graph
+    plain = compile_calls(first, target, lambda func, where: calculated(func, where, database))
     tuned = compile_calls(graph, target, from_database(database))
-    plain = _calculated(tuned, target, database)
-    before, after = _step_secs(graph, plain, tuned, seconds)
-    beaten = _beaten_kernels(tuned, before, after)
-    for kernel in beaten:
-        assert kernel.origin.record is not None
-        note_beaten(database, kernel.origin.record, target)
+    before, after = _step_secs(Executable(first, plain), Executable(graph, tuned), seconds)
+    funcs = {_made_by(call): call.kernel.func for call in plain}
+    changed = [call for call in tuned if _is_changed(call, funcs)]
+    beaten = _beaten_kernels(changed, before, after)
+    for call in changed:
+        if call.kernel in beaten:
+            _note(call, funcs[_made_by(call)], database, target)
     steps = [
-        StepComparison(
-            task_name(call.group),
-            tuple(node.source for node in call.group.nodes if node.source),
-            flop_of(call.kernel.func),
-            sum(value.type.bytes for value in call.values),
-            old,
-            old if call.kernel in beaten else new,
-        )
-        for call, old, new in zip(tuned, before, after, strict=True)
+        _step(call, before, after, call not in changed or call.kernel in beaten) for call in tuned
     ]
     names = dict.fromkeys(task_name(call.group) for call in tuned if call.kernel in beaten)
     return ModelFinal(steps, tuple(names))
 
 
-def _calculated(
-    tuned: Sequence[KernelCall], target: Target, database: Database
-) -> list[KernelCall]:
-    """The same calls with calculated kernels; those that are calculated already stay."""
-    made: dict[ModelKernel, ModelKernel] = {}
-    for call in tuned:
-        kernel = call.kernel
-        if kernel not in made:
-            made[kernel] = kernel
-            if _was_searched(kernel):
-                found = calculated(kernel.func, target, database)
-                made[kernel] = ModelKernel(kernel.func, compiled(found.mod, target))
-    return [replace(call, kernel=made[call.kernel]) for call in tuned]
+Seconds = Mapping[tuple[str, ...], float]  # by the values that a kernel makes
 
 
-def _was_searched(kernel: ModelKernel) -> bool:
-    record = kernel.origin.record
-    return record is not None and record.baseline != ZERO_SEARCH
+def _made_by(call: KernelCall) -> tuple[str, ...]:
+    return tuple(value.name for value in call.group.outputs)
 
 
-def _step_secs(
-    graph: Graph, plain: Sequence[KernelCall], tuned: Sequence[KernelCall], seconds: float
-) -> tuple[list[float], list[float]]:
-    """Median seconds of each call, of both models run in turns."""
-    inputs, models = random_inputs(graph), [Executable(graph, plain), Executable(graph, tuned)]
+def _note(
+    call: KernelCall, calculated_func: ir.PrimFunc, database: Database, target: Target
+) -> None:
+    """Keep a record from being used again, or the whole way of computing a value."""
+    record = call.kernel.origin.record
+    assert record is not None
+    if _is_same(calculated_func, call.kernel.func):
+        note_beaten(database, record, target)
+    else:
+        note_lost(database, record, target)
+
+
+def _is_changed(call: KernelCall, calculated_funcs: Mapping[tuple[str, ...], ir.PrimFunc]) -> bool:
+    """True for a kernel with another schedule than the calculated one, or another program."""
+    func, record = calculated_funcs.get(_made_by(call)), call.kernel.origin.record
+    if func is None or record is None:
+        return False
+    return record.baseline != ZERO_SEARCH or not _is_same(func, call.kernel.func)
+
+
+def _is_same(a: ir.PrimFunc, b: ir.PrimFunc) -> bool:
+    return ir.structural_equal(nameless(a), nameless(b))
+
+
+def _step(call: KernelCall, before: Seconds, after: Seconds, stays: bool) -> StepComparison:
+    """Both figures are the same for a kernel that stays as it was calculated."""
+    new = after[_made_by(call)]
+    old = before.get(_made_by(call), new)  # the other model may have no such value
+    return StepComparison(
+        task_name(call.group),
+        tuple(node.source for node in call.group.nodes if node.source),
+        flop_of(call.kernel.func),
+        sum(value.type.bytes for value in call.values),
+        old,
+        old if stays else new,
+    )
+
+
+def _step_secs(plain: Executable, tuned: Executable, seconds: float) -> tuple[Seconds, Seconds]:
+    """Median seconds of each kernel, of both models run in turns."""
+    inputs, models = random_inputs(tuned.graph), (plain, tuned)
     for model in models:
         model(*inputs)
-    rows: list[list[list[float]]] = [[], []]
+    rows: tuple[list[Seconds], list[Seconds]] = ([], [])
     end = time.monotonic() + seconds
     while len(rows[0]) < _LEAST_RUNS or (time.monotonic() < end and len(rows[0]) < _MOST_RUNS):
         for own, model in zip(rows, models, strict=True):
             own.append(_kernel_secs(model, inputs))
-    before, after = ([median(times) for times in zip(*own, strict=True)] for own in rows)
+    before, after = ({key: median(run[key] for run in own) for key in own[0]} for own in rows)
     return before, after
 
 
-def _kernel_secs(model: Executable, inputs: Sequence[Array]) -> list[float]:
+def _kernel_secs(model: Executable, inputs: Sequence[Array]) -> Seconds:
     """Seconds of the kernels in one run; what others compute is left out."""
     steps = zip(model.calls, model.profile(*inputs, repeats=1), strict=True)
-    return [step.seconds for call, step in steps if isinstance(call, KernelCall)]
+    return {_made_by(call): step.seconds for call, step in steps if isinstance(call, KernelCall)}
 
 
 def _beaten_kernels(
-    tuned: Sequence[KernelCall], before: Sequence[float], after: Sequence[float]
+    changed: Sequence[KernelCall], before: Seconds, after: Seconds
 ) -> set[ModelKernel]:
     """Those that take longer than the calculated ones, summed over all of their calls."""
     sums: dict[ModelKernel, list[float]] = {}
-    for call, old, new in zip(tuned, before, after, strict=True):
-        if _was_searched(call.kernel):
-            total = sums.setdefault(call.kernel, [0.0, 0.0])
-            total[0] += old
-            total[1] += new
+    for call in changed:
+        total = sums.setdefault(call.kernel, [0.0, 0.0])
+        total[0] += before[_made_by(call)]
+        total[1] += after[_made_by(call)]
     return {kernel for kernel, (old, new) in sums.items() if new > _SLOWER * old}

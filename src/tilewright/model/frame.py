@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.codegen.host import native
 from tilewright.errors import KernelAssertError, RuntimeFailure
-from tilewright.graph.graph import Array
-from tilewright.model.external import ExternalFunction
 from tilewright.model.program import EXTERNAL, ArrayPlace, ModelProgram, ModelStep, ValueInfo
 from tilewright.runtime.cpu_device import aligned_memory
-from tilewright.runtime.tensor_view import address_of
+from tilewright.runtime.tensor_view import Array, address_of
+
+if TYPE_CHECKING:
+    from tilewright.model.external import ExternalFunction
 
 
 @dataclass(frozen=True)

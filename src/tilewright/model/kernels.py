@@ -81,14 +81,14 @@ class SamePrograms(Generic[ThingT]):
 
     def find(self, func: ir.PrimFunc) -> ThingT | None:
         """What was added for the same program."""
-        nameless = _nameless(func)
-        same = self._known.get(ir.structural_hash(nameless), [])
-        return next((made for known, made in same if ir.structural_equal(known, nameless)), None)
+        plain = nameless(func)
+        same = self._known.get(ir.structural_hash(plain), [])
+        return next((made for known, made in same if ir.structural_equal(known, plain)), None)
 
     def add(self, func: ir.PrimFunc, made: ThingT) -> None:
         """Remember something for a program."""
-        nameless = _nameless(func)
-        self._known.setdefault(ir.structural_hash(nameless), []).append((nameless, made))
+        plain = nameless(func)
+        self._known.setdefault(ir.structural_hash(plain), []).append((plain, made))
 
 
 def compile_calls(
@@ -108,7 +108,8 @@ def compile_calls(
     return calls
 
 
-def _nameless(func: ir.PrimFunc) -> ir.PrimFunc:
+def nameless(func: ir.PrimFunc) -> ir.PrimFunc:
+    """A program without the name that it happens to have, to compare it with others."""
     return func.without_attr("global_symbol")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.model.kernels import ModelKernel
-from tilewright.model.program import EXTERNAL, ModelProgram
+from tilewright.model.program import EXTERNAL, ModelStep
 from tilewright.native.abi import PACKED_SUFFIX, RUNTIME_PREFIX
 from tilewright.native.elf_object import ObjectFile, read_object, with_prefix
 from tilewright.native.platform import is_linux_x86_64
@@ -24,13 +24,17 @@ class KernelObjects:
     imports: tuple[str, ...]  # what they take from the runtime
 
 
-def check_writable(program: ModelProgram, kernels: Sequence[ModelKernel], what: str) -> None:
-    """Refuse what machine code in a file cannot do; `what` begins the message."""
-    external = sorted({step.name for step in program.steps if step.kernel == EXTERNAL})
+def refuse_external(steps: Iterable[ModelStep], what: str) -> None:
+    """Refuse steps that functions of Python run; `what` begins the message."""
+    external = sorted({step.name for step in steps if step.kernel == EXTERNAL})
     if external:
         raise RuntimeFailure(
             f"{what}: functions of Python run {', '.join(external)}; only kernels can be written"
         )
+
+
+def check_machine(kernels: Sequence[ModelKernel], what: str) -> None:
+    """Refuse code for machines that files cannot hold code for."""
     for kernel in kernels:
         triple = kernel.module.info.triple
         if kernel.module.info.device != "cpu" or not is_linux_x86_64(triple):

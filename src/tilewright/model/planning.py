@@ -8,13 +8,22 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tilewright.graph.external import is_external
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.graph.views import is_view
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.model.arguments import compact_copy
 from tilewright.model.external import ExternalCall
 from tilewright.model.kernels import KernelCall, ModelKernel
 from tilewright.model.memory import Lifetime, plan_memory
-from tilewright.model.program import EXTERNAL, ArrayPlace, ModelProgram, ModelStep, ValueInfo
+from tilewright.model.program import (
+    EXTERNAL,
+    ArrayPlace,
+    ExternalProgram,
+    ModelProgram,
+    ModelStep,
+    ValueInfo,
+)
 from tilewright.runtime.cpu_device import ALIGNMENT, aligned_memory
 from tilewright.runtime.tensor_view import address_of
 from tilewright.schedule.analysis import flop_of
@@ -98,7 +107,10 @@ class _Planner:
         values = tuple(map(ValueInfo.of, call.values))
         if isinstance(call, ExternalCall):
             places = tuple(self._place(value) for value in call.values)
-            return ModelStep(call.name, EXTERNAL, places, values, len(call.inputs))
+            outside = self._external_program(call)
+            return ModelStep(
+                call.name, EXTERNAL, places, values, len(call.inputs), external=outside
+            )
         number = self.kernels.setdefault(call.kernel, len(self.kernels))
         places = tuple(
             self._place(value, call.kernel, position) for position, value in enumerate(call.values)
@@ -108,6 +120,23 @@ class _Planner:
         operators = tuple(node.op for node in nodes)
         reads, flop = len(call.group.inputs), flop_of(call.kernel.func)
         return ModelStep(call.group.name, number, places, values, reads, flop, sources, operators)
+
+    def _external_program(self, call: ExternalCall) -> ExternalProgram | None:
+        """What a library runs, of nodes that say so."""
+        node = next((n for n in self.graph.nodes if n.outputs == call.outputs), None)
+        if node is None or not is_external(node):
+            return None
+        return ExternalProgram(
+            node.attrs["backend"],
+            node.source or node.outputs[0].name,
+            node.attrs["program"],
+            tuple(map(ValueInfo.of, node.operands)),
+            tuple(
+                (position, self._place(value).index)
+                for position, value in enumerate(node.operands)
+                if value in self.graph.constants
+            ),
+        )
 
     def _result(self, value: GraphValue) -> ArrayPlace:
         return self._place(value)
@@ -133,6 +162,7 @@ def _packed(kernel: ModelKernel, position: int, array: Array) -> Array:
     packer = kernel.packers[position]
     spec = packer.signature[1]
     result = aligned_memory(tuple(map(int, spec.shape)), to_numpy(spec.dtype))
+    result[...] = 0  # packers leave padding as it is, and files should not depend on chance
     packer(array, result)
     return result
 
@@ -152,10 +182,3 @@ def _aligned(array: Array) -> Array:
     if array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0:
         return array
     return compact_copy(array)
-
-
-def compact_copy(array: Array) -> Array:
-    """A row-major copy in aligned memory."""
-    copy = aligned_memory(array.shape, array.dtype)
-    copy[...] = array
-    return copy

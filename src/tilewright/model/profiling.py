@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tilewright.cost_model.peaks import BuiltFor
-from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.errors import ArgumentError
 from tilewright.model.program import EXTERNAL, ModelProgram, ModelStep
 from tilewright.runtime.timing import format_seconds
@@ -173,6 +171,9 @@ class _Machine:
 
     def least_seconds(self, step: ModelStep, size: int) -> tuple[float, str]:
         """By the roofline, and what it is bound by."""
+        from tilewright.cost_model.peaks import BuiltFor  # which a run does not need
+        from tilewright.cost_model.prior import operations_per_cycle
+
         peaks, dtypes = self.peaks or BuiltFor(self.target), [info.dtype for info in step.values]
         factor = operations_per_cycle(self.target, dtypes) / operations_per_cycle(self.target)
         cores = min(1.0, self.threads / self.target.num_cores)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tilewright.graph.graph import GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
+
+if TYPE_CHECKING:
+    from tilewright.graph.graph import GraphValue
 
 EXTERNAL = -1  # stands for the kernel of a step that a function of Python runs
 
@@ -54,6 +56,17 @@ class ArrayPlace:
 
 
 @dataclass(frozen=True)
+class ExternalProgram:
+    """A step that another library runs, as plain data: `byoc.ExternalPart` is made of it."""
+
+    backend: str
+    name: str
+    program: str
+    inputs: tuple[ValueInfo, ...]  # with those that are constants
+    constants: tuple[tuple[int, int], ...]  # positions of these, and their numbers in the model
+
+
+@dataclass(frozen=True)
 class ModelStep:
     """One kernel, or one external function, on arrays; inputs before outputs."""
 
@@ -65,6 +78,7 @@ class ModelStep:
     flop: float = 0.0  # of one run
     sources: tuple[str, ...] = ()  # nodes of the original model
     operators: tuple[str, ...] = ()
+    external: ExternalProgram | None = None  # None: a kernel, or a function that nobody can write
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,16 @@ point is carried out in double precision where the operator allows it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tilewright.byoc import prepare_node
 from tilewright.driver import build
 from tilewright.errors import TilewrightError
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue, TensorType
 from tilewright.graph.lowering import lower_group
@@ -35,7 +37,7 @@ class _PlainKernel:
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         given = [
-            np.ascontiguousarray(array, to_numpy(kind.dtype))
+            np.asarray(array, to_numpy(kind.dtype), order="C")
             for array, kind in zip(arrays, self.inputs, strict=True)
         ]
         made: list[Array] = [np.empty(t.extents, to_numpy(t.dtype)) for t in self.outputs]
@@ -51,21 +53,27 @@ class GraphReference:
     _kernels: dict[Any, _PlainKernel] = field(default_factory=dict)
 
     def run_nodes(
-        self, nodes: Sequence[GraphNode], known: dict[GraphValue, Array]
+        self, nodes: Sequence[GraphNode], known: Mapping[GraphValue, Array]
     ) -> dict[GraphValue, Array]:
         """All values that nodes make from known ones, with these."""
         values = dict(known)
         for node in nodes:
-            made = self.run_node(node, [values[value] for value in node.operands])
+            made = self._run_node(node, [values[value] for value in node.operands])
             values.update(zip(node.outputs, made, strict=True))
         return values
 
     def run_graph(self, graph: Graph, inputs: Sequence[Array]) -> dict[GraphValue, Array]:
         """All values of a graph."""
-        known = {**graph.constants, **dict(zip(graph.inputs, inputs, strict=True))}
-        return self.run_nodes(graph.nodes, known)
+        values = {**graph.constants, **dict(zip(graph.inputs, inputs, strict=True))}
+        for node in graph.nodes:
+            if is_external(node):
+                made = _run_external(node, graph.constants, values)
+                values.update(zip(node.outputs, made, strict=True))
+            else:
+                values = self.run_nodes([node], values)
+        return values
 
-    def run_node(self, node: GraphNode, arrays: Sequence[Array]) -> list[Array]:
+    def _run_node(self, node: GraphNode, arrays: Sequence[Array]) -> list[Array]:
         """The results of one node for its operands."""
         if is_view(node):
             return [np.asarray(arrays[0]).reshape(node.outputs[0].type.extents)]
@@ -88,6 +96,14 @@ class GraphReference:
             except TilewrightError:
                 pass  # an operator for some types only
         return _plain_kernel(node, lambda kind: kind)
+
+
+def _run_external(
+    node: GraphNode, constants: Mapping[GraphValue, Array], values: Mapping[GraphValue, Array]
+) -> Sequence[Array]:
+    """By the library that the node names, in the types that it says."""
+    prepared = prepare_node(node, constants)
+    return prepared.function([values[v].astype(to_numpy(v.type.dtype)) for v in prepared.inputs])
 
 
 def _widened(kind: TensorType) -> TensorType:

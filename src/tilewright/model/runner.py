@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.graph.graph import Array
 from tilewright.model.arguments import input_arrays, output_arrays, writable_by_kernels
 from tilewright.model.frame import Arrays, Frame, LoadedCode
 from tilewright.model.profiling import ModelProfile, Peaks, checked_repeats, profile_of
 from tilewright.model.program import ModelProgram, ModelStep
+from tilewright.runtime.tensor_view import Array
 from tilewright.runtime.threads import limited_threads, num_threads
 
 

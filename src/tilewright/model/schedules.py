@@ -6,6 +6,7 @@ its heaviest reduction, serves, too: what stands around that block is computed w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -142,6 +143,32 @@ def is_beaten(database: Database, record: TuningRecord, target: Target) -> bool:
 def note_beaten(database: Database, record: TuningRecord, target: Target) -> None:
     """From now on models have the calculated schedule, until there is a better record."""
     database.save_state(_beaten_key(record, target), record_id(record))
+
+
+def note_lost(database: Database, record: TuningRecord, target: Target) -> None:
+    """From now on models compute in another way what the program of a record computes."""
+    database.save_state(_lost_key(record, target), True)
+
+
+def served_secs(database: Database, func: ir.PrimFunc, target: Target) -> float | None:
+    """Seconds that a program takes with what a database has for it; None if it has nothing.
+
+    Infinite for a way to compute something that lost against another one, inside of a model.
+    """
+    records = list(database.fitting_records(normalize_mod(func), target))
+    if not records:
+        record = database.query_tuning_record(normalize_mod(func), target, "main")
+        return None if record is None else record.mean_secs
+    if database.load_state(_lost_key(records[0], target)):
+        return math.inf
+    if not is_beaten(database, records[0], target):
+        return records[0].mean_secs
+    known = next((record for record in records if record.baseline == ZERO_SEARCH), records[0])
+    return known.mean_secs
+
+
+def _lost_key(record: TuningRecord, target: Target) -> str:
+    return f"lost/{ir.structural_hash(record.workload.mod):x}/{target.fingerprint}"
 
 
 def _beaten_key(record: TuningRecord, target: Target) -> str:

@@ -7,6 +7,7 @@ come before the main path.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from tilewright.database.module_equality import get_module_equality
 from tilewright.errors import GraphError
 from tilewright.graph.fusion import FusedGroup, hash_of
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
+from tilewright.graph.passes.for_gpu import simplify_for_gpu
 from tilewright.graph.passes.pipeline import PASSES, simplify
 from tilewright.graph.passes.transformed_winograd import transformed_winograd
 from tilewright.model.kernels import groups_of, program_of
@@ -64,7 +66,7 @@ def simplified(graph: Graph, layout: str | None = None, target: Target | None = 
     For a GPU its convolutions of 3x3 are Winograd's then, as with TVM.
     """
     if layout is None or layout.lower() == "nhwc":
-        return simplify(graph)
+        return simplify(graph) if target is None or target.is_cpu else simplify_for_gpu(graph)
     if layout.lower() not in LAYOUTS:
         raise GraphError(f"there is no layout {layout!r}{did_you_mean(layout, LAYOUTS)}")
     for step in PASSES:
@@ -186,6 +188,17 @@ def module_of(tasks: Sequence[ExtractedTask]) -> tuple[ir.IRModule, dict[str, fl
         ir.IRModule({task.task_name: task.func for task in tasks}),
         {task.task_name: float(task.weight) for task in tasks},
     )
+
+
+def rivals_among(tasks: Sequence[ExtractedTask]) -> dict[str, str]:
+    """Tasks that make the same values of a model, by name: ways to compute the same."""
+    made = {task.task_name: _made_by(task) for task in tasks}
+    counts = Counter(made.values())
+    return {name: values for name, values in made.items() if counts[values] > 1}
+
+
+def _made_by(task: ExtractedTask) -> str:
+    return ", ".join(sorted(value.name for group in task.groups for value in group.outputs))
 
 
 def to_tune_contexts(

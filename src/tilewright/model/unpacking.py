@@ -27,11 +27,16 @@ def unpacked(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) ->
     moved = (numbers > 0) & (numbers <= flat.size)  # the rest is padding
     flat[numbers[moved] - 1] = packed[moved]
     array = flat.reshape(shape)
-    again = np.empty_like(packed)
-    packer(array, again)
-    if again.tobytes() != packed.tobytes():
+    if not packs_to(packer, array, packed):
         raise GraphError(f"{packer.name} computes something, which cannot be undone")
     return array
+
+
+def packs_to(packer: CompiledFunction, array: Array, packed: Array) -> bool:
+    """True if a packing function makes just that of an array."""
+    again = np.zeros_like(packed)
+    packer(array, again)
+    return again.tobytes() == packed.tobytes()
 
 
 def _numbers(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) -> Array:
@@ -44,7 +49,7 @@ def _numbers(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) ->
     original = np.arange(1, count + 1, dtype=np.int64).reshape(shape)
     found = np.zeros(packed.shape, np.int64)
     for shift in range(0, max(1, count.bit_length()), bits):
-        digits = np.empty_like(packed)
+        digits = np.zeros_like(packed)
         packer((original >> shift & (1 << bits) - 1).astype(packed.dtype), digits)
         with np.errstate(invalid="ignore"):  # of functions that compute
             found |= digits.astype(np.int64) << shift

@@ -106,7 +106,7 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     store = ir.substitute(store, site.lets) if site.lets else store
     count = _Operations()
     operations = count.of(store.value)
-    loads = _distinct(count.loads)
+    loads = distinct_loads(count.loads)
     if operations > LONG_EXPRESSION:
         # What repeats and moves has a variable or a load in it that does so, too.
         if count.has_variables or len(loads) < len(count.loads):
@@ -166,7 +166,7 @@ def _share_of(predicate: ir.PrimExpr, ranges: MovingRanges) -> float:
     return 1.0
 
 
-def _distinct(loads: Sequence[ir.BufferLoad]) -> list[ir.BufferLoad]:
+def distinct_loads(loads: Sequence[ir.BufferLoad]) -> list[ir.BufferLoad]:
     """Loads without those of an element that another one has loaded."""
     kept: list[ir.BufferLoad] = []
     for load in loads:

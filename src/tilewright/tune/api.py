@@ -79,6 +79,7 @@ def tune_tir(
     keep_going: bool = False,
     bound: bool = False,
     weights: Mapping[str, float] | None = None,
+    rivals: Mapping[str, str] | None = None,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -88,7 +89,8 @@ def tune_tir(
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out, and
-    `weights` say how often functions run in what they are from.
+    `weights` say how often functions run in what they are from. Of functions with the same name in
+    `rivals` only the fastest will be used.
     The same `seed` and the same measurements give the same candidates in the same order; times
     differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
@@ -139,7 +141,8 @@ def tune_tir(
                 logger=logger,
                 failures=failures,
             )
-            tasks.append(TaskRecord(context, seed=task_seed, asked_seed=seed))
+            computes = (rivals or {}).get(name, "")
+            tasks.append(TaskRecord(context, 1.0, task_seed, seed, computes=computes))
         often = weights or {}
         totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
         records = weighted(tasks, totals)

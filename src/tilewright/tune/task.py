@@ -252,6 +252,7 @@ class TaskRecord:
     seed: int | None = None
     asked_seed: int | None = None  # of the user, where the task has one drawn from it
     is_terminated: bool = False
+    computes: str = ""  # what rivals compute, too: of those only the fastest is used
     mod: IRModule = field(init=False)
     flop: float = field(init=False)
     row_offsets: Mapping[int, int] = field(init=False)  # arguments that rise to a number
@@ -280,6 +281,11 @@ class TaskRecord:
         """The target, which a task that is tuned has."""
         assert self.ctx.target is not None
         return self.ctx.target
+
+    @property
+    def computed(self) -> object:
+        """Equal for rivals; something of its own for all other tasks."""
+        return self.computes or id(self)
 
     @property
     def trials(self) -> int:

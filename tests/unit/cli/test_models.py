@@ -14,6 +14,7 @@ import pytest
 from tilewright.cli import model_check, model_tune
 from tilewright.cli.originals import Original, difference
 from tilewright.database import SQLiteDatabase
+from tilewright.model.tasks import LAYOUTS
 from tilewright.report.model_notes import model_notes
 from tilewright.testing.made_up_runs import MadeUp
 
@@ -84,8 +85,11 @@ def test_layouts(command: Any) -> None:
         "from tilewright.testing.small_models import small_network\n"
         "def net():\n    return small_network()\n"
     )
-    assert "12 kernels in 10 tasks" in command("inspect", "net.py:net").out
-    assert "10 kernels in 8 tasks" in command("inspect", "net.py:net", "--layout", "nchw").out
+    last, first = (command("inspect", "net.py:net", "--layout", each).out for each in LAYOUTS)
+    assert "fused_transpose" in last
+    assert "float32[1, 8, 8, 16]" in last
+    assert "10 kernels in 8 tasks" in first
+    assert "float32[1, 16, 8, 8]" in first
 
 
 # --- check and bench ----------------------------------------------------------------------------
@@ -258,6 +262,11 @@ def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
         ),
         (["build", "model.py:layer", "-o", "."], ". is a directory; name a file"),
         (["tune", "model.py:layer", "model.py:program"], "a model is tuned alone; got 2 names"),
+        (
+            ["build", "model.py:layer", "--target", "cuda -arch=sm_90"],
+            "--target cuda -arch=sm_90: ",
+        ),
+        (["tune", "model.py:layer", "--target", "cuda -arch=sm_90"], "--target cuda -arch=sm_90: "),
         (["tune", "model.py:layer", "--bound"], "--bound is for programs; the weights of a model"),
         (["tune", "model.py:layer", "--budget", "10x"], "--budget 10x: expected a time such as "),
         (["space", "show", "none.onnx"], "none.onnx is a model, expected a program; "),
@@ -270,3 +279,48 @@ def test_mistakes_end_with_one_line(
     (line,) = done.err.splitlines()
     assert line.startswith(f"error: {message}")
     assert {path.name for path in Path().iterdir()} <= {"model.py", "__pycache__"}
+
+
+# --- PyTorch ------------------------------------------------------------------------------------
+
+TORCH = """
+import torch
+from torch import nn
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (torch.zeros(2, 8),)
+
+
+def bare():
+    return net()[0]
+
+
+def exported():
+    module, inputs = net()
+    return torch.export.export(module, inputs)
+"""
+
+
+@pytest.fixture
+def torch_file(command: Any) -> str:
+    pytest.importorskip("torch")
+    Path("nets.py").write_text(TORCH)
+    return "nets.py"
+
+
+def test_modules_of_pytorch(command: Any, torch_file: str) -> None:
+    assert "net agrees with PyTorch" in command("check", f"{torch_file}:net", *TARGET).lines
+    done = command("bench", f"{torch_file}:net", "--against", "torch", *TARGET)
+    assert any(re.match(r"PyTorch +\S+ \S+ +\S+ +agree", line) for line in done.lines)
+    shape = command("inspect", f"{torch_file}:bare", "--shape", "x=3x8").lines[1]
+    assert shape == "input input: float32[3, 8]"
+    assert command("inspect", f"{torch_file}:exported").lines[1] == "input input: float32[2, 8]"
+
+
+def test_a_module_without_inputs(command: Any, torch_file: str) -> None:
+    assert command("inspect", f"{torch_file}:bare", status=2).err == (
+        "error: the shapes of the inputs of Sequential are not known: give the module with its "
+        "inputs, (module, inputs), or --shape\n"
+    )

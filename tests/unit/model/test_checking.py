@@ -12,6 +12,7 @@ import pytest
 from tilewright.errors import GraphError
 from tilewright.graph import Graph, GraphNode, parse_graph
 from tilewright.graph.passes.pipeline import simplify
+from tilewright.graph.passes.winograd import winograd_candidates, with_winograd
 from tilewright.model import Executable, ExternalCall, compile_model
 from tilewright.model.checking import difference
 from tilewright.model.kernels import compile_calls
@@ -154,6 +155,29 @@ def test_kernels_are_checked_whatever_passes_made_them(graph: Graph) -> None:
     assert report.unchecked == ()
     assert report.is_right
     assert any("nn.conv2d" in check.operators for check in report.kernels)
+
+
+_WINDOWS = """
+def net(x: float32[1, 16, 16, 16]):
+    w = constant(float32[16, 16, 3, 3])
+    conv = nn.conv2d(x, w, padding=1)
+    active = nn.relu(conv)
+    return active
+"""
+
+
+def test_kernels_that_compute_their_weights_are_checked() -> None:
+    """Winograd's transformed weights cannot be undone, but are recognised."""
+    rng = np.random.default_rng(9)
+    graph = parse_graph(_WINDOWS, {"w": rng.standard_normal((16, 16, 3, 3)).astype(np.float32)})
+    simple = simplify(graph)
+    (node,) = winograd_candidates(simple)
+    tiled = with_winograd(simple, {node.outputs[0]: 4})
+    executable = Executable(tiled, compile_calls(tiled, Target("llvm")))
+    report = executable.check(graph, rng.standard_normal((1, 16, 16, 16)).astype(np.float32))
+    assert report.unchecked == ()
+    assert report.is_right, report
+    assert any("nn.winograd_conv2d" in check.operators for check in report.kernels)
 
 
 def test_tolerances_can_be_given(graph: Graph) -> None:

@@ -72,6 +72,7 @@ def test_a_network_of_pytorch(make: Callable[[Any], tuple[Any, Any]], tmp_path: 
     graph, executable, x, expected = _compiled(make)
     (made,) = executable(x)
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(executable(x, threads=1)[0], made)  # to the last bit
     report = executable.check(graph, x)
     assert report.is_right, report
     assert report.unchecked == ()

@@ -9,10 +9,12 @@ import pytest
 
 from tilewright.database import Database, MemoryDatabase
 from tilewright.graph import Graph, GraphBuilder, TensorType
-from tilewright.ir import structural_equal
+from tilewright.graph.passes.winograd import winograd_candidates, with_winograd
+from tilewright.ir import IRModule, structural_equal
 from tilewright.model import compile_model, extract_tasks, finals, schedules, served_by
+from tilewright.model.alternatives import with_fastest_convolutions
 from tilewright.model.schedules import Match, is_beaten, note_beaten
-from tilewright.model.tasks import simplified
+from tilewright.model.tasks import simplified, tasks_of
 from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
 from tilewright.target import Target
 from tilewright.testing.small_models import small_network
@@ -24,11 +26,14 @@ _TARGET = Target("llvm")
 def _record(database: Database, name: str, graph: Graph, **extra: object) -> TuningRecord:
     """A record of one task of a graph, with the schedule that is calculated."""
     (task,) = [task for task in extract_tasks(graph, _TARGET) if task.task_name == name]
-    mod = task.dispatched[0]
+    return _commit(database, task.dispatched[0], 2e-6, **extra)
+
+
+def _commit(database: Database, mod: IRModule, secs: float, **extra: object) -> TuningRecord:
     trace = default_schedule(mod, _TARGET).trace
     assert trace is not None
     workload = database.commit_workload(mod)
-    record = TuningRecord(trace, workload, (2e-6,), _TARGET, args_info_of(mod), extra=extra)
+    record = TuningRecord(trace, workload, (secs,), _TARGET, args_info_of(mod), extra=extra)
     database.commit_tuning_record(record)
     return record
 
@@ -111,7 +116,8 @@ def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatc
     """A record that was lucky: in place its kernel takes longer than the calculated one."""
     database, graph = MemoryDatabase(), simplified(_product(True))
     record = _record(database, "fused_nn_dense_nn_relu", _product(True))
-    monkeypatch.setattr(finals, "_step_secs", lambda *_: ([1e-6], [2e-6]))
+    made = tuple(value.name for value in graph.outputs)
+    monkeypatch.setattr(finals, "_step_secs", lambda *_: ({made: 1e-6}, {made: 2e-6}))
     final = finals.hold_model_final(graph, _TARGET, database)
     assert final.beaten == ("fused_nn_dense_nn_relu",)
     assert (final.calculated_secs, final.secs) == (1e-6, 1e-6)  # it has the calculated one now
@@ -149,3 +155,32 @@ def test_what_was_calculated_once_is_not_calculated_again(monkeypatch: pytest.Mo
     func = record.workload.mod["main"]
     found = schedules.calculated(func, _TARGET, database)
     assert structural_equal(found.mod, record.as_measure_candidate().sch.mod)
+
+
+def test_a_way_that_loses_in_the_model_is_not_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Winograd's tiles, fast alone, against direct sums in place."""
+    direct = simplified(_convolution())
+    (node,) = winograd_candidates(direct)
+    tiles = with_winograd(direct, {node.outputs[0]: 2})
+    database = MemoryDatabase()
+    for graph, secs in ((direct, 3e-6), (tiles, 1e-6)):
+        (task,) = [task for task in tasks_of(graph, _TARGET) if "conv2d" in task.task_name]
+        _commit(database, task.dispatched[0], secs)
+    assert _tiles(direct, database) == [2]
+    before = {(value.name,): 1e-6 for made in direct.nodes for value in made.outputs}
+    after = dict.fromkeys(before, 2e-6)
+    monkeypatch.setattr(finals, "_step_secs", lambda *_: (before, after))
+    finals.hold_model_final(tiles, _TARGET, database, 0.1, direct)
+    assert _tiles(direct, database) == [0]
+
+
+def _tiles(graph: Graph, database: Database) -> list[int]:
+    return [each.tile for each in with_fastest_convolutions(graph, _TARGET, database).choices]
+
+
+def _convolution() -> Graph:
+    net = GraphBuilder()
+    x = net.input("x", TensorType((1, 16, 8, 8), "float32"))
+    weight = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    made = net.call("nn.conv2d", x, net.constant(weight), padding=[1, 1, 1, 1], source="conv")
+    return net.graph([made])

@@ -211,8 +211,8 @@ class Ending:
 
 
 def test_what_is_calculated_is_measured_of_all_tasks_first() -> None:
-    scheduler = model_of([5.0], [], [1.0], [])
-    assert scheduler.next_task_id() == 1
+    assert model_of([5.0], [], [1.0], []).next_task_id() == 1
+    assert model_of([], [], [1.0], [], weights=[1.0, 2.0, 9.0, 2.0]).next_task_id() == 1
 
 
 def test_time_goes_where_the_model_gains_most() -> None:
@@ -258,6 +258,25 @@ def test_cheap_rounds_come_before_expensive_ones() -> None:
     assert scheduler.next_task_id() == 1
 
 
+def test_of_rivals_the_model_takes_the_fastest() -> None:
+    scheduler = model_of([10.0], [8.0], [4.0], weights=[1.0, 1.0, 2.0])
+    assert scheduler.latency_ms == 26.0
+    direct, tiles, _ = scheduler.tasks
+    direct.computes = tiles.computes = "conv"
+    assert scheduler.latency_ms == 16.0
+    gains = [scheduler.expected_gain(task) for task in scheduler.tasks]
+    # 0.3 of each; the first has to catch up by 2 before the model gains
+    assert gains == pytest.approx([3.0 - 2.0, 2.4, 2.4])
+
+
+def test_a_rival_that_cannot_catch_up_ends() -> None:
+    scheduler = model_of([10.0], [4.0])
+    direct, tiles = scheduler.tasks
+    direct.computes = tiles.computes = "conv"
+    assert scheduler.next_task_id() == 1
+    assert direct.is_terminated
+
+
 def test_settings_of_models() -> None:
     with pytest.raises(TuneError, match=r"min_gain lies between 0 and 1 .* got 2 and 3"):
         ModelGradient(min_gain=2)
@@ -265,18 +284,22 @@ def test_settings_of_models() -> None:
 
 def test_weights_of_functions_reach_the_scheduler() -> None:
     seen: list[float] = []
+    computed: list[str] = []
 
     def watch(event: Event) -> None:
         if isinstance(event, TuningStarted):
             seen.extend(task.task_weight for task in event.tasks)
+            computed.extend(task.computes for task in event.tasks)
 
     module = IRModule({"a": matmul, "b": matmul.with_attr("x", 1), "c": matmul.with_attr("x", 2)})
     tune_tir(
         module, "llvm -num-cores=2", None, 3, database=MemoryDatabase(), builder=FakeBuilder(),
         runner=FakeRunner(), space=tile_all, strategy="replay-trace", cost_model=None,
         console=False, observers=[watch], weights={"a": 3.0, "c": 5.0}, task_scheduler="model",
+        rivals={"a": "x", "b": "x"},
     )  # fmt: skip
     assert seen == [3.0, 1.0, 5.0]
+    assert computed == ["x", "x", ""]
 
 
 # --- limits -------------------------------------------------------------------------------------

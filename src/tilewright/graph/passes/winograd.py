@@ -21,16 +21,23 @@ def winograd_candidates(graph: Graph) -> list[GraphNode]:
     return [node for node in graph.nodes if node.op == CONV2D and _is_candidate(graph, node)]
 
 
+def in_tiles(node: GraphNode, size: int) -> GraphNode:
+    """A convolution in tiles of so many outputs along each axis; 0: as it is."""
+    if not size:
+        return node
+    attrs = {"padding": node.attrs.get("padding", 0), "tile_size": size}
+    return GraphNode(WINOGRAD, node.inputs, node.outputs, attrs, node.source)
+
+
 def with_winograd(graph: Graph, tiles: Mapping[GraphValue, int]) -> Graph:
-    """The graph with some convolutions, by their results, in tiles of so many outputs."""
+    """The graph with some convolutions, by their results, in tiles."""
 
     def replaced(new: Rewriting, node: GraphNode) -> tuple[GraphValue, ...] | None:
-        size = tiles.get(node.outputs[0]) if node.outputs else None
-        if not size:
+        made = in_tiles(node, tiles.get(node.outputs[0], 0) if node.outputs else 0)
+        if made is node:
             return None
-        attrs = {"padding": node.attrs.get("padding", 0), "tile_size": size}
         names = [value.name for value in node.outputs]
-        return tuple(new.calls(WINOGRAD, new.inputs_of(node), attrs, names, node.source))
+        return new.calls(made.op, new.inputs_of(node), made.attrs, names, node.source)
 
     return rewrite(graph, replaced) if any(tiles.values()) else graph
 

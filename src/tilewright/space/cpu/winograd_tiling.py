@@ -31,7 +31,7 @@ from tilewright.space.layout_free import is_layout_free
 STRUCTURE = "winograd"
 SKETCHES = 3
 MAX_VECTORS = 4
-BLOCK_CHOICES = 3
+BLOCK_CHOICES = 2
 WIDEST_BLOCK = 16  # tiles: more in a row only lengthen what a task waits for
 MOST_TILES = 64  # of a block: weights are read often enough then
 LEAST_TASKS = 4  # for each core: where blocks are fewer, filters may be shared out

@@ -10,9 +10,9 @@ import math
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.access import BufferAccess
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.state.scope import loops_of
@@ -141,14 +141,14 @@ def _read_across(block: StmtSRef) -> tuple[int, int, int] | None:
     """The input that lies along another axis than the result: its position among the inputs, that
     axis among the loops, and the axis of the result among those of the input."""
     stmt = block.block
-    axes = {v.var: n for n, v in enumerate(stmt.iter_vars)}
+    nest = BlockNest(stmt)
     extents = [constant_extent(loop) or 0 for loop in loops_of(block)]
-    (write,) = stmt.writes
-    if len(axes) < 2 or not BufferAccess.of(write).lies_along(stmt.iter_vars[-1].var):
+    (write,) = nest.writes
+    if len(nest.iters) < 2 or not write.lies_along(nest.iters[-1]):
         return None
-    along = len(axes) - 1
-    for position, region in inputs_of(stmt).items():
-        read = [axes.get(r.min) if isinstance(r.min, ir.Var) else None for r in region.region]
+    along = len(nest.iters) - 1
+    for position, access in nest.inputs.items():
+        read = [nest.position(index.variable) for index in access.indices]
         axis = read[-1] if read else None
         if axis is None or axis == along or read.count(along) != 1 or read.count(axis) != 1:
             continue

@@ -18,6 +18,8 @@ from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.kernels import tag_of
+from tilewright.nest.loops import known_extent
+from tilewright.nest.placement import static_shape
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
@@ -143,15 +145,6 @@ def _leading(extents: Sequence[int], count: int) -> int:
     raise ScheduleError("a block has other rows than the reductions")
 
 
-def _sizes(buffer: ir.Buffer) -> list[int]:
-    """Extents of a buffer, 0 for those that are not known."""
-    return [extent.value if isinstance(extent, ir.IntImm) else 0 for extent in buffer.shape]
-
-
-def _is_single(domain: ir.Range | None) -> bool:
-    return domain is not None and ir.is_one(domain.extent)
-
-
 def _threads_of(rows: _Rows) -> list[int]:
     """Numbers of threads that may share a row: those that divide it evenly, if there are any."""
     least = next((n for longest, n in _THREADS if rows.length <= longest), _LONG_ROW_THREADS)
@@ -229,17 +222,17 @@ class _RowBuilder:
         for each in blocks:
             stmt = self._sch.get_sref(each).block
             for region in inputs_of(stmt).values():
-                size = math.prod(_sizes(region.buffer))
+                size = math.prod(static_shape(region.buffer, 0))
                 is_row = region.buffer in made and size == self._rows.count * self._rows.length
                 if is_row and not self._is_own(stmt, region):
                     raise ScheduleError("it reads other elements of a row than it computes")
 
     def _is_own(self, stmt: ir.Block, region: ir.BufferRegion) -> bool:
         """Is the element that is read the one that is computed, of its row or of all rows?"""
-        iters = [v.var for v in stmt.iter_vars if not _is_single(v.dom)]
+        iters = [v.var for v in stmt.iter_vars if known_extent(v) != 1]
         read = [
             axis.min if ir.is_one(axis.extent) else None
-            for axis, size in zip(region.region, _sizes(region.buffer), strict=True)
+            for axis, size in zip(region.region, static_shape(region.buffer, 0), strict=True)
             if size != 1
         ]
         own = iters[len(iters) - len(read) :] if read else []
@@ -327,7 +320,7 @@ class _RowBuilder:
         buffer = self._sch.get_sref(block).block.writes[0].buffer
         if buffer.scope != "local":
             return
-        shape, width, threads = _sizes(buffer), self._width, self._threads
+        shape, width, threads = static_shape(buffer, 0), self._width, self._threads
         whole = (n for n in range(len(shape)) if math.prod(shape[n:]) == self._rows.length)
         rows = next(whole, None)
         if rows is None:

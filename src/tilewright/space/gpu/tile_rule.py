@@ -38,6 +38,7 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
+from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.gpu.packed_operands import packed_operand
 from tilewright.space.gpu.thread_vectors import sampled
 from tilewright.space.tvm.tensor_core_layout import transform_for_tensorization
@@ -220,7 +221,7 @@ class _Tiling:
     def _loops(self, sch: Schedule, block: BlockRV, shape: TileShape) -> tuple[LoopRV, LoopRV]:
         """The loop over steps of the sum, and the one over tiles."""
         *batch, rows, columns, depth = sch.get_loops(block)
-        extents = [_extent(sch, loop) for loop in (*batch, rows, columns)]
+        extents = [extent_of(sch, loop) for loop in (*batch, rows, columns)]
         widths = _columns_of(extents[-1], shape)
         width = sampled(sch, widths)
         row, inner_row = sch.split(rows, [None, shape.rows])
@@ -228,7 +229,7 @@ class _Tiling:
         on_threads = THREAD_ROWS in shape.annotations
         size = ir.DType(self.dtypes.sums if on_threads else self.dtypes.left).itemsize
         step, inner_depth = sch.split(depth, [None, shape.depth // size])
-        outer, together = sch.split(row, [None, sampled(sch, _orders_of(_extent(sch, row)))])
+        outer, together = sch.split(row, [None, sampled(sch, _orders_of(extent_of(sch, row)))])
         sch.reorder(*batch, outer, column, together, step, inner_row, inner_column, inner_depth)
         tiles = sch.fuse(*batch, outer, column, together)
         sch.bind(tiles, "blockIdx.x")
@@ -237,17 +238,10 @@ class _Tiling:
         if THREAD_ROWS not in shape.annotations:
             fewest = math.ceil(extents[-2] / shape.rows) * math.ceil(extents[-1] / widths[-1])
             tile_count = math.prod(extents[:-2]) * fewest
-            splits = _splits_of(_extent(sch, step), tile_count, processors_of(self.target))
+            splits = _splits_of(extent_of(sch, step), tile_count, processors_of(self.target))
             if len(splits) > 1:
                 sch.annotate(tiles, TILE_SPLITS, sampled(sch, splits))
         return step, tiles
-
-
-def _extent(sch: Schedule, loop: LoopRV) -> int:
-    stmt = sch.get(loop)
-    assert isinstance(stmt, ir.For)
-    assert isinstance(stmt.extent, ir.IntImm)
-    return stmt.extent.value
 
 
 def _columns_of(count: int, shape: TileShape) -> list[int]:

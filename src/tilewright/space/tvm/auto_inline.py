@@ -10,6 +10,8 @@ from typing import Final
 from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
+from tilewright.nest.loops import known_extent
+from tilewright.nest.nests import distinct_loads
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import analyze_read_write_pattern, has_if_then_else
 from tilewright.schedule.conditions.checks import is_complete_block
@@ -147,8 +149,13 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
 
 
 def repeated_operations(sch: Schedule, block: StmtSRef) -> float:
-    """Operations for one element that are carried out more than once if a block is inlined."""
+    """Operations for one element that are carried out more than once if a block is inlined.
+
+    A single number changes in no loop: it is computed ahead of them, wherever it is written.
+    """
     stmt = block.block
+    if _points(stmt) <= 1.0:
+        return 0.0
     readers = neighbours(sch, block, before=False)
     read = sum(_reads(stmt, reader.block) for reader in readers)
     return max(0.0, read - 1.0) * operations(stmt)
@@ -177,16 +184,11 @@ def _of_value(expr: ir.PrimExpr) -> float:
 def _reads(block: ir.Block, reader: ir.Block) -> float:
     """How often each result of a block is read by another one, on average."""
     buffer = block.writes[0].buffer
-    places: list[ir.BufferLoad] = []
-    for load in ir.nodes_of(reader.body, ir.BufferLoad):
-        if load.buffer is buffer and not any(
-            all(map(ir.expr_deep_equal, load.indices, place.indices)) for place in places
-        ):
-            places.append(load)
-    return len(places) * max(1.0, _points(reader) / max(1.0, _points(block)))
+    loads = [load for load in ir.nodes_of(reader.body, ir.BufferLoad) if load.buffer is buffer]
+    return len(distinct_loads(loads)) * max(1.0, _points(reader) / max(1.0, _points(block)))
 
 
 def _points(block: ir.Block) -> float:
     """Iterations of a block; symbolic extents count as one, since both sides have them."""
-    extents = [v.dom.extent for v in block.iter_vars if v.dom is not None]
-    return math.prod(e.value for e in extents if isinstance(e, ir.IntImm))
+    extents = map(known_extent, block.iter_vars)
+    return math.prod(extent for extent in extents if extent is not None)

@@ -27,9 +27,7 @@ def select(condition: Value, true_value: Value, false_value: Value) -> Value:
 
 
 def _trunc_divide(a: Value, b: Value) -> Value:
-    quotient = a // b
-    inexact = quotient * b != a
-    return quotient + (inexact & ((a < 0) != (b < 0))).astype(quotient.dtype)
+    return (a - np.fmod(a, b)) // b
 
 
 def _minimum(a: Value, b: Value) -> Value:
@@ -56,7 +54,7 @@ _ANY_TYPE: dict[type[ir.BinaryOp], Binary] = {
 _FLOATS: dict[type[ir.BinaryOp], Binary] = {ir.Div: operator.truediv, ir.Mod: np.fmod}
 _INTEGERS: dict[type[ir.BinaryOp], Binary] = {
     ir.Div: _trunc_divide,
-    ir.Mod: lambda a, b: a - _trunc_divide(a, b) * b,
+    ir.Mod: np.fmod,  # has the sign of the dividend, as in C
     ir.FloorDiv: operator.floordiv,
     ir.FloorMod: operator.mod,
 }

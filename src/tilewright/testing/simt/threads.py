@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -12,7 +13,14 @@ import numpy.typing as npt
 from tilewright import ir
 from tilewright.errors import TilewrightError
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.testing.oracle.arithmetic import binary_operator, caster, constant, select
+from tilewright.testing.oracle.arithmetic import (
+    INTEGER_DIVISIONS,
+    Binary,
+    binary_operator,
+    caster,
+    constant,
+    select,
+)
 from tilewright.testing.oracle.intrinsics import builtin
 from tilewright.testing.simt.matrices import FUNCTIONS
 
@@ -83,6 +91,19 @@ def address_taken(argument: ir.PrimExpr) -> ir.BufferLoad:
     return element
 
 
+def _operator(node: ir.BinaryOp) -> Binary:
+    """What an operator makes of two arrays; NumPy says nothing of what overflows or has no result.
+
+    It would not anyway of integers, unless they are divided by zero.
+    """
+    if isinstance(node, ir.And | ir.Or):
+        return operator.and_ if isinstance(node, ir.And) else operator.or_
+    compute = binary_operator(type(node), node.a.dtype)
+    assert compute is not None
+    divides = type(node) in INTEGER_DIVISIONS and not isinstance(node.b, ir.IntImm)
+    return np.errstate(all="ignore")(compute) if node.a.dtype.is_float or divides else compute
+
+
 class LockstepThreads:
     """Threads that run in step; those that a condition keeps out are masked."""
 
@@ -92,6 +113,8 @@ class LockstepThreads:
         self._per_block = per_block
         self._mask = np.ones(self._count, np.bool_)
         self._values: dict[ir.Var, Value] = {}
+        self._constants: dict[ir.PrimExpr, Value] = {}
+        self._operators: dict[ir.PrimExpr, Binary] = {}
         self._memory: dict[ir.Var, ThreadMemory] = {}
 
     @property
@@ -214,13 +237,19 @@ class LockstepThreads:
 
     def value(self, node: ir.PrimExpr) -> Value:
         """What each thread computes."""
+        if isinstance(node, ir.BinaryOp):
+            compute = self._operators.get(node)
+            if compute is None:
+                compute = self._operators[node] = _operator(node)
+            return compute(np.asarray(self.value(node.a)), np.asarray(self.value(node.b)))
+        if isinstance(node, ir.Var):
+            return self._values[node]
+        if isinstance(node, (ir.IntImm, ir.FloatImm)):
+            known = self._constants.get(node)
+            if known is None:
+                known = self._constants[node] = constant(node.value, node.dtype)
+            return known
         match node:
-            case ir.IntImm() | ir.FloatImm():
-                return constant(node.value, node.dtype)
-            case ir.Var():
-                return self._values[node]
-            case ir.BinaryOp(a=a, b=b):
-                return self._binary(node, self.value(a), self.value(b))
             case ir.Not(a=a):
                 return ~self.value(a)
             case ir.Cast():
@@ -246,14 +275,6 @@ class LockstepThreads:
                 value = np.broadcast_to(self.value(node.value), (self._count,))
                 return np.broadcast_to(value[:, None], (self._count, node.lanes))
         raise RaceError(f"cannot compute {node}")
-
-    def _binary(self, node: ir.BinaryOp, a: Value, b: Value) -> Value:
-        if isinstance(node, ir.And | ir.Or):
-            return a & b if isinstance(node, ir.And) else a | b
-        compute = binary_operator(type(node), node.a.dtype)
-        assert compute is not None
-        with np.errstate(all="ignore"):
-            return compute(np.asarray(a), np.asarray(b))
 
     def _load(self, node: ir.BufferLoad) -> Value:
         lanes = node.dtype.lanes

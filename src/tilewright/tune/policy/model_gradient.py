@@ -3,6 +3,9 @@
 A task counts as often as its kernel runs. What its next round may gain is guessed: from the gains
 of its last rounds, and from a hope that halves with each round that gains nothing. Tasks whose gain
 would not show in the model's latency end, small ones before their first search.
+
+Some tasks are rivals: ways to compute the same, of which the model takes the fastest. One that is
+behind gains nothing before it is ahead of the others.
 """
 
 from __future__ import annotations
@@ -46,14 +49,18 @@ class ModelGradient(TaskScheduler):
 
     @property
     def latency_ms(self) -> float:
-        """All tasks, each as often as it runs, with the best kernels so far."""
-        return sum(task.task_weight * _best_ms(task) for task in self.tasks if _works(task))
+        """All tasks, each as often as it runs, with the best kernels so far; of rivals one."""
+        best: dict[object, float] = {}
+        for task in filter(_works, self.tasks):
+            own, what = task.task_weight * _best_ms(task), task.computed
+            best[what] = min(own, best.get(what, own))
+        return sum(best.values())
 
     def _choose(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
         fresh = [n for n in alive if self.tasks[n].counts.rounds == 0]
-        if fresh:
-            return fresh[0]
+        if fresh:  # those first that have most to compute, in case that time runs out
+            return max(fresh, key=lambda n: (self.tasks[n].task_weight * self.tasks[n].flop, -n))
         total, gains = self.latency_ms, {n: self.expected_gain(self.tasks[n]) for n in alive}
         for n in alive:
             if gains[n] < self.min_gain * total:
@@ -74,7 +81,17 @@ class ModelGradient(TaskScheduler):
         known = [best for best in history if best < FAILED_MS][-1 - window :]
         recent = (known[0] - known[-1]) / max(1, len(known) - 1)
         hope = _HOPE * known[-1] * 0.5 ** _rounds_without_gain(history)
-        return task.task_weight * max(recent, hope)
+        return max(0.0, task.task_weight * max(recent, hope) - self._behind(task))
+
+    def _behind(self, task: TaskRecord) -> float:
+        """Milliseconds that a task takes longer than the best of its rivals."""
+        what = task.computed
+        others = [
+            other.task_weight * _best_ms(other)
+            for other in self.tasks
+            if other is not task and _works(other) and other.computed == what
+        ]
+        return max(0.0, task.task_weight * _best_ms(task) - min(others)) if others else 0.0
 
     # --- what a round costs ---------------------------------------------------------------------
 

@@ -134,6 +134,16 @@ def test_what_is_computed_again_is_counted(neighbours: int, left: list[list[str]
     assert blocks(always) == ["C"]
 
 
+def test_a_single_number_is_not_counted() -> None:
+    """No loop changes it: it is computed once, wherever it is written."""
+    a, s = te.placeholder((64, 64), "float32", "A"), te.placeholder((), "float32", "S")
+    b = te.compute((), lambda: s() * 2.0 + 1.0, "B")
+    c = te.compute((64, 64), lambda i, j: a(i, j) * b(), "C")
+    func = te.create_prim_func([a, s, c])
+    (made,) = sketches(func, AutoInline(**CPU, count_recomputation=True))
+    assert blocks(made) == ["C"]
+
+
 def test_a_block_can_refuse() -> None:
     (made,) = sketches(chain({"meta_schedule.inline_rule": "disable"}), AutoInline(**CPU))
     assert blocks(made) == ["B", "C"]

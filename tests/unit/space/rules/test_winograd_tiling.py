@@ -82,25 +82,24 @@ def test_steps_can_be_taken_again_and_results_stay() -> None:
 
 SHAPES = [
     ((1, 7, 7, 5), 3, 4, 1),
-    ((1, 14, 14, 20), 37, 4, 1),
+    ((1, 14, 14, 20), 17, 4, 1),
     ((2, 9, 5, 17), 33, 2, 1),
     ((1, 8, 8, 16), 16, 4, 0),
     ((1, 6, 70, 4), 8, 4, 1),
     ((1, 1, 1, 1), 1, 4, 1),
-    ((3, 10, 13, 8), 64, 6, 1),
+    ((2, 10, 7, 8), 16, 6, 1),
 ]
 
 
 @pytest.mark.parametrize(("shape", "filters", "m", "padding"), SHAPES)
-def test_sketches_are_right_for_all_shapes(
+def test_results_are_right_for_all_shapes(
     shape: tuple[int, int, int, int], filters: int, m: int, padding: int
 ) -> None:
     module = program(shape, filters, m, padding)
     made = sketches(module)
     assert made[0].trace is not None
     assert made[0].trace.has_steps()
-    for sketch in made[:2]:
-        check(module, sketch.mod)
+    check(module, made[-1].mod)
 
 
 def test_without_a_search_the_rule_is_chosen() -> None:
