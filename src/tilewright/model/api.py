@@ -15,7 +15,7 @@ from tilewright.model.alternatives import (
 )
 from tilewright.model.executable import Executable
 from tilewright.model.finals import ModelFinal, hold_model_final
-from tilewright.model.gpu_api import compile_for_gpu
+from tilewright.model.gpu_api import compile_for_gpu, gpu_tasks
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
@@ -87,6 +87,8 @@ def tune_model(
     simple = simplified(graph, layout, where)
     winograd = winograd and where.is_cpu
     tasks = competing_tasks(simple, where)[0] if winograd else tasks_of(simple, where)
+    if not where.is_cpu:
+        tasks = gpu_tasks(graph, where)
     module, weights = module_of(tasks)
     settings = _with_defaults(options, tasks)
     budget = options.get("budget_secs")

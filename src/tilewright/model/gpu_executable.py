@@ -33,6 +33,7 @@ from tilewright.runtime.devices import Device
 from tilewright.runtime.dlpack import TensorView, row_major_strides
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.tensor_view import DeviceMemory, view_of
+from tilewright.schedule.analysis import flop_of
 
 Addresses: TypeAlias = Mapping[GraphValue, int]
 
@@ -54,8 +55,14 @@ class KernelTime:
     """How long one kernel takes."""
 
     name: str
-    seconds: float
     sources: tuple[str, ...]  # nodes of the original model
+    seconds: float
+    flop: float
+
+    @property
+    def gflops(self) -> float:
+        """Operations a nanosecond."""
+        return self.flop / self.seconds / 1e9 if self.seconds else 0.0
 
 
 class GpuExecutable:
@@ -92,8 +99,9 @@ class GpuExecutable:
         return [
             KernelTime(
                 call.group.name,
-                program.seconds(step, places, _RUNS),
                 tuple(node.source for node in call.group.nodes if node.source),
+                program.seconds(step, places, _RUNS),
+                flop_of(call.kernel.func),
             )
             for step, call in enumerate(self.calls)
         ]

@@ -20,7 +20,13 @@ from tilewright.graph.graph import Graph
 from tilewright.ir.json import load_json, save_json
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.pool import PoolOptions, Task, WorkerPool
-from tilewright.model.kernels import KernelCall, ModelKernel, groups_of, program_of
+from tilewright.model.kernels import (
+    KernelCall,
+    ModelKernel,
+    SamePrograms,
+    groups_of,
+    program_of,
+)
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.threads import available_cores
 from tilewright.space.gpu.attention_kernel import AttentionShape, attention_kernel
@@ -56,7 +62,7 @@ def compile_gpu_calls(
     """All kernels of a graph; those that compute the same are one."""
     groups = groups_of(graph)
     programs = [program_of(group, graph) for group in groups]
-    known: dict[int, list[int]] = {}
+    known: SamePrograms[int] = SamePrograms()
     different: list[ir.PrimFunc] = []
     places = [_place_of(func, different, known) for func in programs]
     written = {place: written_kernel(group) for group, place in zip(groups, places, strict=True)}
@@ -71,16 +77,14 @@ def compile_gpu_calls(
     ]
 
 
-def _place_of(func: ir.PrimFunc, different: list[ir.PrimFunc], known: dict[int, list[int]]) -> int:
+def _place_of(func: ir.PrimFunc, different: list[ir.PrimFunc], known: SamePrograms[int]) -> int:
     """Where among different programs this one stands; a new one is added."""
-    nameless = func.without_attr("global_symbol")
-    same = known.setdefault(ir.structural_hash(nameless), [])
-    for place in same:
-        if ir.structural_equal(different[place].without_attr("global_symbol"), nameless):
-            return place
-    same.append(len(different))
-    different.append(func)
-    return same[-1]
+    place = known.find(func)
+    if place is None:
+        place = len(different)
+        different.append(func)
+        known.add(func, place)
+    return place
 
 
 def _compiled(programs: Sequence[ir.PrimFunc], requests: Sequence[bytes]) -> list[Module]:

@@ -11,7 +11,6 @@ from tilewright.errors import GraphError
 from tilewright.graph import Graph, GraphBuilder, TensorType, to_float16
 from tilewright.graph.passes.for_gpu import simplify_for_gpu
 from tilewright.graph.passes.merge_equal_nodes import merge_equal_nodes
-from tilewright.graph.passes.unit_transposes import unit_transposes
 from tilewright.model import compile_model
 
 HEADS, WIDTH, TOKENS = 2, 32, 6
@@ -87,16 +86,6 @@ def test_equal_nodes_become_one() -> None:
     assert [node.op for node in made.nodes] == ["reshape", "reshape", "add"]
     for a, b in zip(results(made), results(graph), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_transposes_of_unit_axes_are_reshapes() -> None:
-    builder = GraphBuilder()
-    x = builder.input("x", TensorType((1, 1, 4, 3), "float32"))
-    free = builder.call("transpose", x, axes=[2, 0, 3, 1])
-    real = builder.call("transpose", x, axes=[0, 1, 3, 2])
-    made = unit_transposes(builder.graph([free, real]))
-    assert [node.op for node in made.nodes] == ["reshape", "transpose"]
-    assert made.outputs[0].type.shape == (4, 1, 3, 1)
 
 
 def test_models_become_float16() -> None:

@@ -15,8 +15,10 @@ import pytest
 from tilewright.errors import ArgumentError, DeviceError
 from tilewright.graph import Graph, GraphBuilder, TensorType
 from tilewright.model import compile_model
+from tilewright.model.gpu_api import gpu_tasks
 from tilewright.model.gpu_executable import GpuExecutable
 from tilewright.runtime import cuda, ndarray as nd
+from tilewright.target import Target
 from tilewright.testing.fake_gpu import FakeDriver, NoDriver, installed
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -150,3 +152,14 @@ def test_compiling_needs_no_gpu_but_running_does() -> None:
         made = compile_model(sums(), "nvidia/nvidia-h200")
         with pytest.raises(DeviceError, match="no NVIDIA driver was found"):
             made(np.zeros(COUNT, "float32"))
+
+
+def test_tasks_leave_out_kernels_that_are_written_out() -> None:
+    builder = GraphBuilder()
+    shape = TensorType((1, 2, 8, 32), "float16")
+    q, k, v = (builder.input(name, shape) for name in "qkv")
+    mixed = builder.call("nn.attention", q, k, v)
+    graph = builder.graph([builder.call("nn.softmax", mixed)])
+    tasks = gpu_tasks(graph, Target("nvidia/nvidia-h200"))
+    weights = {task.task_name: task.weight for task in tasks}
+    assert weights == {"fused_transpose": 3, "fused_transpose_1": 1, "fused_nn_softmax": 1}

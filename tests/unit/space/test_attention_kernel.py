@@ -33,7 +33,7 @@ def expected(operands: Any, shape: AttentionShape) -> Any:
     "shape",
     [
         AttentionShape(1, 20, 20, 2, 32, 0.2, False, (0, 1, 2)),
-        AttentionShape(2, 70, 70, 1, 32, 0.3, True, (0, 1, 2)),
+        AttentionShape(2, 70, 70, 66, 32, 0.3, True, (0, 1, 2)),
         AttentionShape(1, 16, 150, 1, 64, 0.125),
         AttentionShape(1, 17, 64, 1, 128, 0.1),
     ],

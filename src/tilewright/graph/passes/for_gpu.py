@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from tilewright.graph.graph import Graph
+from tilewright.graph.passes.cancel_transposes import cancel_transposes
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.merge_equal_nodes import merge_equal_nodes
 from tilewright.graph.passes.pipeline import PASSES_WITHOUT_ATTENTION, simplify
 from tilewright.graph.passes.split_attention import split_attention
-from tilewright.graph.passes.unit_transposes import unit_transposes
 
 _PASSES = (
-    *PASSES_WITHOUT_ATTENTION, merge_equal_nodes, split_attention, unit_transposes, fold_constants,
-)  # fmt: skip
+    *PASSES_WITHOUT_ATTENTION,
+    merge_equal_nodes,
+    split_attention,
+    cancel_transposes,
+    fold_constants,
+)
 
 
 def simplify_for_gpu(graph: Graph) -> Graph:

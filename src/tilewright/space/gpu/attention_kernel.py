@@ -14,6 +14,7 @@ from tilewright import ir
 from tilewright.script import from_source
 
 _WARPS = (4, 8)  # of a block of threads
+_ENOUGH_BLOCKS = 132
 _ROWS = 16  # queries of a warp
 _KEYS = (64, 128)  # that pass by together
 _WIDTHS = (32, 64, 128)  # of heads: all threads copy the same columns of all their rows
@@ -49,10 +50,17 @@ def why_no_attention_kernel(width: int, dtype: str) -> str:
 def attention_kernel(shape: AttentionShape, warps: int | None = None) -> ir.PrimFunc:
     """The kernel; its arguments are queries, keys and values (or all in one), and the result."""
     block = next((n for n in _KEYS if n >= shape.keys), _KEYS[-1])
-    warps = warps or next((n for n in _WARPS if n * _ROWS >= shape.queries), _WARPS[-1])
+    warps = warps or _warps_of(shape)
     func = from_source(_text_of(shape, block, warps))
     assert isinstance(func, ir.PrimFunc)
     return func
+
+
+def _warps_of(shape: AttentionShape) -> int:
+    """Many queries share the keys that are brought, unless processors would have no work then."""
+    few, many = _WARPS
+    blocks = shape.batch * shape.heads * math.ceil(shape.queries / (_ROWS * many))
+    return many if shape.queries > few * _ROWS and blocks >= _ENOUGH_BLOCKS else few
 
 
 def _operands(shape: AttentionShape) -> tuple[str, list[str]]:

@@ -337,11 +337,24 @@ def _packed(dtype: str) -> Result:
     return pack
 
 
+def _short_erf(warp: Warp, args: Arguments) -> Value:
+    """The same polynomial as on a GPU, in float64."""
+    x = np.clip(warp.lanes(args[0]).astype(np.float64), -3, 3)
+    return (x * np.polyval(_ERF, x * x)).astype(np.float32)
+
+
+_ERF = (
+    4.5173717e-08, -2.1190478e-06, 4.3894797e-05, -5.3565978e-04, 4.3583144e-03, -2.5454991e-02,
+    1.1162393e-01, -3.7570354e-01, 1.1283532,
+)  # fmt: skip
+
+
 _RESULTS.update(
     {
         "tw_shared_address": _shared_address,
         "tw_warp_of_thread": _warp_of_thread,
         "tw_matrix_descriptor": _descriptor,
+        "tw_short_erf": _short_erf,
         "tw_pack_f16": _packed("float16"),
         "tw_pack_bf16": _packed("bfloat16"),
     }

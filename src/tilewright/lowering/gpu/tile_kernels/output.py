@@ -23,6 +23,7 @@ from tilewright.ir.intrinsics import (
 from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, put, run, vector, word
 from tilewright.lowering.gpu.tile_kernels.layout import PACKS, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
+from tilewright.lowering.gpu.tile_kernels.wide_results import in_float32
 
 if TYPE_CHECKING:
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
@@ -201,7 +202,7 @@ class OutputWriter:
         pairs = []
         for pair in range(4):
             values = [
-                _unrounded(self._value(sums, origin, at, matrix, first, column, 2 * pair + n))
+                in_float32(self._value(sums, origin, at, matrix, first, column, 2 * pair + n))
                 for n in (0, 1)
             ]
             pairs.append(call_extern(UINT32, pack, *values))
@@ -296,10 +297,3 @@ class OutputWriter:
 
 def _uses(index: ir.PrimExpr, var: ir.Var) -> bool:
     return ir.uses_var(index, lambda used: used is var)
-
-
-def _unrounded(value: ir.PrimExpr) -> ir.PrimExpr:
-    """A result in float32: packing rounds it."""
-    if isinstance(value, ir.Cast) and value.value.dtype is ir.FLOAT32:
-        return value.value
-    return ir.cast("float32", value)

@@ -18,6 +18,7 @@ from tilewright.ir.intrinsics import address_of
 from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, put, run, vector, when
 from tilewright.lowering.gpu.tile_kernels.layout import WARP_GROUP, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import linear_terms
+from tilewright.lowering.gpu.tile_kernels.wide_results import rounded_once
 
 if TYPE_CHECKING:
     from tilewright.lowering.gpu.tile_kernels.roles import _Place
@@ -151,7 +152,8 @@ class RowWriter:
                 return parts[number] if node.buffer is form.sums else node
 
             at = {**origin, own_column: origin[own_column] + number}
-            return ir.substitute(ir.rewrite(output.store, {ir.BufferLoad: load}), at)
+            made = ir.rewrite(output.store, {ir.BufferLoad: load})
+            return ir.substitute(ir.updated(made, value=rounded_once(made.value)), at)
 
         written = result(ir.const(0)) if width == 1 else vector(width, result)
         for var in (own_row, own_column):
