@@ -8,7 +8,7 @@ PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on
 
 # Versions of the rivals are pinned so that ratios stay comparable.
 BENCH_VENV := .venv-bench
-BENCH_PACKAGES := torch==2.13.0 onnxruntime onnx
+BENCH_PACKAGES := torch==2.13.0 onnxruntime onnx openvino
 TVM_VENV := .venv-tvm
 # Its tuner needs more than it says; the CPU's xgboost spares the packages of the GPU's.
 TVM_PACKAGES := apache-tvm==0.25.0.post1 apache-tvm-ffi==0.1.12 \
