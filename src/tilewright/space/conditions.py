@@ -135,7 +135,7 @@ def why_not_split_reduction(state: ScheduleState, block: StmtSRef, max_parallel_
 def _space_and_reduce_lengths(block: StmtSRef) -> tuple[int, int] | None:
     """How many results a reduction has and of how much each; None if the nest is not plain."""
     nest = BlockNest(block.block)
-    is_chain = all([loop.has_one_child for loop in nest_above(block)])
+    is_chain = all([loop.has_one_child and loop.extent is not None for loop in nest_above(block)])
     if not nest.is_plain or not nest.depth or not is_chain:
         return None
     return nest.points(nest.spatial), nest.points(nest.depth)

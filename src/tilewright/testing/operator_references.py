@@ -200,6 +200,12 @@ def attention(query: Array, key: Array, value: Array) -> Array:
     return softmax(scores, -1) @ value
 
 
+def head_attention(query: Array, key: Array, value: Array, heads: int) -> Array:
+    """With the features of all heads side by side."""
+    apart = (np.stack(np.split(x, heads, 2), 1) for x in (query, key, value))
+    return np.swapaxes(attention(*apart), 1, 2)
+
+
 def group_norm(x: Array, gamma: Array, beta: Array, groups: int) -> Array:
     """With the channels on axis 1."""
     parts = x.reshape(x.shape[0], groups, -1)

@@ -121,7 +121,7 @@ PINNED_ELSEWHERE = {
     ),
     "test_rfactor.py": (
         "conditions.checks: NotOneBlock",
-        "primitives.rfactor: FactorAxisOutOfRange LoopNotSerial NotFirstBlock",
+        "primitives.rfactor: ExtentOfOtherLoops FactorAxisOutOfRange LoopNotSerial NotFirstBlock",
         "primitives.rfactor: NotReductionLoop PartNeverInitialized",
         "primitives.rfactor: UnknownReducer",
     ),

@@ -419,6 +419,34 @@ def test_refused(matmul: PrimFunc) -> None:
         sch.rfactor(fused, 0)
 
 
+def test_rows_of_different_lengths_are_refused() -> None:
+    """Extents that depend on loops cannot be those of a buffer or of an iterator."""
+
+    @T.prim_func
+    def ragged(
+        n: T.Buffer((8,), "int32"), A: T.Buffer((8, 4), "float32"), y: T.Buffer((8,), "float32")
+    ):
+        for i in range(8):
+            for k in range(n[i]):
+                with T.block("sum"):
+                    vi = T.axis.spatial(8, i)
+                    vk = T.axis.reduce(4, k)
+                    with T.init():
+                        y[vi] = T.float32(0)
+                    y[vi] = y[vi] + A[vi, vk]
+
+    sch = Schedule(ragged, error_render_level="fast")
+    _, k = sch.get_loops("sum")
+    outer, inner = sch.split(k, [None, 1], preserve_unit_iters=True)
+    for loop in (outer, inner):
+        with pytest.raises(ScheduleError) as caught:
+            sch.rfactor(loop, 0)
+        assert str(caught.value) == (
+            "ScheduleError: rfactor: the extent `n[i]` of reduction loop 'k_0' depends on other "
+            "loops; each of them would need partial results of its own number"
+        )
+
+
 def test_refused_next_to_others(chain: PrimFunc) -> None:
     sch = Schedule(chain, error_render_level="fast")
     with pytest.raises(ScheduleError, match="block 'C' is not a reduction block: it has no init"):

@@ -243,7 +243,10 @@ def test_options(options: dict[str, Any], text: str) -> None:
         ({"builder": "locl"}, r"unknown builder 'locl'; known: local, replay"),
         ({"runner": "rpc"}, r"unknown runner 'rpc'; known: local, replay"),
         ({"cost_model": "lgbm"}, r"unknown cost model 'lgbm'; known: gbdt"),
-        ({"task_scheduler": "fifo"}, r"unknown task scheduler 'fifo'; known: gradient, round"),
+        (
+            {"task_scheduler": "fifo"},
+            r"unknown task scheduler 'fifo'; known: gradient, model, round",
+        ),
         ({"strategy": "genetic"}, r"unknown search strategy 'genetic'; known: evolutionary"),
         ({"database": "mysql"}, r"unknown database 'mysql'; known: json, memory"),
     ],

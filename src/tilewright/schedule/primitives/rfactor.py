@@ -56,6 +56,11 @@ class UnboundLoopInside(PrimitiveError):
     )
 
 
+class ExtentOfOtherLoops(PrimitiveError):
+    reason = "the extent `{extent}` of reduction loop {loop!r} depends on other loops"
+    remedy = "each of them would need partial results of its own number"
+
+
 class UnknownReducer(PrimitiveError):
     reason = "the update of block {block!r} is no known commutative reduction from its identity"
     remedy = "known are sums, products, min, max, pairs of sums, argmin and argmax"
@@ -158,12 +163,15 @@ def _check_factored_loop(nest: ReductionNest, loop: StmtSRef) -> None:
 
 def _check_other_loops(nest: ReductionNest) -> None:
     inside_reduction = False
+    outer = {sref.loop.loop_var for sref in nest.loops}
     for sref in nest.loops:
         loop = sref.loop
         names = {"loop": sref.name, "block": nest.block.name}
         reduces = loop.loop_var in nest.reducing
         if reduces and loop.loop_var in nest.spatial:
             raise MixedLoop(sref, nest.block, **names)
+        if reduces and ir.uses_var(loop.extent, outer.__contains__):
+            raise ExtentOfOtherLoops(sref, extent=loop.extent, loop=sref.name)
         unbound = not reduces and loop.loop_var not in nest.spatial
         if unbound and inside_reduction and not ir.is_one(loop.extent):
             raise UnboundLoopInside(sref, nest.block, **names)
