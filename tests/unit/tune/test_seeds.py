@@ -18,7 +18,7 @@ def measured(seed: int, space: str, seconds: Callable[[int], float] = seconds_of
     """The hashes of the candidates of the first round and some more, in their order."""
     runner = FakeRunner(seconds=seconds)
     tune_tir(
-        matmul(64, 96, 80), "llvm -num-cores=2", max_trials_global=FIRST[space] + 5 * ROUND,
+        matmul(64, 96, 80), "llvm -num-cores=2", max_trials_global=FIRST[space] + 2 * ROUND,
         num_trials_per_iter=ROUND, builder=FakeBuilder(), runner=runner, space=space, seed=seed,
         console=False,
     )  # fmt: skip
