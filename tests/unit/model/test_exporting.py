@@ -161,6 +161,6 @@ def test_what_cannot_be_exported(net: Executable, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         Executable(graph, [call]).export_library(tmp_path / "net.so")
     assert str(caught.value) == (
-        "cannot export net.so: functions of Python run slow_exp; only kernels can be written"
+        "cannot export net.so: Python functions run slow_exp; only kernels can be saved"
     )
     assert list(tmp_path.iterdir()) == []

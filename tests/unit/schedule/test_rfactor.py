@@ -330,7 +330,7 @@ def test_unknown_reducers(update: str, identity: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         sch.rfactor(sch.get_loops("C")[1], 0)
     assert str(caught.value) == (
-        "ScheduleError: rfactor: the update of block 'C' is no known commutative reduction from "
+        "ScheduleError: rfactor: the update of block 'C' is not a known commutative reduction from "
         "its identity; known are sums, products, min, max, pairs of sums, argmin and argmax"
     )
 

@@ -198,7 +198,7 @@ TO_HAVE_IT_TUNED = (
 )
 AS_WRITTEN = "so its loops stay as written"
 CSR_LOOP = (
-    "loop 'k' runs as often as its data say (`indptr[vi + 1] - indptr[vi]`), so it stays as "
+    "loop 'k' runs as often as data say (`indptr[vi + 1] - indptr[vi]`), so it stays as "
     "written; the loops around it are tuned"
 )
 

@@ -88,7 +88,7 @@ class WinogradTiling(CpuRule):
             return NotApplied(sch, reason)
         extents = ProductExtents.of(sref.block)
         if WINOGRAD_TILE not in sref.block.annotations or extents is None:
-            return NotApplied(sch, "it is no product of Winograd tiles")
+            return NotApplied(sch, "it is not a product of Winograd tiles")
         made = []
         for shape in self._tile_shapes(sref.block, extents):
             copy = sch.copy()
