@@ -140,14 +140,10 @@ class BufferAccess:
         mine, theirs = ([index.expr(_INT) for index in each.indices] for each in (self, other))
         return len(mine) == len(theirs) and all(map(ir.expr_deep_equal, mine, theirs))
 
-    def spans(self, extents: Mapping[Var, Any]) -> list[Any]:
-        """How many values each index takes while some loops run, from its first to its last."""
-        moving = MovingRanges(ranges_of(extents))
-        return [_span(index, moving) for index in self.indices]
-
     def vectors(self, extents: Mapping[Var, int], lanes: int) -> int:
         """How many vectors hold the elements that are touched while some loops run."""
-        elements: int = math.prod(self.spans(extents))
+        moving = MovingRanges(ranges_of(extents))
+        elements: int = math.prod([_span(index, moving) for index in self.indices])
         return -(-elements // lanes)
 
     @property
@@ -224,7 +220,8 @@ class MemoryAccess(BufferAccess):
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
-        return self._bytes(self.spans(extents), line)
+        moving = MovingRanges(ranges_of(extents))
+        return self._bytes([_span(index, moving) for index in self.indices], line)
 
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
