@@ -9,6 +9,7 @@ from tilewright.cli.watched_rules import watch
 from tilewright.ir import PrimFunc
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import constant_extent
 from tilewright.space.generators import PostOrderApply
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.handwritten import matmul
@@ -28,8 +29,8 @@ class Halves(ScheduleRule):
         if not loops:
             return NotApplied(sch, "it has no loops")
         outer = loops[0]
-        extent = int(sch.get(outer).extent)
-        if extent % 2:
+        extent = constant_extent(sch.get_sref(outer))
+        if extent is None or extent % 2:
             return NotApplied(sch, f"its outermost loop runs {extent} times, which is odd")
         sch.split(outer, sch.sample_perfect_tile(outer, n=2, max_innermost_factor=8))
         return [sch]
