@@ -72,8 +72,8 @@ def emulate(mod):
 
 
 # 1. One thread a result. A loop that is bound does not run as a loop any more: every block of
-# threads, or every thread, does one of its steps. Blocks run in any order, and cannot wait for each other; threads
-# of a block can. Loops that are not bound stay loops of each thread.
+# threads, or every thread, does one of its steps. Blocks run in any order, and cannot wait for
+# each other; threads of a block can. Loops that are not bound stay loops of each thread.
 sch = tw.tir.Schedule(matmul)
 i, j, k = sch.get_loops("C")
 by, ty = sch.split(i, [None, 16])
