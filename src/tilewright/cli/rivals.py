@@ -53,13 +53,13 @@ def _onnxruntime(model: Model, threads: int) -> Original | str:
     if model.path is not None:
         return in_onnxruntime(model, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: in_onnxruntime(model, threads, path))
 
 
 def _torch(model: Model, threads: int) -> Original | str:
     if model.torch_module is None:
-        return f"{model.name} is no module of PyTorch"
+        return f"{model.name} is not a PyTorch module"
     return in_torch(model, threads)
 
 
@@ -67,7 +67,7 @@ def _openvino(model: Model, threads: int) -> Original | str:
     if model.path is not None:
         return _in_openvino(model.path, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: _in_openvino(path, threads))
 
 

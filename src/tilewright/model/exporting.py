@@ -60,7 +60,7 @@ def _machine(plan: Plan) -> MachineOptions:
 def _linked(plan: Plan, name: str, file_name: str) -> bytes:
     machine, objects = _machine(plan), kernel_objects(plan.kernels)
     if CALL_PACKED in objects.imports:
-        raise RuntimeFailure(f"cannot export {file_name}: its kernels call functions of Python")
+        raise RuntimeFailure(f"cannot export {file_name}: its kernels call Python functions")
     weights, places = _joined(plan.constants)
     source = _RunFunction(plan.program, objects.entries, places).text(name)
     glue = compile_ir(source + THREAD_GLUE.format(stem=name), machine, UNOPTIMISED)

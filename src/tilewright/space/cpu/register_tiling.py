@@ -120,7 +120,7 @@ def _why_no_tile(block: Block) -> str:
         return NO_REDUCTION
     found = Contraction.of(block)
     if found is None:
-        return "it is no sum of products that runs along the last axis of its result"
+        return "it is not a sum of products that runs along the last axis of its result"
     if found.right is None:
         return "no input is contiguous along the last axis of its result"
     return "no register tile fits the program around it"

@@ -153,6 +153,10 @@ class Registers(Protocol):
         """Registers in a row of a tile."""
 
     @property
+    def wide(self) -> int:
+        """Elements in a row of a tile."""
+
+    @property
     def has_one_row(self) -> bool:
         """Whether a tile is no more than one unit of an instruction."""
 
@@ -295,7 +299,8 @@ class TileBuilder:
     def _row_choices(self) -> dict[int, list[int]]:
         """For each loop that is tiled, the tile sizes to choose from."""
         found, vectors = self._contraction, self._registers.vectors
-        limit = self._site.shape.tile_rows(vectors)
+        wide = self._registers.wide
+        limit = self._site.shape.tile_rows(self._site.stmt, wide, wide // vectors)
         if is_window(found):  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
         long = [n for n in found.rows if found.extents[n] > 1]

@@ -70,7 +70,10 @@ def test_registers_of_targets() -> None:
     ],
 )
 def test_tiles_leave_registers_for_operands(shape: VectorShape, vectors: int, rows: int) -> None:
-    assert shape.tile_rows(vectors) == rows
+    sch = Schedule(te.create_prim_func(list(te_workload.matmul(64, 64, 64))))
+    lanes = shape.lanes(32)
+    block = sch.get_sref(sch.get_block("C")).block
+    assert shape.tile_rows(block, vectors * lanes, lanes) == rows
     assert rows * vectors + vectors + 1 <= shape.registers
 
 
