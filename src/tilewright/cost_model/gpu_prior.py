@@ -29,6 +29,8 @@ _MEETING = 1.5e-6  # seconds until blocks that share a tile have met twice
 _FAR_BYTES = 64  # a cycle, from the shared memory of other processors
 # Processors that clusters of some size can use at the same time, as a part of all.
 _USED = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}
+_FLAG_LATENCY = 1.5e-6  # seconds until another block knows that sums are there
+_SUMS_BYTES = 32  # a cycle, to and from memory that others see
 _LAUNCH = 2.0e-6  # seconds until the first tile arrives, and after the last one
 _HERTZ = 1.83e9
 _COPY_RATE = 125e9  # bytes a second into the shared memory of one processor
@@ -84,8 +86,8 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     own_steps = math.ceil(steps.value / form.splits)
     step = max(products, copies) + _HIDDEN * min(products, copies)
     tile = own_steps * step + output / _OUTPUT_BYTES / _HERTZ
+    sums = form.row.extent * layout.columns * 4
     if form.splits > 1:
-        sums = form.row.extent * layout.columns * 4
         tile += _MEETING + sums / _FAR_BYTES / _HERTZ
     # Blocks that run at the same time share rows and columns, which are read from memory once.
     at_once = int(processors * _USED[form.splits]) // form.splits
@@ -94,7 +96,17 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     fetched = moved / _MEMORY_RATE
     # What is hidden behind the longer of the two still costs power, and so some of the clock.
     round_ = max(tile, fetched) + _SHADOW * min(tile, fetched)
-    return _LAUNCH + math.ceil(tiles.value / at_once) * round_
+    if not form.is_streamed:
+        return _LAUNCH + math.ceil(tiles.value / at_once) * round_
+    return _LAUNCH + tiles.value / processors * round_ + _hand_over(tiles.value, processors, sums)
+
+
+def _hand_over(tiles: int, processors: int, sums: int) -> float:
+    """Seconds of a block to give its sums to another, and to take those that it needs."""
+    if tiles % processors == 0:
+        return 0.0
+    taken = max(1, math.ceil(processors / tiles) - 1)
+    return _FLAG_LATENCY + (1 + taken) * sums / _SUMS_BYTES / _HERTZ
 
 
 def _step_cycles(layout: GroupLayout) -> float:
