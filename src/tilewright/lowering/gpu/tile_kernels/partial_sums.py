@@ -3,8 +3,8 @@
 A block that ends before the last step of a tile gives its sums away: each thread stores its
 registers where the same thread of another block finds them, and a flag says that they are there.
 The block that does the last step takes the sums of all others, in their order, so that results are
-the same in every run. It also takes the flags down, so that the next launch finds none; flags are
-64 bits of which no other memory is ever full, so that nobody has to clear them first.
+the same in every run. It also takes the flags down, so that the next launch finds none. A flag is a
+number of 64 bits that is in no memory by chance, so that nobody has to clear them first.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ class PartialSums:
 
     def finish(self, sums: ir.Buffer, turn: Turn, at: _Place, write: ir.Stmt) -> ir.Stmt:
         """At the end of a turn: give sums away, or take those of others and write results."""
-        is_last = ir.equal(turn.first + turn.steps, self.turns.layout.steps)
-        return ir.IfThenElse(
-            is_last, ir.seq([self._take_all(sums, turn, at), write]), self._give(sums, at)
-        )
+        finished = ir.seq([self._take_all(sums, turn, at), write])
+        return ir.IfThenElse(self.is_last(turn), finished, self._give(sums, at))
+
+    def is_last(self, turn: Turn) -> ir.PrimExpr:
+        """Does a turn end with the last step of its tile?"""
+        return ir.equal(turn.first + turn.steps, self.turns.layout.steps)
 
     def _give(self, sums: ir.Buffer, at: _Place) -> ir.Stmt:
         def store(piece: ir.Var) -> ir.Stmt:

@@ -298,7 +298,7 @@ class TileKernel:
             return ir.seq(
                 [
                     *sums.begin(),
-                    *([] if writer is None else writer.fetch_ahead(place, at)),
+                    *self._fetch_ahead(writer, turn, place, at),
                     self._each_step(
                         turn, lambda step, use: self._step(at, sums, step, use, is_leader)
                     ),
@@ -311,6 +311,19 @@ class TileKernel:
         body = ir.seq([*self._wait_for_resident(at), self._each_tile(at, tile), *ended])
         block = ir.Block((), (), (), "multiply", body, alloc_buffers=(*sums.registers, *ahead))
         return ir.BlockRealize((), ir.TRUE, block)
+
+    def _fetch_ahead(
+        self,
+        writer: OutputWriter | None,
+        turn: Turn,
+        place: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+    ) -> Sequence[ir.Stmt]:
+        """What results are made of beside sums, in a turn that ends with results."""
+        fetched = [] if writer is None else writer.fetch_ahead(place, at)
+        if fetched and self._partial is not None:
+            return [when(self._partial.is_last(turn), *fetched)]
+        return fetched
 
     def _wait_for_resident(self, at: _Place) -> Sequence[ir.Stmt]:
         if not self.layout.is_resident:
