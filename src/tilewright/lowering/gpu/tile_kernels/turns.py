@@ -1,4 +1,4 @@
-"""Which parts of which tiles a block of threads does, one after another.
+"""The parts of tiles that a block of threads does, one after another.
 
 Whole tiles in rounds, where the blocks of a cluster may share each of them; or equal shares of all
 steps of the sum, so that no block idles while others do the tiles of a last round ("stream-K").
