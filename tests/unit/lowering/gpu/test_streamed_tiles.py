@@ -13,7 +13,7 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import ALLOW_TF32, STREAMED, TILE_SPLITS, TILE_STAGES
-from tilewright.lowering.gpu.tile_kernels.building import run
+from tilewright.lowering.gpu.tile_kernels.building import loop, run
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.lowering.gpu.tile_kernels.turns import (
@@ -78,16 +78,22 @@ class Recorder(LockstepThreads):
         yield from ()
 
 
-def turns_of_block(turns: Turns, block: int) -> list[tuple[int, ...]]:
-    """Tile, first step, number of steps and earlier uses of stages, for each turn."""
+def turns_of_block(turns: Turns, block: int) -> dict[tuple[int, ...], list[int]]:
+    """The steps by tile, first step, number of steps and earlier uses of stages."""
     var, recorder = ir.Var("block", ir.INT32), Recorder()
 
     def note(turn: Turn) -> ir.Stmt:
-        return run("note", turn.tile, turn.first, turn.steps, turn.uses)
+        def one(step: ir.Var) -> ir.Stmt:
+            return run("note", turn.tile, turn.first, turn.steps, turn.uses, turn.place(step))
+
+        return loop("step", turn.steps, one)
 
     recorder.bind({var: block})
     assert not [*recorder.steps(turns.each(var, note))]
-    return recorder.turns
+    found: dict[tuple[int, ...], list[int]] = {}
+    for *turn, place in recorder.turns:
+        found.setdefault(tuple(turn), []).append(place)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -100,11 +106,15 @@ def test_shares_are_equal_and_cover_all_steps(tiles: int, steps: int, blocks: in
     done, given = Counter[tuple[int, int]](), dict[int, int]()
     for block in range(blocks):
         uses = 0
-        for number, (tile, first, count, before) in enumerate(turns_of_block(turns, block)):
+        found = turns_of_block(turns, block)
+        for number, ((tile, first, count, before), places) in enumerate(found.items()):
             assert count > 0
             assert before == uses
             uses += count
-            done.update((tile, first + step) for step in range(count))
+            done.update((tile, place) for place in places)
+            assert sorted(places) == [*range(first, first + count)]
+            if count == steps:  # in time with blocks that began with the first step of a tile
+                assert places[0] == before % steps
             if first + count < steps:
                 assert number == 0, "only what a block does first is given away"
                 given[block] = tile

@@ -188,7 +188,7 @@ class TileKernel:
 
         def step(turn: Turn) -> ir.Stmt:
             def fetch(step: ir.Var, use: _Use) -> ir.Stmt:
-                place = {form.tiles.loop_var: turn.tile, form.steps.loop_var: turn.first + step}
+                place = {form.tiles.loop_var: turn.tile, form.steps.loop_var: turn.place(step)}
                 staged = images.address(at.base, turn.number) if images else word(0)
                 where = use.tiles(at.base), staged
                 fetched = ir.seq(

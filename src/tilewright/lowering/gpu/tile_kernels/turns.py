@@ -30,6 +30,7 @@ class Turn:
     first: ir.PrimExpr  # of the steps
     steps: ir.PrimExpr
     uses: ir.PrimExpr  # of stages, before it
+    place: Callable[[ir.Var], ir.PrimExpr]  # which step of the tile is done after so many others
 
 
 TurnBody = Callable[[Turn], ir.Stmt]
@@ -67,7 +68,8 @@ class Rounds:
 
         def one(number: ir.Var) -> ir.Stmt:
             tile = ir.Var("tile", ir.INT32)
-            inside = body(Turn(number, tile, first, steps, number * steps))
+            turn = Turn(number, tile, first, steps, number * steps, lambda step: first + step)
+            inside = body(turn)
             if tiles % at_once:
                 inside = when(ir.less(tile, tiles), inside)
             return ir.LetStmt(tile, number * at_once + ir.floordiv(block, splits), inside)
@@ -83,7 +85,9 @@ class Rounds:
 class SharedSteps:
     """Blocks do equal numbers of steps of the first tiles, then whole tiles in rounds.
 
-    One to two tiles for each block are shared; of fewer, many blocks would share each tile.
+    One to two tiles for each block are shared; of fewer, many blocks would share each tile. Blocks
+    that need the same operands find them in the cache if they need them at the same time, so the
+    steps of whole tiles begin where blocks are that began with the first step of a tile.
     """
 
     layout: GroupLayout
@@ -163,7 +167,20 @@ class SharedSteps:
                 "own_steps",
                 last - first,
                 lambda own: bound(
-                    "uses", done, lambda uses: body(Turn(number, tile, first, own, uses))
+                    "uses",
+                    done,
+                    lambda uses: body(
+                        Turn(number, tile, first, own, uses, self._places(first, own, uses))
+                    ),
                 ),
             ),
         )
+
+    def _places(self, first: ir.Var, own: ir.Var, uses: ir.Var) -> Callable[[ir.Var], ir.PrimExpr]:
+        steps = self.layout.steps
+
+        def place(step: ir.Var) -> ir.PrimExpr:
+            in_turn = ir.floormod(uses + step, steps)
+            return ir.Select(ir.equal(own, steps), in_turn, first + step)
+
+        return place
