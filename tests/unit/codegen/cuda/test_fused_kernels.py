@@ -64,7 +64,7 @@ def expected(func: ir.PrimFunc) -> Any:
 
 
 # With `mma` there is a sketch for each number of steps that are copied ahead: some of them do.
-MOST = {"cuda-mma": 4}
+MOST = {"cuda-mma": 2}
 
 
 def some(func: ir.PrimFunc, target: str, kind: str, count: int) -> list[Schedule]:
@@ -110,7 +110,7 @@ def test_candidates_compile(name: str, target: str, kind: str, instruction: str)
         module = build(draft.mod, target)
         assert instruction in module.get_source("cuda")
         assert list(module.resources) == ["main_kernel"]
-    assert len(drafts) >= 4
+    assert len(drafts) >= MOST.get(kind, 4)
 
 
 @pytest.mark.cuda
