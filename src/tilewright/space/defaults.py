@@ -28,6 +28,7 @@ from tilewright.space.base import (
     postprocs,
     schedule_rules,
 )
+from tilewright.space.tvm.tensor_core_fragments import wmma_group
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
@@ -171,22 +172,8 @@ _CUDA = (
 )
 
 
-def _wmma_group(in_dtype: str, out_dtype: str, trans_b: bool) -> Mapping[str, str]:
-    """The instructions that load, multiply and store 16x16x16 tiles of these types."""
-    tile, trans = "16x16x16", "_trans" if trans_b else ""
-    return MappingProxyType(
-        {
-            "init": f"wmma_fill_{tile}_{out_dtype}",
-            "load_a": f"wmma_load_{tile}_{in_dtype}_a_shared_dyn",
-            "load_b": f"wmma_load_{tile}_{in_dtype}_b{trans}_shared_dyn",
-            "compute": f"wmma_sync_{tile}_{in_dtype}{in_dtype}{out_dtype}{trans}",
-            "store": f"wmma_store_{tile}_{out_dtype}_shared_dyn",
-        }
-    )
-
-
 WMMA_GROUPS = tuple(
-    _wmma_group(in_dtype, out_dtype, trans_b)
+    MappingProxyType(wmma_group(in_dtype, out_dtype, trans_b))
     for in_dtype, out_dtype in (("f16", "f32"), ("f16", "f16"), ("s8", "s32"))
     for trans_b in (False, True)
 )
@@ -204,7 +191,7 @@ _TENSOR_CORE = _spec(
 
 
 def _mma_group(out_dtype: str, trans_b: bool) -> Mapping[str, str]:
-    """The same for float16 through `ldmatrix` and `mma`."""
+    """The instructions that do the same for float16 through `ldmatrix` and `mma`."""
     trans = "_trans" if trans_b else ""
     return MappingProxyType(
         {

@@ -128,9 +128,9 @@ class _Permuter(AnalyzingRewriter):
         """`ptx_ldmatrix(..., pointer, offset)`: each lane names a row of 16 bytes."""
         *head, pointer, offset = node.args
         data = pointer.args[1] if isinstance(pointer, ir.Call) else pointer
-        layout = self._layouts.get(data) if isinstance(data, ir.Var) else None
-        if layout is None:
+        if not isinstance(data, ir.Var) or data not in self._layouts:
             return super().visit_call(node)
+        layout = self._layouts[data]
         is_turned = isinstance(node.args[0], ir.IntImm) and bool(node.args[0].value)
         if not isinstance(pointer, ir.Call) or (is_turned and node.dtype.bits == 8):
             raise self._refusal(data, node)

@@ -204,7 +204,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         warps = sch.fuse(*sch.get_loops(store)[-6:-4])
         sch.bind(warps, _WARP_AXIS)
         sch.reverse_compute_inline(state.copies.write)
-        group.spread(sch, store, ("read", 0))
+        group.spread(sch, store, "read", group.init)
         whole_store = sch.blockize(sch.get_loops(store)[-2])
         sch.annotate(whole_store, AUTO_TENSORIZE, group.store)
         sch.fuse(*sch.get_loops(write_back)[-5:])
@@ -221,8 +221,9 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
             tile = tile_with_tensor_intrin(sch, load, getattr(state.group.tiles, key))
             if tile is None:
                 return []
-            state.group.spread(sch, load, ("write", 0))
-            sch.annotate(sch.blockize(tile), AUTO_TENSORIZE, getattr(state.group, key))
+            name: str = getattr(state.group, key)
+            state.group.spread(sch, load, "write", name)
+            sch.annotate(sch.blockize(tile), AUTO_TENSORIZE, name)
         for copy in state.copies.reads:
             sch.compute_inline(copy)
         for cache in state.read_caches.values():

@@ -65,8 +65,9 @@ def _multiply(threads: Threads, call: ir.Call) -> None:
     product = np.matmul(matrix.astype(to_numpy(wide)), other.astype(to_numpy(wide)))
     at = _registers(threads, call.args[11], 4)
     sums = threads.read(var_of(call.args[10]), wide, at)
-    places = (slice(None), *_sum_places(np.arange(4), np.arange(4) // 2, 0))
-    threads.write(var_of(call.args[10]), wide, at, sums + product[places].reshape(sums.shape))
+    row, column = _sum_places(np.arange(4), np.arange(4) // 2, 0)
+    added = product[:, row, column].reshape(sums.shape)
+    threads.write(var_of(call.args[10]), wide, at, sums + added)
 
 
 def _along(each: int, number: Array, half: Array) -> Array:
@@ -93,7 +94,8 @@ def _matrix(
     at = _registers(threads, call.args[first + 1], count)
     held = threads.read(var_of(call.args[first]), dtype, at).reshape(-1, WARP, count)
     whole = np.zeros((len(held), *shape), to_numpy(dtype))
-    whole[(slice(None), *places)] = held
+    row, column = places
+    whole[:, row, column] = held
     return whole
 
 
