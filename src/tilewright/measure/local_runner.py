@@ -110,13 +110,14 @@ class LocalRunner(PlacedMember, Runner):
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """One future for each input, in order; all are done."""
-        on_gpu = any(each.device_type == "cuda" for each in runner_inputs)
-        pools = self._pools_of_gpus() if on_gpu else [self._placement.pool]
+        pools = self._pools_for(runner_inputs)
         return [FinishedFuture(each) for each in shared_out(runner_inputs, pools, self._cooled)]
 
-    def _pools_of_gpus(self) -> Sequence[WorkerPool | None]:
-        if self._placement.pool is None:
-            return [None]
+    def _pools_for(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[WorkerPool | None]:
+        """One for each GPU, or one; None stands for this process."""
+        on_gpu = any(each.device_type == "cuda" for each in runner_inputs)
+        if self._placement.pool is None or not on_gpu:
+            return [self._placement.pool]
         if self._gpu_pools is None:
             gpus = chosen_gpus(self.devices, "LocalRunner")
             self._gpu_pools = pools_for(gpus, self._placement.pool)
@@ -138,7 +139,7 @@ class LocalRunner(PlacedMember, Runner):
         self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
     ) -> list[RunnerResult]:
         """Measure contenders against each other: in turns, on other data, all checked again."""
-        pool = self._gpu_pools[0] if self._gpu_pools else self._placement.pool  # on the same GPU
+        pool = self._pools_for(runner_inputs)[0]  # all on the same GPU
         requests = [
             self._request(replace(each, seed=self._seed_of(each) + 1), pool)
             for each in runner_inputs
