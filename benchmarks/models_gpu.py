@@ -222,6 +222,7 @@ def _until(end: float) -> Iterator[None]:
 def prepare_and_time(options: Any) -> None:
     """The work of one process."""
     torch.set_grad_enabled(False)
+    torch.backends.cudnn.allow_tf32 = False  # float32 is float32, for everybody
     name, dtype = options.only.split("/")
     contest, end, folder = Contest(name, dtype, options.batch), options.end, Path(options.folder)
     finish = contest.begin()

@@ -14,16 +14,18 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
 from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, model_target, writing
+from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
 from tilewright.cli.saved_models import check_writable
 from tilewright.database import Database
 from tilewright.errors import TuneError
-from tilewright.model import Executable, compile_model, served_by, tune_model
+from tilewright.model import CompiledModel, compile_model, served_by, tune_model
+from tilewright.model.compiled import results_of
 from tilewright.model.finals import ModelFinal, random_inputs
-from tilewright.model.tasks import ExtractedTask, tasks_of
+from tilewright.model.gpu_api import tunable_tasks
+from tilewright.model.tasks import ExtractedTask
 from tilewright.report.model_notes import keep_final
 from tilewright.report.roofline import MeasuredPeaks
 from tilewright.report.units import count, duration, seconds
@@ -42,10 +44,10 @@ def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
         raise TuneError("--bound is for programs; the weights of a model are packed in any case")
     model = model_of(opened[0], options.model)
     create_space_generator(options.space)  # raises before anything is written
-    target = model_target(options.target)
+    target = runnable_target(options.target)
     path = options.output or Path(f"{model.name}{SAVED}")
     check_writable(path)
-    tasks = tasks_of(model.simple(target), target)
+    tasks = tunable_tasks(model.simple(target), target)
     limits = limits_of(options, len(tasks))
     job = _Job(options, model, target, path, make_console())
     job.tell(_headline(model, tasks))
@@ -149,15 +151,15 @@ class _Job:
                 self.tell(line)
         return WRONG_RESULT if wrong else 0
 
-    def _check(self, executable: Executable) -> tuple[str, str]:
+    def _check(self, executable: CompiledModel) -> tuple[str, str]:
         """Whom results were compared with, and in what they differ."""
         original, inputs = original_of(self.model, self.target), random_inputs(self.model.graph)
         if original.note:
             self.tell(original.note)
-        return original.name, difference(original.run(inputs), executable(*inputs))
+        return original.name, difference(original.run(inputs), results_of(executable, inputs))
 
     def _lines(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> list[str]:
         lines = []
         if self.progress is not None:
@@ -178,7 +180,7 @@ class _Job:
         return [*lines, f"results agree with those of {checked_by}", f"saved as {self.path}"]
 
     def _as_json(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> dict[str, object]:
         final, report = self.final, served_by(executable)
         return {

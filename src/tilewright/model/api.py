@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from tilewright.database import Database
 from tilewright.graph.graph import Graph
@@ -13,9 +13,10 @@ from tilewright.model.alternatives import (
     programs_to_schedule,
     with_fastest_convolutions,
 )
+from tilewright.model.compiled import CompiledModel
 from tilewright.model.executable import Executable
 from tilewright.model.finals import ModelFinal, hold_model_final
-from tilewright.model.gpu_api import compile_for_gpu, gpu_tasks
+from tilewright.model.gpu_api import compile_for_gpu, tunable_tasks
 from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import from_database, without_search
 from tilewright.model.service import ServiceReport, report_of
@@ -24,7 +25,6 @@ from tilewright.model.tasks import (
     module_of,
     rivals_among,
     simplified,
-    tasks_of,
 )
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
@@ -41,17 +41,16 @@ def compile_model(
     *,
     layout: str | None = None,
     winograd: bool = True,
-) -> Executable:
+) -> CompiledModel:
     """A model that runs; kernels have the best schedules of the database, or calculated ones.
 
     Any database serves. `served_by` says which of its records serves which operator. Convolutions
     are computed by Winograd's tiles where that is faster, with rounding errors that `served_by`
-    reports; never without `winograd`.
+    reports; never without `winograd`. A model for a GPU takes and makes arrays there.
     """
     where = Target(target)
     if not where.is_cpu:
-        # It is called alike, with arrays on the GPU.
-        return cast("Executable", compile_for_gpu(graph, where, database))
+        return compile_for_gpu(simplified(graph, layout, where), where, database)
     simple = simplified(graph, layout)
     schedule = RememberedSchedules(without_search if database is None else from_database(database))
     if database is None:
@@ -61,7 +60,7 @@ def compile_model(
     return Executable(simple, compile_calls(simple, where, schedule))
 
 
-def served_by(executable: Executable) -> ServiceReport:
+def served_by(executable: CompiledModel) -> ServiceReport:
     """Which record serves which operator of a compiled model: exact, anchor block, or none."""
     return report_of(executable.calls, executable.tiled)
 
@@ -86,9 +85,7 @@ def tune_model(
     where = Target(target)
     simple = simplified(graph, layout, where)
     winograd = winograd and where.is_cpu
-    tasks = competing_tasks(simple, where)[0] if winograd else tasks_of(simple, where)
-    if not where.is_cpu:
-        tasks = gpu_tasks(graph, where)
+    tasks = competing_tasks(simple, where)[0] if winograd else tunable_tasks(simple, where)
     module, weights = module_of(tasks)
     settings = _with_defaults(options, tasks)
     budget = options.get("budget_secs")

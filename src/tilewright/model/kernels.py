@@ -22,7 +22,7 @@ from tilewright.model.schedules import (
     schedule_of,
     without_search as without_search,
 )
-from tilewright.runtime.binding import packers_of
+from tilewright.runtime.binding import packer_names, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
@@ -47,6 +47,10 @@ class ModelKernel:
     def packers(self) -> dict[int, CompiledFunction]:
         """By position of the argument that they pack."""
         return packers_of(self.module)
+
+    def packs(self, position: int) -> bool:
+        """True if it wants an argument in a layout of its own."""
+        return position in packer_names(self.module)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from tilewright.model.file_format import (
     FORMAT,
     HEAD,
     MARKER,
+    DeviceCode,
     FileBlock,
     FileCode,
     ModelDescription,
@@ -45,6 +46,7 @@ from tilewright.support.decoding import decoding
 
 if TYPE_CHECKING:
     from tilewright.graph.graph import Graph
+    from tilewright.model.compiled import RunnableModel
     from tilewright.model.external import ExternalFunction
 
 
@@ -60,20 +62,25 @@ class LoadedModel(ModelRunner):
     @functools.cached_property
     def graph(self) -> Graph:
         """What it computes; the file has its constants in packed form only."""
-        from tilewright.graph.graph import Graph
-        from tilewright.graph.parser import parse_graph
-        from tilewright.model.constants import KeptConstants
-
-        parsed = parse_graph(self._text)
-        constants = KeptConstants(parsed.constants, {})
-        return Graph(parsed.name, parsed.inputs, parsed.outputs, parsed.nodes, constants)
+        return graph_without_constants(self._text)
 
 
-def load(path: str | Path) -> LoadedModel:
+def graph_without_constants(text: str) -> Graph:
+    """The graph of a file, which has its constants elsewhere."""
+    from tilewright.graph.graph import Graph
+    from tilewright.graph.parser import parse_graph
+    from tilewright.model.constants import KeptConstants
+
+    parsed = parse_graph(text)
+    constants = KeptConstants(parsed.constants, {})
+    return Graph(parsed.name, parsed.inputs, parsed.outputs, parsed.nodes, constants)
+
+
+def load(path: str | Path) -> RunnableModel:
     """The model in a file that `Executable.save` wrote; nothing is compiled, constants are mapped.
 
-    Damaged and foreign files, and models for other processors, are refused before any code of them
-    is loaded.
+    Damaged and foreign files, and models for other processors or GPUs, are refused before any code
+    of them is loaded.
     """
     return _Reader(Path(path)).model()
 
@@ -92,7 +99,7 @@ class _Reader:
     def _refused(self, reason: str) -> RuntimeFailure:
         return RuntimeFailure(f"cannot load {self._path}: {reason}")
 
-    def model(self) -> LoadedModel:
+    def model(self) -> RunnableModel:
         description = self._description()
         machine, code = description.machine, description.code
         reason = "" if machine is None else why_unrunnable(machine)
@@ -102,6 +109,8 @@ class _Reader:
             raise self._refused("its steps reach outside of its memory; save it again")
         with decoding(f"cannot load {self._path}: its constants", RuntimeFailure):
             constants = self._constants(description)
+        if description.device_code is not None:
+            return self._gpu_model(description, description.device_code, constants)
         loaded = self._code(machine, code)
         externals = {
             number: _external_function(step.external, step, constants)
@@ -109,6 +118,18 @@ class _Reader:
             if step.external is not None
         }
         return LoadedModel(description, replace(loaded, externals=externals), constants)
+
+    def _gpu_model(
+        self, description: ModelDescription, code: DeviceCode, constants: list[Array]
+    ) -> RunnableModel:
+        from tilewright.model.gpu_loading import LoadedGpuModel, device_kernels, why_no_gpu
+
+        reason = why_no_gpu(code.arch)
+        if reason:
+            raise self._refused(reason)
+        with decoding(f"cannot load {self._path}: its kernels", RuntimeFailure):
+            kernels = device_kernels(self._block(code.kernels)[: code.bytes], code.count)
+        return LoadedGpuModel(description, kernels, constants)
 
     def _constants(self, description: ModelDescription) -> list[Array]:
         block = self._block(description.constants_block)
@@ -163,10 +184,13 @@ def _fits(description: ModelDescription) -> bool:
     program, code = description.program, description.code
     counts = {
         "constant": len(description.constants),
+        "packed": len(program.packings),
         "input": len(program.inputs),
         "output": len(program.outputs),
     }
     kernels = 0 if code is None else len(code.entries)
+    if description.device_code is not None:
+        kernels = description.device_code.count
 
     def is_there(place: ArrayPlace, info: ValueInfo) -> bool:
         if place.memory == "arena":
@@ -179,6 +203,11 @@ def _fits(description: ModelDescription) -> bool:
         all(EXTERNAL <= step.kernel < kernels for step in program.steps)
         and all(len(step.arguments) == len(step.values) for step in program.steps)
         and len(program.results) == len(program.outputs)
+        and all(
+            0 <= each.kernel < kernels and 0 <= each.constant < counts["constant"]
+            for each in program.packings
+        )
+        and (code is None or not program.packings)
         and all(is_there(place, info) for place, info in (*results, *pairs))
     )
 

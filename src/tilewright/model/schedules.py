@@ -69,23 +69,28 @@ def without_search(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
 
 def from_database(database: Database) -> Scheduler:
     """The best schedules that a database knows; without a search where it knows none."""
-    return _FromDatabase(database)
+    return FromDatabase(database)
 
 
-class _FromDatabase:
+class FromDatabase:
+    """Finds the schedules of programs among records: their own, or of the same anchor block."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._by_anchor: dict[str, Database] = {}  # by the fingerprint of the target
 
     def __call__(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        return self.known(func, target) or without_search(func, target)
+
+    def known(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel | None:
+        """What the database has for a program, if anything."""
         mod = normalize_mod(func)
         record = self._database.query_tuning_record(mod, target, "main")
         if record is not None and is_beaten(self._database, record, target):
             note = f"faster in the model than record {record_id(record)}"
             made = calculated(func, target, self._database).mod
             return ScheduledKernel(made, KernelOrigin(note=note))
-        found = _served(self._database, mod, target)
-        return found or self._like_another(mod, target) or without_search(func, target)
+        return _served(self._database, mod, target) or self._like_another(mod, target)
 
     def _like_another(self, mod: ir.IRModule, target: Target) -> ScheduledKernel | None:
         """By the record of a program with the same anchor block."""
