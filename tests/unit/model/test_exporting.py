@@ -14,7 +14,7 @@ import pytest
 from tilewright.codegen.host import system_compiler
 from tilewright.errors import RuntimeFailure
 from tilewright.graph import parse_graph
-from tilewright.model import CompiledModel, ExternalCall, compile_model
+from tilewright.model import CompiledModel, Executable, ExternalCall, compile_model
 
 _NET = """
 def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
