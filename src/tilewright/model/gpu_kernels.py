@@ -18,6 +18,7 @@ from tilewright.errors import GraphError, RuntimeFailure
 from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Graph
+from tilewright.graph.passes.split_attention import attention_shape
 from tilewright.ir.json import load_json, save_json
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.pool import PoolOptions, Task, WorkerPool
@@ -31,7 +32,7 @@ from tilewright.model.kernels import (
 from tilewright.model.schedules import CALCULATED, FromDatabase, KernelOrigin, ScheduledKernel
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.threads import available_cores
-from tilewright.space.gpu.attention_kernel import AttentionShape, attention_kernel
+from tilewright.space.gpu.attention_kernel import attention_kernel
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
@@ -137,18 +138,10 @@ def _refuse_external(graph: Graph) -> None:
 def written_kernel(group: FusedGroup) -> ir.PrimFunc | None:
     """The kernel of a group for which one is written out, thread by thread."""
     (node, *others) = group.nodes
-    if node.op != "nn.fused_attention" or others:
+    if node.op != "nn.head_attention" or others:
         return None
-    query, key = node.operands[0].type.extents, node.operands[-1].type.extents
-    scale = node.attrs.get("scale")
-    width = query[-1]
-    shape = AttentionShape(
-        query[0], query[1], key[1], query[-2], width,
-        width**-0.5 if scale is None else scale,
-        bool(node.attrs.get("is_causal", False)),
-        (0, 1, 2) if len(node.operands) == 1 else None,
-    )  # fmt: skip
-    return attention_kernel(shape)
+    shape = attention_shape(node)
+    return None if shape is None else attention_kernel(shape)
 
 
 def perform(payload: bytes) -> bytes:

@@ -28,12 +28,15 @@ _SIMPLER: tuple[Pass, ...] = (
     find_attention,
     cancel_transposes,
 )
-_ATTENTION: tuple[Pass, ...] = (split_heads, cancel_transposes, merge_projections)
 _LAYOUTS: tuple[Pass, ...] = (sink_reshapes, channels_last, cancel_transposes, fold_constants)
 
-PASSES = (*_SIMPLER, *_ATTENTION, *_LAYOUTS)
-# For targets that have kernels of their own for attention.
-PASSES_WITHOUT_ATTENTION = (*_SIMPLER, *_LAYOUTS)
+
+def passes_with(split: Pass) -> tuple[Pass, ...]:
+    """All passes; `split` finds the attention that a target has kernels for."""
+    return (*_SIMPLER, split, cancel_transposes, merge_projections, *_LAYOUTS)
+
+
+PASSES = passes_with(split_heads)
 
 
 def simplify(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
