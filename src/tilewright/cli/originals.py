@@ -129,7 +129,12 @@ def in_torch_on_gpu(model: Model, *, compiled: bool = False) -> Original:
 
     def start(inputs: Sequence[Array]) -> Callable[[], Any]:
         given = [torch.from_numpy(np.asarray(array)).cuda() for array in inputs]
-        return torch.no_grad()(lambda: module(*given))
+
+        def call() -> Any:
+            with torch.no_grad():
+                return module(*given)
+
+        return call
 
     def run(inputs: Sequence[Array]) -> Sequence[Array]:
         try:

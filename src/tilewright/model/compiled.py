@@ -1,4 +1,4 @@
-"""What all compiled models can do, wherever they run: the interface of `compile_model` and `load`.
+"""The interface of compiled models, wherever they run: of what `compile_model` and `load` return.
 
 `Executable` implements it on the CPU, `GpuExecutable` on a GPU; models from files have the part
 that needs no compiler.

@@ -182,7 +182,7 @@ def test_the_number_of_threads_is_for_one_call(net: CompiledModel) -> None:
         ("two", "threads: expected a whole number of threads, got 'two'"),
     ]:
         with pytest.raises(ArgumentError) as caught:
-            net(_IMAGE, _SCALE, threads=count)  # type: ignore[arg-type]
+            net(_IMAGE, _SCALE, threads=count)
         assert str(caught.value) == message
 
 

@@ -109,6 +109,12 @@ def turned(shape: tuple[int, ...], arguments: list[int]) -> None:
     target[:] = source.reshape(8, 8)[::-1].reshape(-1)
 
 
+def as_function(text: str) -> ir.PrimFunc:
+    func = from_source(text)
+    assert isinstance(func, ir.PrimFunc)
+    return func
+
+
 def packing_model() -> GpuExecutable:
     """`x + w`, by a kernel that takes the rows of `w` from the last to the first."""
     builder = GraphBuilder()
@@ -116,7 +122,7 @@ def packing_model() -> GpuExecutable:
     w = builder.constant(np.arange(COUNT, dtype="float32"))
     graph = builder.graph([builder.call("add", x, w)])
     (group,) = groups_of(graph)
-    functions = {"main": from_source(_SUM), "main.pack.1": from_source(_PACK)}
+    functions = {"main": as_function(_SUM), "main.pack.1": as_function(_PACK)}
     module = ir.IRModule(
         {name: f.with_attr("global_symbol", name) for name, f in functions.items()}
     )
