@@ -19,8 +19,8 @@ from tilewright.database import Database
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.executable import Executable
-from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, nameless
-from tilewright.model.schedules import calculated, from_database, note_beaten, note_lost
+from tilewright.model.kernels import KernelCall, ModelKernel, nameless
+from tilewright.model.schedules import note_beaten, note_lost
 from tilewright.model.tasks import task_name
 from tilewright.records import ZERO_SEARCH
 from tilewright.schedule.analysis import flop_of
@@ -77,31 +77,37 @@ def _random(generator: np.random.Generator, value: GraphValue) -> Array:
 
 
 def hold_model_final(
-    graph: Graph,
-    target: Target,
-    database: Database,
-    seconds: float = 5.0,
-    calculated_graph: Graph | None = None,
+    before: Executable, after: Executable, database: Database, target: Target, seconds: float = 5.0
 ) -> ModelFinal:
-    """Compare in place; records that lose are noted in the database. Graphs are simplified.
+    """Compare a model with calculated kernels and one with those of a database, in place.
 
-    The model before it was tuned may compute some values in other ways: `calculated_graph`.
+    Records that lose are noted in the database. The first model may compute some values in other
+    ways than the second.
     """
-    first = graph if calculated_graph is None else calculated_graph
-    plain = compile_calls(first, target, lambda func, where: calculated(func, where, database))
-    tuned = compile_calls(graph, target, from_database(database))
-    before, after = _step_secs(Executable(first, plain), Executable(graph, tuned), seconds)
-    funcs = {_made_by(call): call.kernel.func for call in plain}
+    old, new = _step_secs(before, after, seconds)
+    funcs = {_made_by(call): call.kernel.func for call in kernel_calls(before)}
+    tuned = kernel_calls(after)
     changed = [call for call in tuned if _is_changed(call, funcs)]
-    beaten = _beaten_kernels(changed, before, after)
+    beaten = _beaten_kernels(changed, old, new)
     for call in changed:
         if call.kernel in beaten:
             _note(call, funcs[_made_by(call)], database, target)
-    steps = [
-        _step(call, before, after, call not in changed or call.kernel in beaten) for call in tuned
-    ]
+    steps = [_step(call, old, new, call not in changed or call.kernel in beaten) for call in tuned]
     names = dict.fromkeys(task_name(call.group) for call in tuned if call.kernel in beaten)
     return ModelFinal(steps, tuple(names))
+
+
+def kernel_calls(model: Executable) -> list[KernelCall]:
+    """The steps of a model that are kernels of ours."""
+    return [call for call in model.calls if isinstance(call, KernelCall)]
+
+
+def seconds_of_values(model: Executable, runs: int = _LEAST_RUNS) -> dict[str, float]:
+    """What the kernel takes, in the model, that makes each value; the least of some runs."""
+    inputs = random_inputs(model.graph)
+    model(*inputs)
+    found = [_kernel_secs(model, inputs) for _ in range(runs)]
+    return {name: min(run[made] for run in found) for made in found[0] for name in made}
 
 
 Seconds = Mapping[tuple[str, ...], float]  # by the values that a kernel makes
