@@ -18,6 +18,7 @@ from tilewright.cli.arguments import (
     ProgramArgument,
     ShapeOption,
     TargetOption,
+    WinogradOption,
     work_of,
 )
 from tilewright.cli.early_interrupt import early_interrupt
@@ -127,6 +128,7 @@ def tune(
     dim: DimOption = None,
     shape: ShapeOption = None,
     layout: LayoutOption = None,
+    winograd: WinogradOption = True,
 ) -> None:
     """Search for fast schedules; the same command again continues where the last one stopped.
 
@@ -134,7 +136,7 @@ def tune(
     """
     with early_interrupt() as pending:
         work = work_of("tune")
-        model = work_of("models").parse_options(dim, shape, layout)
+        model = work_of("models").parse_options(dim, shape, layout, winograd)
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
             bound, pending, model, output,
@@ -185,12 +187,14 @@ def bench(
     dim: DimOption = None,
     shape: ShapeOption = None,
     layout: LayoutOption = None,
+    winograd: WinogradOption = True,
 ) -> None:
     """Time the naive program, our schedules without and with a search, and PyTorch, in turn.
 
     A model: as it is calculated, as it was tuned, and its rivals.
     """
-    work, model = work_of("bench"), work_of("models").parse_options(dim, shape, layout)
+    work = work_of("bench")
+    model = work_of("models").parse_options(dim, shape, layout, winograd)
     command = work.BenchCommand(program, db, target, against, model)
     raise typer.Exit(work.run(command, as_json=json))
 

@@ -13,6 +13,7 @@ from tilewright.cli.arguments import (
     OutputOption,
     ShapeOption,
     TargetOption,
+    WinogradOption,
     work_of,
 )
 
@@ -43,10 +44,11 @@ def check(
     dim: DimOption = None,
     shape: ShapeOption = None,
     layout: LayoutOption = None,
+    winograd: WinogradOption = True,
     json: JsonOption = False,
 ) -> None:
     """Compare a model's results with the original's, and find the operator where they part."""
-    options = work_of("models").parse_options(dim, shape, layout)
+    options = work_of("models").parse_options(dim, shape, layout, winograd)
     raise typer.Exit(work_of("model_check").run(model, options, db, target, as_json=json))
 
 
@@ -58,7 +60,8 @@ def build(
     dim: DimOption = None,
     shape: ShapeOption = None,
     layout: LayoutOption = None,
+    winograd: WinogradOption = True,
 ) -> None:
     """Compile a model with the records of a database, and save it."""
-    options = work_of("models").parse_options(dim, shape, layout)
+    options = work_of("models").parse_options(dim, shape, layout, winograd)
     work_of("model_build").run(model, options, db, target, output)

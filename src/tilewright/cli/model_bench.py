@@ -91,8 +91,9 @@ def _saved_contest(named: NamedValue, rivals: Sequence[str]) -> _Contest:
 
 def _contest(model: Model, target: Target, db: str | None, rivals: Sequence[str]) -> _Contest:
     contest = _Contest(random_inputs(model.graph))
-    layout = model.options.layout
-    contest.add(_ours("calculated", compile_model(model.graph, target, layout=layout)))
+    contest.add(
+        _ours("calculated", compile_model(model.graph, target, **model.options.of_compiler))
+    )
     tuned = _tuned(model, target, db)
     if isinstance(tuned, str):
         contest.notes.append(f"tuned: {tuned}")
@@ -120,7 +121,7 @@ def _tuned(model: Model, target: Target, db: str | None) -> CompiledModel | str:
     if db is None and not DEFAULT_DATABASE.exists():
         return f"there are no records yet; run `tilewright tune {model.named.text}`"
     with reading(db) as database:
-        executable = compile_model(model.graph, target, database, layout=model.options.layout)
+        executable = compile_model(model.graph, target, database, **model.options.of_compiler)
     report = served_by(executable)
     if report.count(Match.NONE) == len(report.kernels):
         return f"the database knows none of its kernels; run `tilewright tune {model.named.text}`"

@@ -35,8 +35,7 @@ def run(
 
 def compiled(model: Model, target: Target, db: str | None) -> CompiledModel:
     """With the records of a database; without one, or before there is one, calculated."""
-    layout = model.options.layout
     if db is None and not DEFAULT_DATABASE.exists():
-        return compile_model(model.graph, target, layout=layout)
+        return compile_model(model.graph, target, **model.options.of_compiler)
     with reading(db) as database:
-        return compile_model(model.graph, target, database, layout=layout)
+        return compile_model(model.graph, target, database, **model.options.of_compiler)

@@ -29,7 +29,13 @@ from tilewright.model.kernels import (
     groups_of,
     program_of,
 )
-from tilewright.model.schedules import CALCULATED, FromDatabase, KernelOrigin, ScheduledKernel
+from tilewright.model.schedules import (
+    CALCULATED,
+    FromDatabase,
+    KernelOrigin,
+    ScheduledKernel,
+    calculating,
+)
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.threads import available_cores
 from tilewright.space.gpu.attention_kernel import attention_kernel
@@ -70,7 +76,7 @@ def compile_gpu_calls(
     different: list[ir.PrimFunc] = []
     places = [_place_of(func, different, known) for func in programs]
     written = {place: written_kernel(group) for group, place in zip(groups, places, strict=True)}
-    known_to = None if database is None else FromDatabase(database)
+    known_to = None if database is None else FromDatabase(database, calculating(database))
     found = [
         _known_schedule(func, written[place], target, known_to)
         for place, func in enumerate(different)

@@ -96,9 +96,16 @@ class SamePrograms(Generic[ThingT]):
 
 
 def compile_calls(
-    graph: Graph, target: Target, schedule: Scheduler = without_search
+    graph: Graph,
+    target: Target,
+    schedule: Scheduler = without_search,
+    code: CompiledPrograms | None = None,
 ) -> list[KernelCall]:
-    """All kernels of a graph, those that compute the same compiled once."""
+    """All kernels of a graph, those that compute the same compiled once.
+
+    `code` has what was compiled before, for this graph or for others.
+    """
+    code = CompiledPrograms() if code is None else code
     known: SamePrograms[ModelKernel] = SamePrograms()
     calls = []
     for group in groups_of(graph):
@@ -106,7 +113,7 @@ def compile_calls(
         kernel = known.find(func)
         if kernel is None:
             found = schedule_of(schedule(func, target))
-            kernel = ModelKernel(func, compiled(found.mod, target), found.origin)
+            kernel = ModelKernel(func, code.of(found.mod, target), found.origin)
             known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls
@@ -115,6 +122,25 @@ def compile_calls(
 def nameless(func: ir.PrimFunc) -> ir.PrimFunc:
     """A program without the name that it happens to have, to compare it with others."""
     return func.without_attr("global_symbol")
+
+
+class CompiledPrograms:
+    """Machine code of scheduled programs, each compiled once."""
+
+    def __init__(self) -> None:
+        self._known: SamePrograms[Module] = SamePrograms()
+
+    def of(self, module: ir.IRModule, target: Target) -> Module:
+        """The code of a program, made now if it is not known."""
+        if len(module.functions) != 1:
+            return compiled(module, target)
+        (func,) = module.functions.values()
+        assert isinstance(func, ir.PrimFunc)
+        found = self._known.find(func)
+        if found is None:
+            found = compiled(module, target)
+            self._known.add(func, found)
+        return found
 
 
 def compiled(module: ir.IRModule, target: Target) -> Module:

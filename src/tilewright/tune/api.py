@@ -80,6 +80,7 @@ def tune_tir(
     bound: bool = False,
     weights: Mapping[str, float] | None = None,
     rivals: Mapping[str, str] | None = None,
+    expected_secs: Mapping[str, float] | None = None,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -90,7 +91,8 @@ def tune_tir(
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out, and
     `weights` say how often functions run in what they are from. Of functions with the same name in
-    `rivals` only the fastest will be used.
+    `rivals` only the fastest will be used. Functions with `expected_secs`, what they take now, are
+    looked at when it is their turn, and not at all if they do not matter.
     The same `seed` and the same measurements give the same candidates in the same order; times
     differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
@@ -142,7 +144,11 @@ def tune_tir(
                 failures=failures,
             )
             computes = (rivals or {}).get(name, "")
-            tasks.append(TaskRecord(context, 1.0, task_seed, seed, computes=computes))
+            expected = (expected_secs or {}).get(name)
+            task = TaskRecord(
+                context, 1.0, task_seed, seed, computes=computes, expected_secs=expected
+            )
+            tasks.append(task)
         often = weights or {}
         totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
         records = weighted(tasks, totals)

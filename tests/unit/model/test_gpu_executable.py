@@ -16,9 +16,8 @@ from tilewright.graph import GraphBuilder, TensorType
 from tilewright.graph.external import add_external
 from tilewright.model import CompiledModel, compile_model, served_by
 from tilewright.model.compiled import results_of
-from tilewright.model.gpu_api import tunable_tasks
+from tilewright.model.gpu_api import GpuTuning
 from tilewright.model.gpu_executable import GpuExecutable
-from tilewright.model.tasks import simplified
 from tilewright.runtime import cuda, ndarray as nd
 from tilewright.target import Target
 from tilewright.testing.fake_gpu import FakeDriver, NoDriver, installed
@@ -212,7 +211,6 @@ def test_tasks_leave_out_kernels_that_are_written_out() -> None:
     q, k, v = (builder.input(name, shape) for name in "qkv")
     mixed = builder.call("nn.attention", q, k, v)
     graph = builder.graph([builder.call("nn.softmax", mixed)])
-    target = Target("nvidia/nvidia-h200")
-    tasks = tunable_tasks(simplified(graph, None, target), target)
+    tasks = GpuTuning(graph, Target("nvidia/nvidia-h200")).tasks
     weights = {task.task_name: task.weight for task in tasks}
     assert weights == {"fused_nn_softmax": 1}
