@@ -145,7 +145,8 @@ def main(x: float32[4, 5], y: float32[4, 5]):
     high = constant(float32[1])
     a = maximum(x, low)
     b = minimum(high, a)
-    c = minimum(maximum(y, high), low)
+    c1 = maximum(y, high)
+    c = minimum(c1, low)
     d = maximum(y, low)
     e = minimum(d, high)
     return b, c, d, e
@@ -169,8 +170,9 @@ def test_limits_of_integers_stay() -> None:
 def main(x: int32[4]):
     low = constant(int32[()])
     high = constant(int32[()])
-    y = minimum(maximum(x, low), high)
-    return y
+    y = maximum(x, low)
+    z = minimum(y, high)
+    return z
 """
     graph = parse_graph(text, {"low": np.int32(0), "high": np.int32(2**30 + 1)})
     assert [node.op for node in fold_limits(graph).nodes] == ["maximum", "minimum"]
