@@ -2,13 +2,13 @@
 
     python benchmarks/models_gpu.py [--models resnet50,bert_base] [--dtypes float16,float32]
         [--batch 1] [--rivals eager,default,reduce-overhead,max-autotune] [--prepare SECONDS]
-        [--profile 8] [--save]
+        [--profile 8] [--json FILE]
 
 A process a model and element type prepares all its versions, so that many cores compile at once; a
 version that is not ready after `--prepare` seconds is left out. When all are ready they are timed,
 one process after the other and the versions of a model in turns: the time between two events
 around a row of calls, the least of several rows. Results are compared with the model in float32.
-`--save` adds them to `benchmarks/results/models_gpu.json`.
+`--json benchmarks/results/models_gpu.json` adds them to the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import contextlib
 import copy
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -36,13 +35,14 @@ sys.path.insert(0, str(Path(__file__).parent / "models"))
 
 import torch
 import zoo
+from harness import Report, Row
 
 from tilewright.frontend.torch import import_module
 from tilewright.model import compile_model
 
-RESULTS = Path(__file__).parent / "results" / "models_gpu.json"
+RESULTS = "benchmarks/results/models_gpu.json"
 ROWS, CALLS = 7, 30
-EAGER = "eager"
+OURS, EAGER = "tilewright", "eager"
 Run = Callable[[], Any]
 
 _known = cache(zoo.network)
@@ -157,8 +157,8 @@ class Contest:
         for _ in range(ROWS):
             for label, run in self.runs.items():
                 times[label] = min(times[label], milliseconds(run))
-        ours = times.get("tilewright")
-        others = {k: v for k, v in times.items() if k not in ("tilewright", EAGER)}
+        ours = times.get(OURS)
+        others = {k: v for k, v in times.items() if k not in (OURS, EAGER)}
         return {
             "model": self.name,
             "dtype": self.dtype,
@@ -230,7 +230,7 @@ def prepare_and_time(options: Any) -> None:
         assert contest.reference
         for mode in filter(None, options.rivals.split(",")):
             contest.add(mode, lambda mode=mode: contest.rival(mode))
-    contest.add("tilewright", finish)
+    contest.add(OURS, finish)
     (folder / f"{name}_{dtype}.ready").touch()
     while time.time() < end and len(list(folder.glob("*.ready"))) < options.processes:
         time.sleep(0.2)
@@ -277,14 +277,26 @@ def report(made: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def save(found: list[dict[str, Any]]) -> None:
-    """Add to the results of earlier runs; those of the same model are replaced."""
-    known = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    rows = {(r["model"], r["dtype"], r["batch"]): r for r in [*known, *found]}
-    device = torch.cuda.get_device_name(0)
-    made = {"device": device, "torch": torch.__version__, "rows": list(rows.values())}
-    out = Path(os.environ.get("OUT", RESULTS.parent)) / RESULTS.name
-    out.write_text(json.dumps(made, indent=1) + "\n")
+def save(found: list[dict[str, Any]], path: Path) -> None:
+    """Write rows; those that an earlier run wrote for other models and rivals stay."""
+    report = Report(f"models on a GPU: {torch.cuda.get_device_name(0)}, batch 1, without a search")
+    rows = {(row.name, row.rival_name): row for made in found for row in rows_of(made)}
+    known = json.loads(path.read_text())["rows"] if path.exists() else []
+    for row in known:
+        del row["ratio"]
+        rows.setdefault((row["name"], row["rival_name"]), Row(**row))
+    report.rows = [rows[key] for key in sorted(rows)]
+    report.save(path)
+
+
+def rows_of(made: dict[str, Any]) -> Iterator[Row]:
+    """A row for each rival of a model."""
+    name = f"model_gpu_{made['model']}_{made['dtype']}_b{made['batch']}"
+    times, errors = made["milliseconds"], made["error"]
+    for rival, took in times.items():
+        if rival != OURS and OURS in times:
+            note = f"speed {took / times[OURS]:.2f}, errors {errors[OURS]:.1e}, {errors[rival]:.1e}"
+            yield Row(name, times[OURS], took, rival, "ms", note)
 
 
 def main() -> None:
@@ -296,7 +308,7 @@ def main() -> None:
     parser.add_argument("--rivals", default="eager,reduce-overhead,default")
     parser.add_argument("--prepare", type=float, default=600)
     parser.add_argument("--profile", type=int, default=8)
-    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--json", type=Path, help=f"rows are added to it, such as {RESULTS}")
     for name in ("--only", "--folder", "--end", "--processes"):
         parser.add_argument(
             name,
@@ -308,8 +320,8 @@ def main() -> None:
         prepare_and_time(options)
         return
     found = in_processes(options)
-    if options.save and found:
-        save(found)
+    if options.json is not None and found:
+        save(found, options.json)
 
 
 if __name__ == "__main__":

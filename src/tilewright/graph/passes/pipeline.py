@@ -9,6 +9,7 @@ from tilewright.graph.passes.cancel_transposes import cancel_transposes
 from tilewright.graph.passes.channels_last import channels_last
 from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.fold_limits import fold_limits
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
 from tilewright.graph.passes.quantized import integer_operators
@@ -25,6 +26,7 @@ _SIMPLER: tuple[Pass, ...] = (
     fold_constants,
     integer_operators,
     simplify_arithmetic,
+    fold_limits,
     find_attention,
     cancel_transposes,
 )
