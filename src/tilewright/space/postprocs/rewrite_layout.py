@@ -7,7 +7,7 @@ that whoever builds the program may take the copy out and prepare the buffer onc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -79,19 +79,22 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
 
 def _keeps_order(layout: IndexMap, buffer: ir.Buffer) -> bool:
     """Do the elements of a vector stay where they are, as those of a bias with axes of extent 1?"""
-    shape = [extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm)]
+    shape = _numbers(buffer.shape)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
     if len(shape) != len(buffer.shape) or len(long) > 1:
         return False
-    extents = [int(extent) for extent in layout.map_shape(buffer.shape)]
+    extents = _numbers(layout.map_shape(buffer.shape))
     for place in range(len(extents) if long else 0):
         # The element at which the digit in this place is 1 for the first time.
         number = math.prod(extents[place + 1 :])
         indices = [number if axis in long else 0 for axis in range(len(shape))]
-        digits = [int(index) for index in layout.map_indices(indices)]
-        if digits != [int(other == place) for other in range(len(extents))]:
+        if _numbers(layout.map_indices(indices)) != [int(n == place) for n in range(len(extents))]:
             return False
     return True
+
+
+def _numbers(expressions: Iterable[ir.PrimExpr]) -> list[int]:
+    return [each.value for each in expressions if isinstance(each, ir.IntImm)]
 
 
 def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
