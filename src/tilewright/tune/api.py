@@ -143,12 +143,8 @@ def tune_tir(
                 logger=logger,
                 failures=failures,
             )
-            computes = (rivals or {}).get(name, "")
-            expected = (expected_secs or {}).get(name)
-            task = TaskRecord(
-                context, 1.0, task_seed, seed, computes=computes, expected_secs=expected
-            )
-            tasks.append(task)
+            roles = (rivals or {}).get(name, ""), (expected_secs or {}).get(name)
+            tasks.append(_record(context, (task_seed, seed), *roles))
         often = weights or {}
         totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
         records = weighted(tasks, totals)
@@ -258,6 +254,14 @@ def _equal_functions(module: IRModule, names: Sequence[str]) -> list[list[str]]:
         else:
             groups.append((alone, [name]))
     return [members for _, members in groups]
+
+
+def _record(
+    context: TuneContext, seeds: tuple[int, int | None], computes: str, secs: float | None
+) -> TaskRecord:
+    """A task with the seed that was drawn for it, and the one that the user gave."""
+    own, asked = seeds
+    return TaskRecord(context, 1.0, own, asked, computes=computes, expected_secs=secs)
 
 
 def _seeds(

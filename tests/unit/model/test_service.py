@@ -123,8 +123,8 @@ def test_what_is_calculated_cannot_lose_against_itself() -> None:
 def _final(graph: Graph, database: Database, before: Graph | None = None) -> finals.ModelFinal:
     """Calculated kernels against those of a database."""
     ways = [(before or graph, schedules.calculating(database)), (graph, from_database(database))]
-    models = [Executable(way, compile_calls(way, _TARGET, how)) for way, how in ways]
-    return finals.hold_model_final(*models, database, _TARGET, 0.1)
+    old, new = (Executable(way, compile_calls(way, _TARGET, how)) for way, how in ways)
+    return finals.hold_model_final(old, new, database, _TARGET, 0.1)
 
 
 def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
