@@ -145,8 +145,7 @@ def tune_tir(
             )
             roles = (rivals or {}).get(name, ""), (expected_secs or {}).get(name)
             tasks.append(_record(context, (task_seed, seed), *roles))
-        often = weights or {}
-        totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
+        totals = [sum((weights or {}).get(name, 1.0) for name in group) for group in groups]
         records = weighted(tasks, totals)
         return _tune(records, replace(options, database=store), task_scheduler, observers, failures)
 

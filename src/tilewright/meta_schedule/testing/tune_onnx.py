@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("Tuning Time:", profiler.table(), sep="\n")
     executable = compile_model(graph, options.target, database)
     print(served_by(executable))
-    data = {i["name"]: generate_input_data(i["shape"], i["dtype"]) for i in infos}
-    print(executable.profile(**data))
+    arrays = [generate_input_data(v.type.extents, str(v.type.dtype)) for v in graph.inputs]
+    print(executable.profile(*arrays))
     database.close()
     return 0
 
