@@ -169,6 +169,16 @@ def test_short_windows_need_no_padding() -> None:
     assert len(set(loops)) == 1  # rows outside are skipped; the columns are not tested any more
 
 
+@pytest.mark.parametrize("window", [5, 7])
+def test_windows_of_single_channels_are_written_out(window: int) -> None:
+    """Rows of results share what they load for neighbours in the window."""
+    tensors = te_workload.depthwise_conv2d_nhwc(1, 28, 28, 32, window, 1, window // 2)
+    made = tiled(tensors, "depth_conv2d_nhwc")
+    inline = [sch for sch in made if "PadInput" not in str(sch.mod)]
+    assert len(inline) == 1
+    assert f"in T.unroll({window})" in inline[0].mod.script()
+
+
 def test_longer_reductions_are_padded() -> None:
     made = tiled(te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1), "conv2d_nhwc")
     assert all("PadInput" in sch.mod.script() for sch in made)
