@@ -134,7 +134,8 @@ def test_tests_outside_of_tiles_cost_nothing(note: str, operations: float) -> No
     func = parsed(
         f"""
 @T.prim_func
-def main(A: T.Buffer((8,), "float32"), B: T.Buffer((3, 8), "float32"), C: T.Buffer((8,), "float32")):
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((3, 8), "float32"),
+         C: T.Buffer((8,), "float32")):
     for k in T.serial(3, annotations={{{note}}}):
         for i in range(8):
             with T.block("C"):

@@ -13,6 +13,7 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
 from tilewright.space.cpu.cpu_rule import VectorShape
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.space.rules import RegisterTiling
 from tilewright.target import Target
 from tilewright.testing import te_workload
@@ -233,6 +234,23 @@ def test_where_few_rows_use_it_other_rules_may_try() -> None:
 def test_weights_that_lie_across_are_packed_once() -> None:
     sketches = tiled(dense(64, 64, 16, layout_free_placeholders=True), "C")
     assert [packed_weights(sketch.mod["main"]) for sketch in sketches] == [["W"], ["W"]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "depth", "packed"),
+    [(256, 64, [True]), (256, 8, [False]), (32, 512, [False])],
+    ids=["many panels", "few bytes", "one panel"],
+)
+def test_bound_weights_are_stored_in_one_way(columns: int, depth: int, packed: list[bool]) -> None:
+    """Nobody waits for the packing, so there is nothing to weigh."""
+    func = te.create_prim_func(list(te_workload.matmul(64, columns, depth)))
+    func = func.with_attr("layout_free_buffers", [1])
+    sch = Schedule(with_bound_weights(as_module(func)), seed=1)
+    rule = RegisterTiling()
+    rule._initialize_with_tune_context(SpaceTask(sch.mod, Target(AVX512)))
+    made = rule.apply(sch, sch.get_block("C"))
+    assert [32] * len(packed) == [width for width in widths(made) if width == 32]
+    assert all(["B_global" in sketch.mod.script()] == packed for sketch in made)
 
 
 def test_gathered_operands() -> None:
