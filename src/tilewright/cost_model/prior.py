@@ -32,7 +32,7 @@ TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 # Lines that lie a multiple of so many bytes apart share a place in the first cache, which has a few
 # such places; what was pushed out of it comes from the second one.
 CACHE_WAY_BYTES = 4096
-CONFLICT_CYCLES = 0.4
+CONFLICT_CYCLES = 0.8
 
 
 @dataclass(frozen=True)

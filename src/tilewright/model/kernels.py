@@ -102,7 +102,8 @@ def compile_calls(
         kernel = known.find(func)
         if kernel is None:
             found = schedule_of(schedule(func, target))
-            kernel = ModelKernel(func, compiled(found.mod, target), found.origin)
+            code = found.code or compiled(found.mod, target)
+            kernel = ModelKernel(func, code, found.origin)
             known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls
