@@ -32,7 +32,7 @@ TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 # Lines that lie a multiple of so many bytes apart share a place in the first cache, which has a few
 # such places; what was pushed out of it comes from the second one.
 CACHE_WAY_BYTES = 4096
-CONFLICT_CYCLES = 0.8
+CONFLICT_CYCLES = 0.5
 
 
 @dataclass(frozen=True)
@@ -201,16 +201,14 @@ class _NestCost:
         """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
         if access.buffer.scope.startswith(("local", TILE_SCOPES)):
             return 0.0
-        count = 0.0
-        for loop in self._unrolled:
+        moving = [loop for loop in self._unrolled if access.depends_on(loop)]
+        ways = self._machine.l1_bytes // CACHE_WAY_BYTES
+        for loop in moving:
             stride = abs(access.stride(loop) or 0) * access.element_bytes
-            if stride < LINE:
-                continue
             places = CACHE_WAY_BYTES // math.gcd(stride, CACHE_WAY_BYTES)
-            ways = self._machine.l1_bytes // CACHE_WAY_BYTES
-            if loop.extent > places * ways:
-                count = max(count, loop.extent)
-        return count
+            if stride >= LINE and loop.extent > places * ways:
+                return math.prod([loop.extent for loop in moving])
+        return 0.0
 
     def _cycles_inside(self) -> float:
         """Cycles of one pass through the written-out loops."""
