@@ -1,0 +1,109 @@
+"""Instructions in the order of the program, and the tokens that keep modules in step.
+
+An instruction waits for the last one of a neighbour that it depends on, unless it, or one before it
+in its module, has waited for that or a later one already. So the tokens of a queue are popped in
+the order in which they are pushed, and the order of the program is one in which nothing is stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.codegen.vta.nests import Array
+from tilewright.vta.configuration import Configuration
+from tilewright.vta.isa import Finish, Instruction, Load, Memory, Module, module_of
+
+NEVER = -1
+_Marks = dict[Memory, npt.NDArray[np.int64]]
+
+
+class Stream:
+    """A program that grows; it knows which instruction used each element of a scratchpad last."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._instructions: list[Instruction] = []
+        self._waited = {(a, b): NEVER for a in Module for b in Module}
+        held = (Memory.INP, Memory.WGT, Memory.ACC)
+
+        def marks() -> _Marks:
+            return {memory: np.full(configuration.depth(memory), NEVER) for memory in held}
+
+        # Scratchpads of operands pass from loads to operations, that of results on to stores.
+        self._filled, self._drained = marks(), marks()
+        self._stored: dict[str, int] = {}
+        self._loaded: dict[str, int] = {}
+
+    def add(
+        self,
+        instruction: Instruction,
+        *,
+        fills: Mapping[Memory, Array] | None = None,
+        drains: Mapping[Memory, Array] | None = None,
+        reads_tensor: str = "",
+        writes_tensor: str = "",
+    ) -> None:
+        """An instruction, with the elements that it makes for another module, or takes from one."""
+        module = module_of(instruction)
+        waits = self._last_uses(fills or {}, drains or {})
+        self._order_tensor(waits, module, self._stored.get(reads_tensor, NEVER), Module.STORE)
+        self._order_tensor(waits, module, self._loaded.get(writes_tensor, NEVER), Module.LOAD)
+        number = self._append(instruction, waits)
+        for memory, elements in (fills or {}).items():
+            self._filled[memory][elements] = number
+        for memory, elements in (drains or {}).items():
+            self._drained[memory][elements] = number
+        if reads_tensor and module is Module.LOAD:
+            self._loaded[reads_tensor] = number
+        if writes_tensor:
+            self._stored[writes_tensor] = number
+
+    def _last_uses(
+        self, fills: Mapping[Memory, Array], drains: Mapping[Memory, Array]
+    ) -> dict[Module, int]:
+        """By module: the last instruction that made what is taken, or took what is made anew."""
+        found: dict[Module, int] = {}
+        for used, marks in ((fills, self._drained), (drains, self._filled)):
+            for memory, elements in used.items():
+                number = int(marks[memory][elements].max())
+                if number != NEVER:
+                    module = module_of(self._instructions[number])
+                    found[module] = max(found.get(module, NEVER), number)
+        return found
+
+    def _order_tensor(
+        self, waits: dict[Module, int], module: Module, number: int, other: Module
+    ) -> None:
+        """Wait for an instruction that used a tensor; loads and stores meet only in the middle."""
+        if number == NEVER or module is other:
+            return
+        if module is not Module.COMPUTE:
+            nothing = Load(memory=Memory.UOP, x_size=0, y_size=0)
+            number, other = self._append(nothing, {other: number}), Module.COMPUTE
+        waits[other] = max(waits.get(other, NEVER), number)
+
+    def _append(self, instruction: Instruction, waits: Mapping[Module, int]) -> int:
+        module, pops = module_of(instruction), {}
+        for other, number in waits.items():
+            if number > self._waited[other, module]:
+                self._waited[other, module] = number
+                pops["pop_prev" if other < module else "pop_next"] = 1
+                side = "push_next" if other < module else "push_prev"
+                self._instructions[number] = replace(self._instructions[number], **{side: 1})
+        self._instructions.append(replace(instruction, **pops))
+        return len(self._instructions) - 1
+
+    def finish(self) -> tuple[Instruction, ...]:
+        """The whole program, which ends when all modules are done."""
+        last = {
+            other: max(
+                (n for n, each in enumerate(self._instructions) if module_of(each) is other),
+                default=NEVER,
+            )
+            for other in (Module.LOAD, Module.STORE)
+        }
+        self._append(Finish(), last)
+        return tuple(self._instructions)
