@@ -16,21 +16,15 @@ from tilewright.intrin.programs import Pair, description, tile_function
 from tilewright.ir.arithmetic import maximum, minimum
 from tilewright.ir.intrinsics import address_of, call_extern
 from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.vta.isa import AluOp
+from tilewright.vta.names import ACC, ALU_OPERATIONS, BLOCK, GEMM, INP, WGT, alu_name
 
-BLOCK = 16
-INP, WGT, ACC = "local.inp_buffer", "local.wgt_buffer", "local.acc_buffer"
-GEMM = "vta_gemm_1x16x16"
-ALU_OPERATIONS: dict[str, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
-    "add": lambda a, b: a + b,
-    "max": maximum,
-    "min": minimum,
-    "shr": lambda a, b: a >> b,
+_COMPUTE: dict[AluOp, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
+    AluOp.ADD: lambda a, b: a + b,
+    AluOp.MAX: maximum,
+    AluOp.MIN: minimum,
+    AluOp.SHR: lambda a, b: a >> b,
 }
-
-
-def alu_name(operation: str) -> str:
-    """`vta_add_1x16` and so on."""
-    return f"vta_{operation}_1x16"
 
 
 def make_gemm() -> Pair:
@@ -56,7 +50,7 @@ def make_gemm() -> Pair:
     return described, tile_function("vta_gemm", own, own[2], [_call(GEMM, *own)], accumulates=True)
 
 
-def make_alu(operation: str) -> Pair:
+def make_alu(operation: AluOp) -> Pair:
     """`D[j] = op(A[j], B[j])`"""
 
     def operands() -> tuple[ir.Buffer, ir.Buffer, ir.Buffer]:
@@ -64,8 +58,8 @@ def make_alu(operation: str) -> Pair:
         return a, b, d
 
     a, b, d = operands()
-    compute = ALU_OPERATIONS[operation]
-    names = f"vta_{operation}", "update"
+    compute = _COMPUTE[operation]
+    names = f"vta_{operation.name.lower()}", "update"
     described = description(names, (a, b, d), d, (BLOCK,), lambda j: compute(a[j], b[j]))
     own = operands()
     return described, tile_function(names[0], own, own[2], [_call(alu_name(operation), *own)])

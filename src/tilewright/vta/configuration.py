@@ -1,4 +1,4 @@
-"""What a VTA consists of: shapes of its matrix instruction, scratchpads, its port to memory."""
+"""Parts of a VTA: shapes of its matrix instruction, scratchpads, its port to memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilewright.errors import TargetError
-from tilewright.vta.isa import Memory
+from tilewright.vta.isa import MemoryKind
 
 UOP_BYTES = 4
 ACC_BYTES = 4  # of one number in the accumulator
 # Micro-operations hold 11 bits for rows of results and operands, 10 bits for blocks of weights.
-_MOST_ROWS = {Memory.INP: 1 << 11, Memory.WGT: 1 << 10, Memory.ACC: 1 << 11, Memory.UOP: 1 << 13}
+_MOST_ROWS = {
+    MemoryKind.INP: 1 << 11,
+    MemoryKind.WGT: 1 << 10,
+    MemoryKind.ACC: 1 << 11,
+    MemoryKind.UOP: 1 << 13,
+}
 _BUFFERS = {
-    Memory.UOP: "uop-buffer-bytes",
-    Memory.INP: "inp-buffer-bytes",
-    Memory.WGT: "wgt-buffer-bytes",
-    Memory.ACC: "acc-buffer-bytes",
+    MemoryKind.UOP: "uop-buffer-bytes",
+    MemoryKind.INP: "inp-buffer-bytes",
+    MemoryKind.WGT: "wgt-buffer-bytes",
+    MemoryKind.ACC: "acc-buffer-bytes",
 }
 
 
@@ -61,34 +66,39 @@ class Configuration:
                 )
 
     @property
-    def lanes(self) -> Mapping[Memory, int]:
+    def lanes(self) -> Mapping[MemoryKind, int]:
         """Numbers in an element of each memory."""
         rows, out = self.batch * self.block_in, self.batch * self.block_out
         return MappingProxyType(
             {
-                Memory.UOP: 1,
-                Memory.WGT: self.block_in * self.block_out,
-                Memory.INP: rows,
-                Memory.ACC: out,
-                Memory.OUT: out,
-                Memory.ACC8: out,
+                MemoryKind.UOP: 1,
+                MemoryKind.WGT: self.block_in * self.block_out,
+                MemoryKind.INP: rows,
+                MemoryKind.ACC: out,
+                MemoryKind.OUT: out,
+                MemoryKind.ACC8: out,
             }
         )
 
     @property
-    def element_bytes(self) -> Mapping[Memory, int]:
+    def element_bytes(self) -> Mapping[MemoryKind, int]:
         """Bytes of an element of each memory, as it lies in the main memory."""
-        wide = {Memory.UOP: UOP_BYTES, Memory.ACC: ACC_BYTES}
+        wide = {MemoryKind.UOP: UOP_BYTES, MemoryKind.ACC: ACC_BYTES}
         return MappingProxyType({m: n * wide.get(m, 1) for m, n in self.lanes.items()})
 
-    def buffer_bytes(self, memory: Memory) -> int:
+    def buffer_bytes(self, memory: MemoryKind) -> int:
         """Bytes of a scratchpad."""
-        name = _BUFFERS[memory].replace("-", "_")
-        return int(getattr(self, name))
+        sizes = {
+            MemoryKind.UOP: self.uop_buffer_bytes,
+            MemoryKind.INP: self.inp_buffer_bytes,
+            MemoryKind.WGT: self.wgt_buffer_bytes,
+            MemoryKind.ACC: self.acc_buffer_bytes,
+        }
+        return sizes[memory]
 
-    def depth(self, memory: Memory) -> int:
+    def depth(self, memory: MemoryKind) -> int:
         """Elements that a scratchpad holds; OUT mirrors the accumulator."""
-        held = memory if memory in _BUFFERS else Memory.ACC
+        held = memory if memory in _BUFFERS else MemoryKind.ACC
         return self.buffer_bytes(held) // self.element_bytes[held]
 
     def nanoseconds(self, cycles: int) -> int:

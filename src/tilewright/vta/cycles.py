@@ -1,4 +1,4 @@
-"""When each instruction runs: three modules, four queues of tokens, one port to main memory.
+"""The clock of the simulator: three modules, four queues of tokens, one port to main memory.
 
 The model is approximate in what instructions cost (`duration`) and exact in what they wait for. A
 matrix operation takes a cycle; so does an ALU operation with a number, one with a row takes two.
@@ -13,14 +13,24 @@ from dataclasses import dataclass
 
 from tilewright.errors import DeviceError
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import Alu, Finish, Gemm, Instruction, Load, Memory, Module, Store, module_of
+from tilewright.vta.isa import (
+    Alu,
+    Engine,
+    Finish,
+    Gemm,
+    Instruction,
+    LoadRows,
+    MemoryKind,
+    StoreRows,
+    module_of,
+)
 
 PIPELINE_FILL = 10  # cycles until the first result of a row of operations is written
 _NEIGHBOURS = {"prev": -1, "next": 1}
 
 
 @dataclass(frozen=True)
-class Report:
+class CycleReport:
     """What a program costs, and the order in which its instructions start."""
 
     cycles: int
@@ -46,7 +56,7 @@ def duration(instruction: Instruction, configuration: Configuration) -> int:
             return instruction.operations + PIPELINE_FILL
         case Alu():
             return instruction.operations * (1 if instruction.use_imm else 2) + PIPELINE_FILL
-    row = instruction.x_size * configuration.element_bytes[Memory(instruction.memory)]
+    row = instruction.x_size * configuration.element_bytes[MemoryKind(instruction.memory)]
     each = configuration.row_latency_cycles + -(-row // configuration.bus_bytes)
     padding = instruction.elements - instruction.x_size * instruction.y_size
     return instruction.y_size * each + padding
@@ -57,18 +67,18 @@ class _Clock:
 
     def __init__(self, program: Sequence[Instruction], configuration: Configuration) -> None:
         self.program, self.configuration = program, configuration
-        self.queues: dict[Module, deque[int]] = {module: deque() for module in Module}
+        self.queues: dict[Engine, deque[int]] = {module: deque() for module in Engine}
         for number, instruction in enumerate(program):
             self.queues[module_of(instruction)].append(number)
-        self.tokens: dict[tuple[Module, Module], deque[int]] = {
-            (Module(a), Module(b)): deque() for a, b in ((0, 1), (1, 0), (1, 2), (2, 1))
+        self.tokens: dict[tuple[Engine, Engine], deque[int]] = {
+            (Engine(a), Engine(b)): deque() for a, b in ((0, 1), (1, 0), (1, 2), (2, 1))
         }
-        self.free = dict.fromkeys(Module, 0)
+        self.free = dict.fromkeys(Engine, 0)
         self.bus = 0
         self.busy, self.waiting = Counter[str](), Counter[str]()
         self.order: list[int] = []
 
-    def ready_at(self, module: Module) -> int | None:
+    def ready_at(self, module: Engine) -> int | None:
         """When the next instruction of a module can start; None while a token is missing."""
         if not self.queues[module]:
             return None
@@ -79,11 +89,11 @@ class _Clock:
             if not waiting:
                 return None
             moments.append(waiting[0])
-        if isinstance(self.program[number], Load | Store):
+        if isinstance(self.program[number], LoadRows | StoreRows):
             moments.append(self.bus)
         return max(moments)
 
-    def run(self, module: Module, start: int) -> None:
+    def run(self, module: Engine, start: int) -> None:
         """Let the next instruction of a module run."""
         number = self.queues[module].popleft()
         cycles = duration(self.program[number], self.configuration)
@@ -92,36 +102,37 @@ class _Clock:
             name = f"{module.name.lower()} for {source.name.lower()}"
             self.waiting[name] += max(0, late)
         self.free[module] = start + cycles
-        if isinstance(self.program[number], Load | Store):
+        if isinstance(self.program[number], LoadRows | StoreRows):
             self.bus = start + cycles
         for target in self._partners(module, number, "push"):
             self.tokens[module, target].append(start + cycles)
         self.busy[module.name.lower()] += cycles
         self.order.append(number)
 
-    def _partners(self, module: Module, number: int, what: str) -> list[Module]:
+    def _partners(self, module: Engine, number: int, what: str) -> list[Engine]:
         instruction = self.program[number]
         steps = [s for side, s in _NEIGHBOURS.items() if getattr(instruction, f"{what}_{side}")]
         for step in steps:
-            if not 0 <= module + step < len(Module):
+            if not 0 <= module + step < len(Engine):
                 raise DeviceError(
                     f"vta: instruction {number} of the {module.name.lower()} module names a "
                     "neighbour that this module does not have"
                 )
-        return [Module(module + step) for step in steps]
+        return [Engine(module + step) for step in steps]
 
 
-def simulate_cycles(program: Sequence[Instruction], configuration: Configuration) -> Report:
-    """Run the clock over a program; what it computes is `machine.Machine`'s business."""
+def simulate_cycles(program: Sequence[Instruction], configuration: Configuration) -> CycleReport:
+    """Run the clock over a program; what it computes is `machine.Simulator`'s business."""
     if not program or not isinstance(program[-1], Finish):
         raise DeviceError("vta: a program ends with finish")
     clock = _Clock(program, configuration)
     while any(clock.queues.values()):
-        moments = {module: clock.ready_at(module) for module in Module}
-        ready = [(at, module) for module, at in moments.items() if at is not None]
+        moments = {module: clock.ready_at(module) for module in Engine}
+        # Who comes first in the program gets the bus first.
+        ready = [(at, clock.queues[m][0], m) for m, at in moments.items() if at is not None]
         if not ready:
             raise DeviceError(f"vta: deadlock: {_stuck(clock)}")
-        at, module = min(ready)
+        at, _, module = min(ready)
         clock.run(module, at)
     return _report(clock)
 
@@ -135,17 +146,17 @@ def _stuck(clock: _Clock) -> str:
     return ", ".join(heads) + " for tokens that nobody pushes"
 
 
-def _report(clock: _Clock) -> Report:
+def _report(clock: _Clock) -> CycleReport:
     moved = Counter[str]()
     for each in clock.program:
-        if isinstance(each, Load | Store):
-            memory = Memory(each.memory)
+        if isinstance(each, LoadRows | StoreRows):
+            memory = MemoryKind(each.memory)
             size = each.x_size * each.y_size * clock.configuration.element_bytes[memory]
             moved[memory.name.lower()] += size
     gemms = sum(each.operations for each in clock.program if isinstance(each, Gemm))
     alus = sum(each.operations for each in clock.program if isinstance(each, Alu))
     on_bus = -(-sum(moved.values()) // clock.configuration.bus_bytes)
-    return Report(
+    return CycleReport(
         max(clock.free.values()),
         dict(clock.busy),
         dict(clock.waiting),

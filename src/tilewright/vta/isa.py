@@ -27,7 +27,7 @@ class Opcode(IntEnum):
     ALU = 4
 
 
-class Memory(IntEnum):
+class MemoryKind(IntEnum):
     """The memories that are loaded and stored; ACC8 widens int8 on the way to the accumulator."""
 
     UOP = 0
@@ -48,8 +48,8 @@ class AluOp(IntEnum):
     MUL = 4
 
 
-class Module(IntEnum):
-    """The modules, in the order of the pipeline."""
+class Engine(IntEnum):
+    """The modules that run instructions, in the order of the pipeline."""
 
     LOAD = 0
     COMPUTE = 1
@@ -139,18 +139,18 @@ class Transfer(Tokens):
 
 
 @dataclass(frozen=True)
-class Load(Transfer):
+class LoadRows(Transfer):
     """From main memory to a scratchpad, with zeros around."""
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
 
 
 @dataclass(frozen=True)
-class Store(Transfer):
+class StoreRows(Transfer):
     """From the low bytes of the accumulator to main memory."""
 
     opcode: ClassVar[Opcode] = Opcode.STORE
-    memory: int = Memory.OUT
+    memory: int = MemoryKind.OUT
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,11 @@ class Finish(Tokens):
     opcode: ClassVar[Opcode] = Opcode.FINISH
 
 
-Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
+Instruction: TypeAlias = LoadRows | StoreRows | Gemm | Alu | Finish
 _CLASSES: Mapping[int, type[Instruction]] = {
-    each.opcode: each for each in (Load, Store, Gemm, Alu, Finish)
+    each.opcode: each for each in (LoadRows, StoreRows, Gemm, Alu, Finish)
 }
-_BY_NAME = {each.__name__.lower(): each for each in _CLASSES.values()}
+_BY_NAME = {each.opcode.name.lower(): each for each in _CLASSES.values()}
 
 
 @dataclass(frozen=True)
@@ -218,20 +218,20 @@ class Uop:
     wgt: int = 0
 
 
-def module_of(instruction: Instruction) -> Module:
+def module_of(instruction: Instruction) -> Engine:
     """The module that runs an instruction."""
     match instruction:
-        case Load(memory=Memory.INP | Memory.WGT):
-            return Module.LOAD
-        case Store():
-            return Module.STORE
-    return Module.COMPUTE
+        case LoadRows(memory=MemoryKind.INP | MemoryKind.WGT):
+            return Engine.LOAD
+        case StoreRows():
+            return Engine.STORE
+    return Engine.COMPUTE
 
 
 def encode(instruction: Instruction) -> bytes:
     """The 128 bits of an instruction, the lowest byte first."""
     values = {**vars(instruction), "opcode": int(instruction.opcode)}
-    name = type(instruction).__name__.lower()
+    name = instruction.opcode.name.lower()
     packed = _pack(name, (*_HEAD, *instruction.layout), values)
     return packed.to_bytes(INSTRUCTION_BYTES, "little")
 
@@ -252,11 +252,6 @@ def decode(data: bytes) -> Instruction:
 def encode_uop(uop: Uop) -> int:
     """The 32 bits of a micro-operation."""
     return _pack("uop", Uop.layout, vars(uop))
-
-
-def decode_uop(number: int) -> Uop:
-    """The micro-operation behind 32 bits."""
-    return Uop(**_unpack(Uop.layout, number))
 
 
 def _pack(name: str, layout: _Layout, values: Mapping[str, int]) -> int:
@@ -286,7 +281,7 @@ def _unpack(layout: _Layout, number: int) -> dict[str, int]:
 
 def to_text(instruction: Instruction) -> str:
     """An instruction in one line: its name, and the fields that are not what they are mostly."""
-    name = type(instruction).__name__.lower()
+    name = instruction.opcode.name.lower()
     given = [
         f"{field.name}={int(getattr(instruction, field.name))}"
         for field in fields(instruction)

@@ -1,8 +1,8 @@
-"""What a VTA computes: scratchpads and main memory as arrays, instructions as steps on them."""
+"""Computation on a simulated VTA: scratchpads and memory as arrays, instructions as steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,24 +10,33 @@ import numpy.typing as npt
 
 from tilewright.errors import DeviceError
 from tilewright.vta.configuration import UOP_BYTES, Configuration
-from tilewright.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Memory, Store
+from tilewright.vta.isa import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    LoadRows,
+    MemoryKind,
+    StoreRows,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 LEAST_DISTANCE = 3  # a row of results may be added to again by the third operation after
 _CHUNK = 1 << 15  # operations at a time
 
 
-class Machine:
+class Simulator:
     """The state of one VTA; `memory` is its main memory, in bytes."""
 
     def __init__(self, configuration: Configuration, memory: npt.NDArray[np.uint8]) -> None:
         self.configuration, self.memory = configuration, memory
         c = configuration
-        self.inp = np.zeros((c.depth(Memory.INP), c.batch, c.block_in), np.int8)
-        self.wgt = np.zeros((c.depth(Memory.WGT), c.block_out, c.block_in), np.int8)
-        self.acc = np.zeros((c.depth(Memory.ACC), c.batch, c.block_out), np.int32)
+        self.inp = np.zeros((c.depth(MemoryKind.INP), c.batch, c.block_in), np.int8)
+        self.wgt = np.zeros((c.depth(MemoryKind.WGT), c.block_out, c.block_in), np.int8)
+        self.acc = np.zeros((c.depth(MemoryKind.ACC), c.batch, c.block_out), np.int32)
         self.out = np.zeros(self.acc.shape, np.int8)
-        self.uops = np.zeros(c.depth(Memory.UOP), np.uint32)
+        self.uops = np.zeros(c.depth(MemoryKind.UOP), np.uint32)
         self.finished = False
 
     def run(self, instructions: Iterable[Instruction]) -> None:
@@ -38,9 +47,9 @@ class Machine:
     def step(self, instruction: Instruction) -> None:
         """Run one instruction."""
         match instruction:
-            case Load():
+            case LoadRows():
                 self._load(instruction)
-            case Store():
+            case StoreRows():
                 self._store(instruction)
             case Gemm():
                 self._gemm(instruction)
@@ -51,8 +60,8 @@ class Machine:
 
     # --- transfers -------------------------------------------------------------------------
 
-    def _load(self, load: Load) -> None:
-        memory = Memory(load.memory)
+    def _load(self, load: LoadRows) -> None:
+        memory = MemoryKind(load.memory)
         scratchpad = self._scratchpad(memory)
         self._check_room(load, memory)
         rows = self._rows(load, memory)
@@ -61,35 +70,35 @@ class Machine:
         at = slice(load.y_pad_0, load.y_pad_0 + load.y_size)
         padded[at, load.x_pad_0 : load.x_pad_0 + load.x_size] = values
         typed = padded.reshape(load.elements, -1)
-        typed = typed.view(np.int8 if memory is Memory.ACC8 else scratchpad.dtype)
+        typed = typed.view(np.int8 if memory is MemoryKind.ACC8 else scratchpad.dtype)
         place = slice(load.sram_base, load.sram_base + load.elements)
         scratchpad[place] = typed.reshape(load.elements, *scratchpad.shape[1:])
         if scratchpad is self.acc:
             self.out[place] = self.acc[place].astype(np.int8)
 
-    def _store(self, store: Store) -> None:
-        if store.memory != Memory.OUT:
-            raise DeviceError(f"vta: only OUT is stored, not {Memory(store.memory).name}")
+    def _store(self, store: StoreRows) -> None:
+        if store.memory != MemoryKind.OUT:
+            raise DeviceError(f"vta: only OUT is stored, not {MemoryKind(store.memory).name}")
         if store.elements != store.x_size * store.y_size:
             raise DeviceError("vta: a store has no padding")
-        self._check_room(store, Memory.OUT)
+        self._check_room(store, MemoryKind.OUT)
         values = self.out[store.sram_base : store.sram_base + store.elements]
-        rows = self._rows(store, Memory.OUT)
+        rows = self._rows(store, MemoryKind.OUT)
         self.memory[rows] = values.reshape(store.elements, -1).view(np.uint8).reshape(rows.shape)
 
-    def _scratchpad(self, memory: Memory) -> Array:
-        held: dict[Memory, Array] = {
-            Memory.UOP: self.uops,
-            Memory.WGT: self.wgt,
-            Memory.INP: self.inp,
-            Memory.ACC: self.acc,
-            Memory.ACC8: self.acc,
+    def _scratchpad(self, memory: MemoryKind) -> Array:
+        held: dict[MemoryKind, Array] = {
+            MemoryKind.UOP: self.uops,
+            MemoryKind.WGT: self.wgt,
+            MemoryKind.INP: self.inp,
+            MemoryKind.ACC: self.acc,
+            MemoryKind.ACC8: self.acc,
         }
         if memory not in held:
             raise DeviceError(f"vta: {memory.name} cannot be loaded")
         return held[memory]
 
-    def _check_room(self, transfer: Load | Store, memory: Memory) -> None:
+    def _check_room(self, transfer: LoadRows | StoreRows, memory: MemoryKind) -> None:
         depth, end = self.configuration.depth(memory), transfer.sram_base + transfer.elements
         if end > depth:
             size = self.configuration.element_bytes[memory]
@@ -98,7 +107,7 @@ class Machine:
                 f"has {depth * size}"
             )
 
-    def _rows(self, transfer: Load | Store, memory: Memory) -> npt.NDArray[np.int64]:
+    def _rows(self, transfer: LoadRows | StoreRows, memory: MemoryKind) -> npt.NDArray[np.int64]:
         """Addresses of all bytes of a transfer, as rows of elements."""
         size = self.configuration.element_bytes[memory]
         rows = np.arange(transfer.y_size)[:, None, None] * transfer.x_stride
@@ -160,12 +169,12 @@ class Machine:
         return dst.ravel(), src.ravel(), wgt.ravel()
 
     def _check_indices(self, of: Gemm | Alu, dst: Array, src: Array, wgt: Array) -> None:
-        operand = Memory.INP if isinstance(of, Gemm) else Memory.ACC
-        used = [(Memory.ACC, dst)]
+        operand = MemoryKind.INP if isinstance(of, Gemm) else MemoryKind.ACC
+        used = [(MemoryKind.ACC, dst)]
         if not of.reset and not (isinstance(of, Alu) and of.use_imm):
             used.append((operand, src))
         if isinstance(of, Gemm) and not of.reset:
-            used.append((Memory.WGT, wgt))
+            used.append((MemoryKind.WGT, wgt))
         for memory, rows in used:
             depth = self.configuration.depth(memory)
             if rows.max() >= depth:
@@ -189,15 +198,12 @@ def distance_fault(dst: Array) -> str:
 
 
 def _alu_result(op: AluOp, left: Array, right: Any) -> Array:
-    match op:
-        case AluOp.MIN:
-            return np.minimum(left, right)
-        case AluOp.MAX:
-            return np.maximum(left, right)
-        case AluOp.ADD:
-            return left + right
-        case AluOp.MUL:
-            return left * right
     by = np.clip(right, -31, 31)
-    shifted: Array = np.where(by >= 0, left >> np.maximum(by, 0), left << np.maximum(-by, 0))
-    return shifted
+    results: dict[AluOp, Callable[[], Any]] = {
+        AluOp.MIN: lambda: np.minimum(left, right),
+        AluOp.MAX: lambda: np.maximum(left, right),
+        AluOp.ADD: lambda: left + right,
+        AluOp.MUL: lambda: left * right,
+        AluOp.SHR: lambda: np.where(by >= 0, left >> np.maximum(by, 0), left << np.maximum(-by, 0)),
+    }
+    return np.asarray(results[op](), np.int32)

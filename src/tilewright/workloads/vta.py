@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tilewright import te
 from tilewright.errors import ArgumentError
 from tilewright.ir import PrimExpr, PrimFunc
@@ -37,7 +34,7 @@ def gemm(m: int, n: int, k: int) -> PrimFunc:
 
 
 @dataclass(frozen=True)
-class Conv2d:
+class QuantizedConv2d:
     """A convolution of one image with square kernels."""
 
     size: int  # of the input, on each side
@@ -58,22 +55,7 @@ class Conv2d:
         return conv2d(self)
 
 
-# The layers of ResNet-18 whose channels fill blocks, by their numbers in the model.
-RESNET18: dict[str, Conv2d] = {
-    "C2": Conv2d(56, 64, 64),
-    "C3": Conv2d(56, 64, 128, 3, 2),
-    "C4": Conv2d(56, 64, 128, 1, 2, 0),
-    "C5": Conv2d(28, 128, 128),
-    "C6": Conv2d(28, 128, 256, 3, 2),
-    "C7": Conv2d(28, 128, 256, 1, 2, 0),
-    "C8": Conv2d(14, 256, 256),
-    "C9": Conv2d(14, 256, 512, 3, 2),
-    "C10": Conv2d(14, 256, 512, 1, 2, 0),
-    "C11": Conv2d(7, 512, 512),
-}
-
-
-def conv2d(layer: Conv2d) -> PrimFunc:
+def conv2d(layer: QuantizedConv2d) -> PrimFunc:
     """A convolution with padding, as a program."""
     _check_sizes("conv2d", **{**vars(layer), "padding": layer.padding + 1, "out": layer.out_size})
     _check_blocks("conv2d", channels=layer.channels, filters=layer.filters)
@@ -110,7 +92,7 @@ def _requantized(c: Any) -> Any:
     return te.compute(c.shape, lambda *at: below[at].astype("int8"), "O")
 
 
-def _wide(value: PrimExpr) -> PrimExpr:
+def _wide(value: Any) -> PrimExpr:
     wide: PrimExpr = value.astype("int32")
     return wide
 
@@ -128,35 +110,3 @@ def _check_blocks(what: str, **sizes: int) -> None:
                 f"{what} for vta: {name} must be a multiple of {BLOCK}, got {value}; pad it with "
                 f"zeros to {-(-value // BLOCK) * BLOCK}"
             )
-
-
-# --- the same in NumPy --------------------------------------------------------------------------
-
-
-def requantize(sums: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
-    """Sums as the operators above store them."""
-    made: npt.NDArray[np.int8] = np.clip(sums >> SHIFT, 0, LARGEST).astype(np.int8)
-    return made
-
-
-def gemm_in_numpy(a: npt.NDArray[Any], w: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    """What `gemm` computes."""
-    blocks = w.transpose(1, 3, 0, 2).astype(np.int32)  # ko, ki, no, ni
-    sums = np.tensordot(a.astype(np.int32), blocks, axes=((1, 2), (0, 1)))
-    return requantize(sums)
-
-
-def conv2d_in_numpy(
-    layer: Conv2d, d: npt.NDArray[Any], w: npt.NDArray[Any]
-) -> npt.NDArray[np.int8]:
-    """What `conv2d` computes."""
-    pad, out = layer.padding, layer.out_size
-    padded = np.pad(d.astype(np.float64), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    sums = np.zeros((w.shape[0], BLOCK, out, out), np.float64)
-    for kh in range(layer.kernel):
-        for kw in range(layer.kernel):
-            last = (out - 1) * layer.stride + 1
-            window = padded[:, kh : kh + last : layer.stride, kw : kw + last : layer.stride]
-            blocks = w[:, :, kh, kw].astype(np.float64)  # o, c, lane, ki
-            sums += np.einsum("ocjk,chwk->ojhw", blocks, window, optimize=True)
-    return requantize(sums.transpose(0, 2, 3, 1).astype(np.int32))

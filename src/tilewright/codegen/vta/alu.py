@@ -19,36 +19,36 @@ _COMMUTATIVE: Mapping[type, AluOp] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class AluStep:
     """`row = op(row, operand)` with a number or another row."""
 
     op: AluOp
     operand: int | ir.BufferLoad
 
 
-def steps_of(value: ir.PrimExpr) -> tuple[ir.BufferLoad, tuple[Step, ...]]:
+def steps_of(value: ir.PrimExpr) -> tuple[ir.BufferLoad, tuple[AluStep, ...]]:
     """The row that an expression starts from, and what happens to it."""
-    steps: list[Step] = []
+    steps: list[AluStep] = []
     while not isinstance(value, ir.BufferLoad):
         value, step = _last_step(value)
         steps.append(step)
     return value, tuple(reversed(steps))
 
 
-def _last_step(value: ir.PrimExpr) -> tuple[ir.PrimExpr, Step]:
+def _last_step(value: ir.PrimExpr) -> tuple[ir.PrimExpr, AluStep]:
     match value:
         case ir.BinaryOp(a=a, b=b) if type(value) in _COMMUTATIVE:
             op = _COMMUTATIVE[type(value)]
             if _is_operand(b):
-                return a, Step(op, _operand(b))
+                return a, AluStep(op, _operand(b))
             if _is_operand(a):
-                return b, Step(op, _operand(a))
+                return b, AluStep(op, _operand(a))
         case ir.Sub(a=a, b=ir.IntImm(value=number)):
-            return a, Step(AluOp.ADD, -number)
+            return a, AluStep(AluOp.ADD, -number)
         case ir.Call(op=op, args=(a, b)) if op is _SHIFT_RIGHT and _is_operand(b):
-            return a, Step(AluOp.SHR, _operand(b))
+            return a, AluStep(AluOp.SHR, _operand(b))
     raise CodegenError(
-        f"vta: the vector unit cannot compute {value}; it adds, multiplies, shifts to the right, and "
+        f"vta: the vector unit cannot compute {value}; it adds, multiplies, shifts right, and "
         "takes minima and maxima of rows of the accumulator and numbers"
     )
 

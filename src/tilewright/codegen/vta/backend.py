@@ -16,33 +16,33 @@ from tilewright.codegen.base import Backend, GeneratedSource
 from tilewright.codegen.registry import register_backend
 from tilewright.codegen.vta.generator import generate_program
 from tilewright.codegen.vta.program import (
-    Program,
-    Tensor,
+    PlacedTensor,
+    VtaProgram,
     from_assembly,
     from_bytes,
     to_assembly,
     to_bytes,
 )
 from tilewright.errors import TargetError
-from tilewright.intrin.vta import BLOCK
 from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
 from tilewright.lowering.host_abi import HostABI
 from tilewright.lowering.pipeline import blocks_to_buffers, buffers_to_memory
 from tilewright.target import Target
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.cycles import Report, simulate_cycles
-from tilewright.vta.machine import Machine
+from tilewright.vta.cycles import CycleReport, simulate_cycles
+from tilewright.vta.machine import Simulator
+from tilewright.vta.names import BLOCK
 
 
 class SimulatedFunction:
     """A function that runs on a simulated VTA, and knows how many cycles it takes there."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: VtaProgram) -> None:
         self.program = program
 
     @functools.cached_property
-    def report(self) -> Report:
+    def report(self) -> CycleReport:
         """Cycles, and what they are spent on."""
         return simulate_cycles(self.program.instructions, self.program.configuration)
 
@@ -58,7 +58,7 @@ class SimulatedFunction:
         for tensor in arguments:
             _region(memory, tensor)[:] = _argument(addresses, tensor)
         memory[self.program.uop_address :] = np.array(self.program.uops, "<u4").view(np.uint8)
-        machine = Machine(self.program.configuration, memory)
+        machine = Simulator(self.program.configuration, memory)
         # In the order of the clock: a missing token shows in results.
         machine.run(self.program.instructions[number] for number in self.report.order)
         for tensor in arguments:
@@ -67,19 +67,19 @@ class SimulatedFunction:
         return 0
 
 
-def _region(memory: npt.NDArray[np.uint8], tensor: Tensor) -> npt.NDArray[np.uint8]:
+def _region(memory: npt.NDArray[np.uint8], tensor: PlacedTensor) -> npt.NDArray[np.uint8]:
     return memory[tensor.address : tensor.address + tensor.size]
 
 
-def _argument(addresses: tuple[int, ...], tensor: Tensor) -> npt.NDArray[np.uint8]:
+def _argument(addresses: tuple[int, ...], tensor: PlacedTensor) -> npt.NDArray[np.uint8]:
     held = (ctypes.c_uint8 * tensor.size).from_address(addresses[tensor.argument])
-    return np.frombuffer(held, np.uint8)
+    return np.ctypeslib.as_array(held)
 
 
 class SimulatedLibrary:
     """Programs that were loaded."""
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
+    def __init__(self, programs: Mapping[str, VtaProgram]) -> None:
         self._functions = {name: SimulatedFunction(each) for name, each in programs.items()}
 
     def kernel(self, name: str) -> SimulatedFunction:
@@ -101,7 +101,8 @@ class VtaBackend(Backend):
     def generate(self, lowered: IRModule, target: Target) -> GeneratedSource:
         """Instructions as text."""
         configuration = configuration_of(target)
-        programs = [generate_program(func, configuration) for func in lowered.functions.values()]
+        functions = lowered.functions.items()
+        programs = [generate_program(name, func, configuration) for name, func in functions]
         return GeneratedSource(to_assembly(programs))
 
     def compile(
@@ -120,7 +121,7 @@ class VtaBackend(Backend):
         return {each.name: _resources(each) for each in from_bytes(artifact.data)}
 
 
-def _resources(program: Program) -> Mapping[str, int]:
+def _resources(program: VtaProgram) -> Mapping[str, int]:
     report = simulate_cycles(program.instructions, program.configuration)
     return {
         "cycles": report.cycles,

@@ -16,25 +16,25 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.codegen.vta import alu, nests, operations, scratchpads, transfers
-from tilewright.codegen.vta.nests import Access, Array, Elements, Nest
-from tilewright.codegen.vta.program import Program, Tensor
+from tilewright.codegen.vta.nests import Elements, FlatAccess, Nest
+from tilewright.codegen.vta.program import PlacedTensor, VtaProgram
 from tilewright.codegen.vta.tokens import Stream
 from tilewright.errors import CodegenError
-from tilewright.intrin import vta as intrin
 from tilewright.lowering.host_abi import signature_of
 from tilewright.vta.configuration import UOP_BYTES, Configuration
-from tilewright.vta.isa import Alu, AluOp, Gemm, Load, Memory, Store
+from tilewright.vta.isa import Alu, AluOp, Gemm, LoadRows, MemoryKind, StoreRows
+from tilewright.vta.names import ALU_OPERATIONS, GEMM, SCOPES, alu_name
 
 ALIGNMENT = 256  # bytes: the largest element
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 _ADDRESS_OF = ir.Op.get("tir.address_of")
-_ALU_CALLS = {intrin.alu_name(op.name.lower()): op for op in AluOp if op is not AluOp.MUL}
+_ALU_CALLS = {alu_name(op): op for op in ALU_OPERATIONS}
 _Made = TypeVar("_Made")
 
 
-def generate_program(func: ir.PrimFunc, configuration: Configuration) -> Program:
+def generate_program(name: str, func: ir.PrimFunc, configuration: Configuration) -> VtaProgram:
     """Instructions for a lowered function."""
-    return _Generator(func, configuration).program()
+    return _Generator(func, configuration).program(name)
 
 
 class _Generator:
@@ -43,17 +43,18 @@ class _Generator:
         self._places = dict(scratchpads.places_of(func.body, configuration))
         self._tensors = dict(_tensors(func))
         self._stream = Stream(configuration)
-        self._uops = operations.UopBuffer(configuration.depth(Memory.UOP))
+        self._uops = operations.UopBuffer(configuration.depth(MemoryKind.UOP))
         self._values: nests.Values = {}
         self._read: dict[object, Any] = {}  # what is known of a nest, by what it is
-        self._consumed = np.zeros(configuration.depth(Memory.ACC), np.bool_)
+        self._consumed = np.zeros(configuration.depth(MemoryKind.ACC), np.bool_)
 
-    def program(self) -> Program:
+    def program(self, name: str) -> VtaProgram:
+        """The whole program, under a name."""
         self._visit(self._func.body)
         instructions = self._stream.finish()
         uop_address = self._uop_address
-        return Program(
-            self._func.name,
+        return VtaProgram(
+            name,
             self._configuration,
             tuple(self._tensors.values()),
             uop_address,
@@ -110,7 +111,7 @@ class _Generator:
             self._call(nest, leaf)
         elif leaf.buffer.data in self._tensors:
             self._store(nest, leaf)
-        elif self._place(leaf).memory is not Memory.ACC:
+        elif self._place(leaf).memory is not MemoryKind.ACC:
             self._load(nest, leaf, self._place(leaf).memory, leaf.value)
         elif isinstance(leaf.value, ir.IntImm):
             self._reset(nest, leaf)
@@ -123,12 +124,12 @@ class _Generator:
         found: _Made = self._read[key]
         return found
 
-    def _place(self, of: ir.BufferLoad | ir.BufferStore) -> scratchpads.Place:
+    def _place(self, of: ir.BufferLoad | ir.BufferStore) -> scratchpads.ScratchpadPlace:
         found = self._places.get(of.buffer.data)
         if found is None:
             raise CodegenError(
                 f"vta: {of.buffer.name} is in the scope {of.buffer.scope!r}; instructions take "
-                f"operands from {', '.join(map(repr, scratchpads.MEMORIES))}"
+                f"operands from {', '.join(map(repr, SCOPES))}"
             )
         return found
 
@@ -142,7 +143,7 @@ class _Generator:
         `lanes` are given where a nest addresses whole elements already.
         """
 
-        def read() -> tuple[Elements, list[Access]]:
+        def read() -> tuple[Elements, list[FlatAccess]]:
             found = [nests.access(nest, each) for each in used]
             if lanes:
                 return _scaled(nest, found, lanes), found
@@ -164,7 +165,7 @@ class _Generator:
 
     def _lanes(self, of: ir.BufferLoad | ir.BufferStore) -> int:
         place = self._places.get(of.buffer.data)
-        return self._configuration.lanes[Memory.OUT if place is None else place.memory]
+        return self._configuration.lanes[MemoryKind.OUT if place is None else place.memory]
 
     def _offset(self, of: ir.BufferLoad | ir.BufferStore, size: int) -> int:
         """Where a buffer starts, in numbers."""
@@ -179,7 +180,7 @@ class _Generator:
     # --- transfers -----------------------------------------------------------------------------
 
     def _load(
-        self, nest: Nest, store: ir.BufferStore, memory: Memory, value: ir.PrimExpr
+        self, nest: Nest, store: ir.BufferStore, memory: MemoryKind, value: ir.PrimExpr
     ) -> None:
         condition, source = _guarded(value)
         if source is None or source.buffer.data not in self._tensors:
@@ -190,27 +191,27 @@ class _Generator:
         elements, (sram, dram) = self._elements(nest, (store, source))
         what = f"the copy to {store.buffer.name}"
         if condition is None:
-            rows, moved = self._plain(elements, what), (sram, dram)
+            rows = self._plain(elements, what)
         else:
-            rows, moved = self._padded(elements, condition, what), (sram, dram)
+            rows = self._padded(elements, condition, what)
         for each in rows:
             pads = dict(zip(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"), each.pads, strict=True))
-            load = Load(memory=memory, **_placed(each, *moved), **pads)
+            load = LoadRows(memory=memory, **_placed(each, sram, dram), **pads)
             places = np.arange(load.sram_base, load.sram_base + load.elements)
-            filled = Memory.ACC if memory in (Memory.ACC, Memory.ACC8) else memory
+            filled = MemoryKind.ACC if memory in (MemoryKind.ACC, MemoryKind.ACC8) else memory
             self._stream.add(load, fills={filled: places}, reads_tensor=self._tensor(source))
-            if filled is Memory.ACC:
+            if filled is MemoryKind.ACC:
                 self._consumed[places] = False
 
-    def _plain(self, elements: Elements, what: str) -> tuple[transfers.Rows, ...]:
-        def read() -> tuple[transfers.Rows, ...]:
+    def _plain(self, elements: Elements, what: str) -> tuple[transfers.TransferRows, ...]:
+        def read() -> tuple[transfers.TransferRows, ...]:
             return transfers.plain_rows(elements.offsets(0), elements.offsets(1), what)
 
         return self._once(("rows", id(elements)), read)
 
     def _padded(
         self, elements: Elements, condition: ir.PrimExpr, what: str
-    ) -> tuple[transfers.Rows, ...]:
+    ) -> tuple[transfers.TransferRows, ...]:
         values = dict(self._values)
         for axis, (var, extent) in enumerate(elements.loops):
             if var is None:
@@ -239,10 +240,10 @@ class _Generator:
         places = elements.offsets(0).ravel() + sram
         self._consumed[places] |= bool(steps)
         for each in self._plain(elements, f"the nest that stores {store.buffer.name}"):
-            made = Store(**_placed(each, sram, dram))
+            made = StoreRows(**_placed(each, sram, dram))
             inside = np.arange(made.sram_base, made.sram_base + made.elements)
             self._stream.add(
-                made, drains={Memory.ACC: inside}, writes_tensor=self._tensor(store)
+                made, drains={MemoryKind.ACC: inside}, writes_tensor=self._tensor(store)
             )
 
     # --- operations ----------------------------------------------------------------------------
@@ -254,7 +255,7 @@ class _Generator:
         lanes = [self._lanes(load) for load in loads]
         for load in loads:
             self._place(load)
-        if name.value == intrin.GEMM:
+        if name.value == GEMM:
             order = (2, 0, 1)  # results, operand, weights
             used, sizes = [loads[n] for n in order], [lanes[n] for n in order]
             elements, starts = self._elements(nest, used, sizes)
@@ -274,17 +275,20 @@ class _Generator:
             return operations.operations_of(elements, room, accumulates=True)
 
         made = self._once(("gemm", id(elements)), read)
-        dst, src, wgt = (
-            np.unique(self._once(("offsets", id(elements), n), lambda n=n: np.unique(elements.offsets(n)))) + s
-            for n, s in enumerate(starts)
-        )
+        dst, src, wgt = (self._touched(elements, n) + starts[n] for n in range(len(starts)))
         if self._consumed[dst].any():
             raise CodegenError(
                 f"vta: {name} is added to after its rows were changed in place for a store"
             )
         gemm = Gemm(**self._looped(made, starts), **_factors(made, 2, "wgt"))
         self._stream.add(
-            gemm, fills={Memory.ACC: dst}, drains={Memory.INP: src, Memory.WGT: wgt}
+            gemm, fills={MemoryKind.ACC: dst}, drains={MemoryKind.INP: src, MemoryKind.WGT: wgt}
+        )
+
+    def _touched(self, elements: Elements, which: int) -> nests.Array:
+        """Where an access goes, each place once."""
+        return self._once(
+            ("touched", id(elements), which), lambda: np.unique(elements.offsets(which))
         )
 
     def _reset(self, nest: Nest, store: ir.BufferStore) -> None:
@@ -298,17 +302,17 @@ class _Generator:
     def _zero(self, elements: Elements, start: int) -> None:
         made = self._operations(elements, (0,))
         rows = elements.offsets(0).ravel() + start
-        self._stream.add(Gemm(reset=1, **self._looped(made, [start])), fills={Memory.ACC: rows})
+        self._stream.add(Gemm(reset=1, **self._looped(made, [start])), fills={MemoryKind.ACC: rows})
         self._consumed[rows] = False
 
     def _set_accumulator(self, nest: Nest, store: ir.BufferStore) -> None:
         value = store.value
         narrow = value.value if isinstance(value, ir.Cast) else None
         if isinstance(narrow, ir.BufferLoad) and str(narrow.buffer.dtype) == "int8":
-            self._load(nest, store, Memory.ACC8, narrow)
+            self._load(nest, store, MemoryKind.ACC8, narrow)
             return
         if isinstance(value, ir.BufferLoad) and value.buffer.data in self._tensors:
-            self._load(nest, store, Memory.ACC, value)
+            self._load(nest, store, MemoryKind.ACC, value)
             return
         row, steps = alu.steps_of(value)
         others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
@@ -326,7 +330,7 @@ class _Generator:
         self,
         elements: Elements,
         starts: Sequence[int],
-        steps: Sequence[alu.Step],
+        steps: Sequence[alu.AluStep],
         skipped: tuple[int, ...],
     ) -> None:
         """Steps on the rows of the first access; the accesses of other rows follow."""
@@ -352,7 +356,7 @@ class _Generator:
                 "a store"
             )
         moved = replace(kind, **self._looped(made, starts))
-        self._stream.add(moved, fills={Memory.ACC: rows[0]})
+        self._stream.add(moved, fills={MemoryKind.ACC: rows[0]})
 
     def _operations(self, elements: Elements, which: tuple[int, ...]) -> operations.Operations:
         def read() -> operations.Operations:
@@ -368,7 +372,13 @@ class _Generator:
             dram = self._uop_address // UOP_BYTES + load_from
             size = len(words)
             self._stream.add(
-                Load(memory=Memory.UOP, sram_base=begin, dram_base=dram, x_size=size, x_stride=size)
+                LoadRows(
+                    memory=MemoryKind.UOP,
+                    sram_base=begin,
+                    dram_base=dram,
+                    x_size=size,
+                    x_stride=size,
+                )
             )
         (outer, _), (inner, _) = made.loops
         return {
@@ -386,7 +396,7 @@ def _factors(made: operations.Operations, which: int, name: str) -> dict[str, in
     return {f"{name}_out": found[0], f"{name}_in": found[1]}
 
 
-def _placed(rows: transfers.Rows, sram: int, dram: int) -> dict[str, int]:
+def _placed(rows: transfers.TransferRows, sram: int, dram: int) -> dict[str, int]:
     return {
         "sram_base": rows.sram + sram,
         "dram_base": rows.dram + dram,
@@ -415,7 +425,7 @@ def _pointed(pointer: ir.PrimExpr) -> ir.BufferLoad:
     raise CodegenError(f"vta: an operand must be the address of an element, got {pointer}")
 
 
-def _scaled(nest: Nest, accesses: Sequence[Access], lanes: Sequence[int]) -> Elements:
+def _scaled(nest: Nest, accesses: Sequence[FlatAccess], lanes: Sequence[int]) -> Elements:
     """A nest that moves by whole elements."""
     factors = []
     for access, size in zip(accesses, lanes, strict=True):
@@ -428,9 +438,9 @@ def _scaled(nest: Nest, accesses: Sequence[Access], lanes: Sequence[int]) -> Ele
     return Elements(nest.loops, tuple(factors))
 
 
-def _tensors(func: ir.PrimFunc) -> Mapping[ir.Var, Tensor]:
+def _tensors(func: ir.PrimFunc) -> Mapping[ir.Var, PlacedTensor]:
     """Places in main memory for arguments and buffers outside of scratchpads."""
-    made: dict[ir.Var, Tensor] = {}
+    made: dict[ir.Var, PlacedTensor] = {}
     at = 0
     specs = signature_of(func)
     if len(specs) != len(func.params) or any(spec.kind != "buffer" for spec in specs):
@@ -440,11 +450,11 @@ def _tensors(func: ir.PrimFunc) -> Mapping[ir.Var, Tensor]:
         )
     for position, (param, spec) in enumerate(zip(func.params, specs, strict=True)):
         size = int(np.prod([int(e) for e in spec.shape])) * ir.DType(spec.dtype).itemsize
-        made[param] = Tensor(spec.name, at, size, position, "w" in spec.access)
+        made[param] = PlacedTensor(spec.name, at, size, position, "w" in spec.access)
         at = -(-(at + size) // ALIGNMENT) * ALIGNMENT
     for each in ir.nodes_of(func.body, ir.Allocate):
         if scratchpads.scope_of(each) == "global":
             size = scratchpads.numbers_of(each) * each.dtype.itemsize
-            made[each.buffer_var] = Tensor(each.buffer_var.name, at, size)
+            made[each.buffer_var] = PlacedTensor(each.buffer_var.name, at, size)
             at = -(-(at + size) // ALIGNMENT) * ALIGNMENT
     return made

@@ -54,7 +54,7 @@ def _is_zero(expr: ir.PrimExpr) -> bool:
 
 
 @dataclass(frozen=True)
-class Access:
+class FlatAccess:
     """An index into flat memory: how far each loop moves it, and the sum of the other parts."""
 
     factors: tuple[int, ...]
@@ -67,7 +67,7 @@ class Access:
         return self.base + sum(parts)
 
 
-def access(nest: Nest, load: ir.BufferLoad | ir.BufferStore) -> Access:
+def access(nest: Nest, load: ir.BufferLoad | ir.BufferStore) -> FlatAccess:
     """The one index of a load or store in a nest."""
     own = dict(nest.loops)
     (index,) = load.indices
@@ -79,7 +79,7 @@ def access(nest: Nest, load: ir.BufferLoad | ir.BufferStore) -> Access:
             f"vta: the index {index} of {load.buffer.name} is no sum of multiples of loop variables"
         )
     factors = tuple(int(terms.get(var, 0)) for var, _ in nest.loops)
-    return Access(factors, int(form.base), outer)
+    return FlatAccess(factors, int(form.base), outer)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def grid(extents: Sequence[int], factors: Sequence[int]) -> Array:
     return total
 
 
-def whole_elements(nest: Nest, accesses: Sequence[Access], lanes: int, what: str) -> Elements:
+def whole_elements(nest: Nest, accesses: Sequence[FlatAccess], lanes: int, what: str) -> Elements:
     """Drop the loops over the lanes of elements; all accesses go through lanes alike."""
     loops: list[tuple[ir.Var | None, int, list[int]]] = []
     inside: list[tuple[int, int]] = []

@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.codegen.vta.nests import Elements, grid
+import numpy as np
+
+from tilewright.codegen.vta.nests import Array, Elements, grid
 from tilewright.errors import CodegenError
 from tilewright.vta.isa import Uop, encode_uop
 from tilewright.vta.machine import distance_fault
@@ -24,7 +26,9 @@ class Operations:
 
     def uops(self, starts: Sequence[int]) -> tuple[int, ...]:
         """The words of the micro-operations, for accesses that start there."""
-        moved = ([start + o for o in each] for start, each in zip(starts, self.offsets, strict=True))
+        moved = (
+            [start + o for o in each] for start, each in zip(starts, self.offsets, strict=True)
+        )
         columns = [*moved, *([0] * len(self.offsets[0]) for _ in range(3 - len(self.offsets)))]
         return tuple(encode_uop(Uop(*each)) for each in zip(*columns, strict=True))
 
@@ -56,11 +60,12 @@ def operations_of(elements: Elements, room: int, *, accumulates: bool) -> Operat
     return best
 
 
-def _results(found: Operations) -> object:
+def _results(found: Operations) -> Array:
     """The rows of results in the order of operations."""
     (outer, outer_factors), (inner, inner_factors) = found.loops
     loops = grid((outer, inner), (outer_factors[0], inner_factors[0]))
-    return (loops[..., None] + found.offsets[0]).ravel()
+    rows: Array = (loops[..., None] + np.array(found.offsets[0])).ravel()
+    return rows
 
 
 def _as_loops(elements: Elements) -> list[_Loop]:

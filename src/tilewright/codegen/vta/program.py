@@ -20,7 +20,7 @@ from tilewright.vta.isa import (
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PlacedTensor:
     """An array in main memory; `argument` is its position among those of a call, or -1."""
 
     name: str
@@ -31,12 +31,12 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Program:
+class VtaProgram:
     """One function: its arrays, its micro-operations, its instructions."""
 
     name: str
     configuration: Configuration
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[PlacedTensor, ...]
     uop_address: int
     uops: tuple[int, ...]
     instructions: tuple[Instruction, ...]
@@ -56,7 +56,7 @@ class Program:
         }
 
 
-def to_assembly(programs: Iterable[Program]) -> str:
+def to_assembly(programs: Iterable[VtaProgram]) -> str:
     """Programs as text: a line a header, a micro-operation or an instruction."""
     lines: list[str] = []
     for program in programs:
@@ -66,7 +66,7 @@ def to_assembly(programs: Iterable[Program]) -> str:
     return "\n".join([*lines, ""])
 
 
-def from_assembly(text: str) -> Iterator[Program]:
+def from_assembly(text: str) -> Iterator[VtaProgram]:
     """Programs from their text."""
     for part in text.split("program ")[1:]:
         head, *lines = part.splitlines()
@@ -75,7 +75,7 @@ def from_assembly(text: str) -> Iterator[Program]:
         yield _program(json.loads(head), uops, instructions)
 
 
-def to_bytes(programs: Iterable[Program]) -> bytes:
+def to_bytes(programs: Iterable[VtaProgram]) -> bytes:
     """Programs with encoded instructions."""
     made = [
         {
@@ -88,7 +88,7 @@ def to_bytes(programs: Iterable[Program]) -> bytes:
     return json.dumps(made).encode()
 
 
-def from_bytes(data: bytes) -> Iterator[Program]:
+def from_bytes(data: bytes) -> Iterator[VtaProgram]:
     """Programs from what `to_bytes` made."""
     for each in json.loads(data):
         code = base64.b64decode(each["code"])
@@ -100,15 +100,15 @@ def from_bytes(data: bytes) -> Iterator[Program]:
         )
 
 
-def _program(head: dict[str, object], uops: list[int], code: list[Instruction]) -> Program:
+def _program(head: dict[str, object], uops: list[int], code: list[Instruction]) -> VtaProgram:
     tensors = head["tensors"]
     configuration = head["configuration"]
     assert isinstance(tensors, list)
     assert isinstance(configuration, dict)
-    return Program(
+    return VtaProgram(
         str(head["name"]),
         Configuration(**configuration),
-        tuple(Tensor(**each) for each in tensors),
+        tuple(PlacedTensor(**each) for each in tensors),
         int(str(head["uop_address"])),
         tuple(uops),
         tuple(code),

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import CodegenError
-from tilewright.intrin.vta import ACC, INP, WGT
 from tilewright.ir.expr import PointerType
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import Memory
+from tilewright.vta.isa import MemoryKind
+from tilewright.vta.names import SCOPES
 
-MEMORIES = {INP: Memory.INP, WGT: Memory.WGT, ACC: Memory.ACC}
-NUMBERS = {Memory.INP: "int8", Memory.WGT: "int8", Memory.ACC: "int32"}
+NUMBERS = {MemoryKind.INP: "int8", MemoryKind.WGT: "int8", MemoryKind.ACC: "int32"}
 
 
 @dataclass
-class Place:
+class ScratchpadPlace:
     """A buffer of a scratchpad; each time that it is allocated it moves on to its next copy."""
 
-    memory: Memory
+    memory: MemoryKind
     first: int  # in elements
     elements: int
     copies: int = 1
@@ -49,12 +48,12 @@ def numbers_of(allocation: ir.Allocate) -> int:
     return math.prod(extents)
 
 
-def places_of(body: ir.Stmt, configuration: Configuration) -> Mapping[ir.Var, Place]:
+def places_of(body: ir.Stmt, configuration: Configuration) -> Mapping[ir.Var, ScratchpadPlace]:
     """Places for all buffers in scratchpads."""
-    made: dict[ir.Var, Place] = {}
-    groups: dict[Memory, list[ir.Allocate]] = {memory: [] for memory in MEMORIES.values()}
+    made: dict[ir.Var, ScratchpadPlace] = {}
+    groups: dict[MemoryKind, list[ir.Allocate]] = {memory: [] for memory in SCOPES.values()}
     for allocation in ir.nodes_of(body, ir.Allocate):
-        if memory := MEMORIES.get(scope_of(allocation)):
+        if memory := SCOPES.get(scope_of(allocation)):
             groups[memory].append(allocation)
     for memory, allocations in groups.items():
         made.update(_placed(memory, allocations, configuration))
@@ -62,8 +61,8 @@ def places_of(body: ir.Stmt, configuration: Configuration) -> Mapping[ir.Var, Pl
 
 
 def _placed(
-    memory: Memory, allocations: list[ir.Allocate], configuration: Configuration
-) -> Iterator[tuple[ir.Var, Place]]:
+    memory: MemoryKind, allocations: list[ir.Allocate], configuration: Configuration
+) -> Iterator[tuple[ir.Var, ScratchpadPlace]]:
     lanes, depth = configuration.lanes[memory], configuration.depth(memory)
     sizes = [-(-numbers_of(each) // lanes) for each in allocations]
     for each in allocations:
@@ -85,5 +84,5 @@ def _placed(
     for allocation, size in zip(allocations, sizes, strict=True):
         copies = 2 if size <= spare else 1
         spare -= size * (copies - 1)
-        yield allocation.buffer_var, Place(memory, at, size, copies)
+        yield allocation.buffer_var, ScratchpadPlace(memory, at, size, copies)
         at += size * copies

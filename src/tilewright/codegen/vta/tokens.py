@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.codegen.vta.nests import Array
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import Finish, Instruction, Load, Memory, Module, module_of
+from tilewright.vta.isa import Engine, Finish, Instruction, LoadRows, MemoryKind, module_of
 
 NEVER = -1
-_Marks = dict[Memory, npt.NDArray[np.int64]]
+_Marks = dict[MemoryKind, npt.NDArray[np.int64]]
 
 
 class Stream:
@@ -26,8 +27,8 @@ class Stream:
 
     def __init__(self, configuration: Configuration) -> None:
         self._instructions: list[Instruction] = []
-        self._waited = {(a, b): NEVER for a in Module for b in Module}
-        held = (Memory.INP, Memory.WGT, Memory.ACC)
+        self._waited = {(a, b): NEVER for a in Engine for b in Engine}
+        held = (MemoryKind.INP, MemoryKind.WGT, MemoryKind.ACC)
 
         def marks() -> _Marks:
             return {memory: np.full(configuration.depth(memory), NEVER) for memory in held}
@@ -41,31 +42,31 @@ class Stream:
         self,
         instruction: Instruction,
         *,
-        fills: Mapping[Memory, Array] | None = None,
-        drains: Mapping[Memory, Array] | None = None,
+        fills: Mapping[MemoryKind, Array] | None = None,
+        drains: Mapping[MemoryKind, Array] | None = None,
         reads_tensor: str = "",
         writes_tensor: str = "",
     ) -> None:
         """An instruction, with the elements that it makes for another module, or takes from one."""
         module = module_of(instruction)
         waits = self._last_uses(fills or {}, drains or {})
-        self._order_tensor(waits, module, self._stored.get(reads_tensor, NEVER), Module.STORE)
-        self._order_tensor(waits, module, self._loaded.get(writes_tensor, NEVER), Module.LOAD)
+        self._order_tensor(waits, module, self._stored.get(reads_tensor, NEVER), Engine.STORE)
+        self._order_tensor(waits, module, self._loaded.get(writes_tensor, NEVER), Engine.LOAD)
         number = self._append(instruction, waits)
         for memory, elements in (fills or {}).items():
             self._filled[memory][elements] = number
         for memory, elements in (drains or {}).items():
             self._drained[memory][elements] = number
-        if reads_tensor and module is Module.LOAD:
+        if reads_tensor and module is Engine.LOAD:
             self._loaded[reads_tensor] = number
         if writes_tensor:
             self._stored[writes_tensor] = number
 
     def _last_uses(
-        self, fills: Mapping[Memory, Array], drains: Mapping[Memory, Array]
-    ) -> dict[Module, int]:
+        self, fills: Mapping[MemoryKind, Array], drains: Mapping[MemoryKind, Array]
+    ) -> dict[Engine, int]:
         """By module: the last instruction that made what is taken, or took what is made anew."""
-        found: dict[Module, int] = {}
+        found: dict[Engine, int] = {}
         for used, marks in ((fills, self._drained), (drains, self._filled)):
             for memory, elements in used.items():
                 number = int(marks[memory][elements].max())
@@ -75,25 +76,25 @@ class Stream:
         return found
 
     def _order_tensor(
-        self, waits: dict[Module, int], module: Module, number: int, other: Module
+        self, waits: dict[Engine, int], module: Engine, number: int, other: Engine
     ) -> None:
         """Wait for an instruction that used a tensor; loads and stores meet only in the middle."""
         if number == NEVER or module is other:
             return
-        if module is not Module.COMPUTE:
-            nothing = Load(memory=Memory.UOP, x_size=0, y_size=0)
-            number, other = self._append(nothing, {other: number}), Module.COMPUTE
+        if module is not Engine.COMPUTE:
+            nothing = LoadRows(memory=MemoryKind.UOP, x_size=0, y_size=0)
+            number, other = self._append(nothing, {other: number}), Engine.COMPUTE
         waits[other] = max(waits.get(other, NEVER), number)
 
-    def _append(self, instruction: Instruction, waits: Mapping[Module, int]) -> int:
+    def _append(self, instruction: Instruction, waits: Mapping[Engine, int]) -> int:
         module, pops = module_of(instruction), {}
         for other, number in waits.items():
             if number > self._waited[other, module]:
                 self._waited[other, module] = number
                 pops["pop_prev" if other < module else "pop_next"] = 1
                 side = "push_next" if other < module else "push_prev"
-                self._instructions[number] = replace(self._instructions[number], **{side: 1})
-        self._instructions.append(replace(instruction, **pops))
+                self._instructions[number] = _with_tokens(self._instructions[number], {side: 1})
+        self._instructions.append(_with_tokens(instruction, pops))
         return len(self._instructions) - 1
 
     def finish(self) -> tuple[Instruction, ...]:
@@ -103,7 +104,12 @@ class Stream:
                 (n for n, each in enumerate(self._instructions) if module_of(each) is other),
                 default=NEVER,
             )
-            for other in (Module.LOAD, Module.STORE)
+            for other in (Engine.LOAD, Engine.STORE)
         }
         self._append(Finish(), last)
         return tuple(self._instructions)
+
+
+def _with_tokens(instruction: Instruction, tokens: Mapping[str, int]) -> Instruction:
+    made: Any = replace(cast("Any", instruction), **tokens)
+    return cast("Instruction", made)

@@ -17,7 +17,7 @@ _LARGEST = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
-class Rows:
+class TransferRows:
     """`y_size` rows of `x_size` elements, at a distance of `x_stride` in main memory."""
 
     sram: int
@@ -28,7 +28,7 @@ class Rows:
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # before and after rows, before and after x
 
 
-def plain_rows(sram: Array, dram: Array, what: str) -> tuple[Rows, ...]:
+def plain_rows(sram: Array, dram: Array, what: str) -> tuple[TransferRows, ...]:
     """Transfers of elements between places in a scratchpad and in main memory."""
     order = np.argsort(sram, axis=None, kind="stable")
     inside, outside = sram.ravel()[order], dram.ravel()[order]
@@ -40,7 +40,7 @@ def plain_rows(sram: Array, dram: Array, what: str) -> tuple[Rows, ...]:
     return tuple(_grouped(inside[firsts], outside[firsts], lengths))
 
 
-def _grouped(sram: Array, dram: Array, lengths: Array) -> Iterator[Rows]:
+def _grouped(sram: Array, dram: Array, lengths: Array) -> Iterator[TransferRows]:
     """Rows of one length that follow each other at one stride."""
     at, count = 0, len(lengths)
     while at < count:
@@ -56,13 +56,13 @@ def _grouped(sram: Array, dram: Array, lengths: Array) -> Iterator[Rows]:
             ):
                 end += 1
         stride = stride if end - at > 1 else length
-        yield Rows(int(sram[at]), int(dram[at]), end - at, length, stride)
+        yield TransferRows(int(sram[at]), int(dram[at]), end - at, length, stride)
         at = end
 
 
 def padded_rows(
     sram: Array, dram: Array, valid: npt.NDArray[Any], what: str
-) -> tuple[Rows, ...]:
+) -> tuple[TransferRows, ...]:
     """The same where elements that are not `valid` become zeros; the last two axes are y and x."""
     while sram.ndim < 2:
         sram, dram, valid = sram[None], dram[None], valid[None]
@@ -76,7 +76,7 @@ def padded_rows(
     return tuple(found)
 
 
-def _framed(sram: int, dram: Array, valid: npt.NDArray[Any], what: str) -> Rows:
+def _framed(sram: int, dram: Array, valid: npt.NDArray[Any], what: str) -> TransferRows:
     rows, columns = np.flatnonzero(valid.any(1)), np.flatnonzero(valid.any(0))
     if not rows.size:
         raise CodegenError(f"vta: {what} loads nothing but padding")
@@ -93,4 +93,4 @@ def _framed(sram: int, dram: Array, valid: npt.NDArray[Any], what: str) -> Rows:
             f"vta: {what} needs {max(pads)} elements of padding on a side, a transfer adds at most "
             f"{_MOST_PADDING}"
         )
-    return Rows(sram, int(inner[0, 0]), len(inner), inner.shape[1], stride, pads)
+    return TransferRows(sram, int(inner[0, 0]), len(inner), inner.shape[1], stride, pads)

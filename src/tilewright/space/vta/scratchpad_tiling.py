@@ -7,11 +7,11 @@ the sum. What follows a sum is computed where a tile is stored. The search choos
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.intrin.vta import ACC, BLOCK, GEMM, INP, WGT
 from tilewright.ir import Block, BufferRegion, IntImm, IterType
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.vta.names import ACC, BLOCK, GEMM, INP, WGT
 
 STRUCTURE = "scratchpads"
 _LARGEST_TILE = 2048  # elements of the largest scratchpad along one axis
@@ -52,7 +52,8 @@ def why_not(block: Block) -> str:
 
 
 def _extent(block: Block, axis: int) -> int:
-    extent = block.iter_vars[axis].dom.extent
+    domain = block.iter_vars[axis].dom
+    extent = None if domain is None else domain.extent
     return extent.value if isinstance(extent, IntImm) else 0
 
 

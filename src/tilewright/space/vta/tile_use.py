@@ -1,4 +1,4 @@
-"""What a schedule for VTA keeps in its scratchpads, and moves: read off the loops of its blocks."""
+"""Tiles that a schedule for VTA keeps in scratchpads, and moves: read off its loops."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.intrin.vta import ACC, BLOCK, INP, WGT
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import Memory
 from tilewright.vta.machine import LEAST_DISTANCE
+from tilewright.vta.names import ACC, BLOCK, INP, SCOPES, WGT
 
 _LANES = {INP: BLOCK, WGT: BLOCK * BLOCK, ACC: BLOCK}
-_MEMORIES = {INP: Memory.INP, WGT: Memory.WGT, ACC: Memory.ACC}
 
 
 @dataclass(frozen=True)
-class Tile:
+class ScratchpadTile:
     """A part of a tensor that a scratchpad holds at a time."""
 
     scope: str
@@ -30,21 +28,21 @@ class Tile:
 class TileUse:
     """The tiles of both operands and of the results, and the operations on them."""
 
-    inp: Tile
-    wgt: Tile
-    acc: Tile
+    inp: ScratchpadTile
+    wgt: ScratchpadTile
+    acc: ScratchpadTile
     operations: int
     in_a_row: int  # operations of a step on one result
 
     @property
-    def tiles(self) -> tuple[Tile, Tile, Tile]:
+    def tiles(self) -> tuple[ScratchpadTile, ScratchpadTile, ScratchpadTile]:
         """All tiles."""
         return self.inp, self.wgt, self.acc
 
     def why_illegal(self, configuration: Configuration) -> str:
         """What the machine cannot do; empty if it can do all."""
         for tile in self.tiles:
-            memory = _MEMORIES[tile.scope]
+            memory = SCOPES[tile.scope]
             if tile.elements > configuration.depth(memory):
                 size = configuration.element_bytes[memory]
                 return (
@@ -61,7 +59,7 @@ class TileUse:
     def overlaps(self, configuration: Configuration) -> bool:
         """Whether two of each tile fit, so that one is moved while the other is computed on."""
         return all(
-            2 * tile.elements <= configuration.depth(_MEMORIES[tile.scope]) for tile in self.tiles
+            2 * tile.elements <= configuration.depth(SCOPES[tile.scope]) for tile in self.tiles
         )
 
 
@@ -118,14 +116,14 @@ def _common(loops: Sequence[ir.For], others: Sequence[ir.For]) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a is not b), min(len(loops), len(others)))
 
 
-def _tile(scope: str, block: ir.Block, loops: _Loops, around: _Loops) -> Tile:
+def _tile(scope: str, block: ir.Block, loops: _Loops, around: _Loops) -> ScratchpadTile:
     shared = _common(loops, around)
     extents = [_extent(loop) for loop in loops[shared:]]
     elements = math.prod(extents) // _LANES[scope]
     region = block.writes[0] if scope == ACC else block.reads[0]
     row = _row(extents, region.buffer.shape) // _LANES[scope]
     visits = math.prod(_extent(loop) for loop in loops[:shared])
-    return Tile(scope, max(1, elements), max(1, elements // max(1, row)), visits)
+    return ScratchpadTile(scope, max(1, elements), max(1, elements // max(1, row)), visits)
 
 
 def _row(extents: Sequence[int], shape: Sequence[ir.PrimExpr]) -> int:
