@@ -59,6 +59,14 @@ LayoutOption = Annotated[
         help="Inside of a model: nhwc (channels last), or nchw as in most models.",
     ),
 ]
+WinogradOption = Annotated[
+    bool,
+    typer.Option(
+        "--winograd/--no-winograd",
+        help="Inside of a model: Winograd's tiles for convolutions where they are faster; they "
+        "round a little more, which is reported.",
+    ),
+]
 SpaceOption = Annotated[
     str,
     typer.Option(

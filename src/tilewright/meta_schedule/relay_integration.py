@@ -15,7 +15,7 @@ from tilewright import model as models
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.frontend.sources import load_graph
-from tilewright.model import Executable, ExtractedTask
+from tilewright.model import CompiledModel, ExtractedTask
 from tilewright.model.tasks import to_tune_contexts
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext
@@ -79,7 +79,7 @@ def compile_relay(
     params: Mapping[str, Any] | None = None,
     *,
     backend: str = "graph",
-) -> Executable:
+) -> CompiledModel:
     """A model with the best schedules of a database, calculated ones where it has none."""
     if backend != "graph":
         raise TuneError(f"there is one backend, 'graph'; got {backend!r}")

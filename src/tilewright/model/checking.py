@@ -160,6 +160,8 @@ class Checking:
             raise GraphError("a Python function runs it")
         known = {
             value: self._as_in_graph(call, position, array)
+            if run.has_packed_constants
+            else array.reshape(value.type.extents)
             for position, (value, array) in enumerate(
                 zip(call.group.inputs, run.inputs, strict=True)
             )

@@ -4,7 +4,8 @@ The file begins with a head of 64 bytes: a marker (16 bytes), the number of the 
 checksum of the description (4), the size of the description (8) and of the file (8). Then comes the
 description as JSON: graph text, steps, memory plan, target, and where the blocks lie. The blocks
 begin with a page each: the native runtime and the kernels as shared libraries, and the constants in
-the layouts that the kernels want, each aligned to a cache line.
+the layouts that the kernels want, each aligned to a cache line. A model for a GPU has its kernels
+in one block instead, and constants that the GPU packs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import IO
 
 import msgspec
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.model.program import ModelProgram, ValueInfo
@@ -54,6 +56,24 @@ class FileCode:
 
 
 @dataclass(frozen=True)
+class DeviceKernel:
+    """The machine code of a kernel for a GPU, and how it is called."""
+
+    info: ModuleInfo
+    artifact: Artifact
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """The kernels of a model for a GPU: a list of `DeviceKernel`, as MessagePack."""
+
+    arch: str
+    kernels: FileBlock
+    bytes: int  # of the list, which the block may be longer than
+    count: int
+
+
+@dataclass(frozen=True)
 class ModelDescription:
     """Everything but machine code and numbers."""
 
@@ -64,6 +84,7 @@ class ModelDescription:
     constants: tuple[ValueInfo, ...]
     constants_at: tuple[int, ...]  # in the block of constants
     constants_block: FileBlock
+    device_code: DeviceCode | None = None  # instead of `code`, of a model for a GPU
 
 
 def _whole_pages(size: int) -> int:

@@ -18,7 +18,7 @@ from tilewright.codegen.host.backend import fill_import_table
 from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.module_info import ModuleInfo, why_unrunnable
 from tilewright.errors import RuntimeFailure
-from tilewright.model.file_format import FileCode, FileReader, ModelDescription
+from tilewright.model.file_format import DeviceCode, FileCode, FileReader, ModelDescription
 from tilewright.model.frame import LoadedCode
 from tilewright.model.program import (
     EXTERNAL,
@@ -34,6 +34,7 @@ from tilewright.support.decoding import decoding
 
 if TYPE_CHECKING:
     from tilewright.graph.graph import Graph
+    from tilewright.model.compiled import RunnableModel
     from tilewright.model.external import ExternalFunction
 
 
@@ -49,25 +50,30 @@ class LoadedModel(ModelRunner):
     @functools.cached_property
     def graph(self) -> Graph:
         """What it computes; the file has its constants in packed form only."""
-        from tilewright.graph.graph import Graph
-        from tilewright.graph.parser import parse_graph
-        from tilewright.model.constants import KeptConstants
-
-        parsed = parse_graph(self._text)
-        constants = KeptConstants(parsed.constants, {})
-        return Graph(parsed.name, parsed.inputs, parsed.outputs, parsed.nodes, constants)
+        return graph_without_constants(self._text)
 
 
-def load(path: str | Path) -> LoadedModel:
+def graph_without_constants(text: str) -> Graph:
+    """The graph of a file, which has its constants elsewhere."""
+    from tilewright.graph.graph import Graph
+    from tilewright.graph.parser import parse_graph
+    from tilewright.model.constants import KeptConstants
+
+    parsed = parse_graph(text)
+    constants = KeptConstants(parsed.constants, {})
+    return Graph(parsed.name, parsed.inputs, parsed.outputs, parsed.nodes, constants)
+
+
+def load(path: str | Path) -> RunnableModel:
     """The model in a file that `Executable.save` wrote; nothing is compiled, constants are mapped.
 
-    Damaged and foreign files, and models for other processors, are refused before any code of them
-    is loaded.
+    Damaged and foreign files, and models for other processors or GPUs, are refused before any code
+    of them is loaded.
     """
     return _loaded(FileReader(Path(path)))
 
 
-def _loaded(file: FileReader) -> LoadedModel:
+def _loaded(file: FileReader) -> RunnableModel:
     description = file.description
     machine = description.machine
     reason = "" if machine is None else why_unrunnable(machine)
@@ -77,6 +83,8 @@ def _loaded(file: FileReader) -> LoadedModel:
         raise file.refused("its steps reach outside of its memory; save it again")
     with decoding(f"cannot load {file.path}: its constants", RuntimeFailure):
         constants = _constants(file)
+    if description.device_code is not None:
+        return _gpu_model(file, description.device_code, constants)
     loaded = _code(file, machine, description.code)
     externals = {
         number: _external_function(step.external, step, constants)
@@ -84,6 +92,17 @@ def _loaded(file: FileReader) -> LoadedModel:
         if step.external is not None
     }
     return LoadedModel(description, replace(loaded, externals=externals), constants)
+
+
+def _gpu_model(file: FileReader, code: DeviceCode, constants: list[Array]) -> RunnableModel:
+    from tilewright.model.gpu_loading import LoadedGpuModel, device_kernels, why_no_gpu
+
+    reason = why_no_gpu(code.arch)
+    if reason:
+        raise file.refused(reason)
+    with decoding(f"cannot load {file.path}: its kernels", RuntimeFailure):
+        kernels = device_kernels(file.block(code.kernels)[: code.bytes], code.count)
+    return LoadedGpuModel(file.description, kernels, constants)
 
 
 def _constants(file: FileReader) -> list[Array]:
@@ -112,10 +131,13 @@ def _fits(description: ModelDescription) -> bool:
     program, code = description.program, description.code
     counts = {
         "constant": len(description.constants),
+        "packed": len(program.packings),
         "input": len(program.inputs),
         "output": len(program.outputs),
     }
     kernels = 0 if code is None else len(code.entries)
+    if description.device_code is not None:
+        kernels = description.device_code.count
 
     def is_there(place: ArrayPlace, info: ValueInfo) -> bool:
         if place.memory == "arena":
@@ -128,6 +150,11 @@ def _fits(description: ModelDescription) -> bool:
         all(EXTERNAL <= step.kernel < kernels for step in program.steps)
         and all(len(step.arguments) == len(step.values) for step in program.steps)
         and len(program.results) == len(program.outputs)
+        and all(
+            0 <= each.kernel < kernels and 0 <= each.constant < counts["constant"]
+            for each in program.packings
+        )
+        and (code is None or not program.packings)
         and all(is_there(place, info) for place, info in (*results, *pairs))
     )
 

@@ -76,6 +76,7 @@ def tune_tir(
     bound: bool = False,
     weights: Mapping[str, float] | None = None,
     rivals: Mapping[str, str] | None = None,
+    expected_secs: Mapping[str, float] | None = None,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -86,7 +87,8 @@ def tune_tir(
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out, and
     `weights` say how often functions run in what they are from. Of functions with the same name in
-    `rivals` only the fastest will be used.
+    `rivals` only the fastest will be used. Functions with `expected_secs`, what they take now, are
+    looked at when it is their turn, and not at all if they do not matter.
     The same `seed` and the same measurements give the same candidates in the same order; times
     differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
@@ -121,6 +123,7 @@ def tune_tir(
         seed=seed,
         weights=weights or {},
         rivals=rivals or {},
+        expected_secs=expected_secs or {},
     )
     store = make_database(database, work_dir, module_equality)
     with ExitStack() as closing:

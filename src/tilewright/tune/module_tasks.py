@@ -42,6 +42,7 @@ class ModuleTasks:
     seed: int | None
     weights: Mapping[str, float]
     rivals: Mapping[str, str]
+    expected_secs: Mapping[str, float]
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +74,14 @@ class ModuleTasks:
             logger=logger,
             failures=failures,
         )
-        return TaskRecord(context, 1.0, seed, self.seed, computes=self.rivals.get(name, ""))
+        return TaskRecord(
+            context,
+            1.0,
+            seed,
+            self.seed,
+            computes=self.rivals.get(name, ""),
+            expected_secs=self.expected_secs.get(name),
+        )
 
     @cached_property
     def _groups(self) -> list[list[str]]:

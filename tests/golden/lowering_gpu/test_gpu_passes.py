@@ -12,6 +12,7 @@ from tilewright.ir import PrimFunc, as_module
 from tilewright.lowering import get_pass, list_passes
 from tilewright.script import from_source
 from tilewright.target import Target
+from tilewright.testing.gpu_programs import transposed
 from tilewright.testing.tile_programs import THREAD_FORM, TILE_FORM
 
 TO_FLAT = (
@@ -198,6 +199,11 @@ CASES = [
         "InjectPTXAsyncCopy",
         LATE.replace("NOTE", "pass"),
         (*TO_FLAT[:6], "InjectSoftwarePipeline", *TO_FLAT[6:], "VectorizeLoop"),
+    ),
+    Case(
+        "InjectPermutedLayout",
+        str(transposed(64, "float16", 8, 1)),
+        (*TO_FLAT, "FitVectorLoops", "VectorizeLoop"),
     ),
     *(
         Case(f"LowerThreadAllreduce-{threads}", ROW_SUMS.replace("THREADS", str(threads)), TO_FLAT)

@@ -34,8 +34,9 @@ BLOCK_CHOICES = 6
 DEPTH_STEPS = (1, 2, 4)
 # Accumulators that hide the latency of a multiply-add on the processors we know.
 ENOUGH_ACCUMULATORS = 12
-# A reduction window of up to this many steps (3 x 3) is written out whole.
-WINDOW = 9
+# A reduction window of up to this many steps (3 x 3) is written out; one that every vector of
+# results has for itself (depthwise, 7 x 7) may be larger: its rows share what they load.
+WINDOW, OWN_WINDOW = 9, 49
 
 
 class ProducerPlace(Enum):
@@ -375,7 +376,8 @@ def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:
 
 def is_window(found: Contraction) -> bool:
     """Is the reduction short enough to be written out?"""
-    return math.prod(found.extents[n] for n in found.depth) <= WINDOW
+    steps = math.prod(found.extents[n] for n in found.depth)
+    return steps <= (WINDOW if found.left else OWN_WINDOW)
 
 
 def pads(stmt: ir.Block) -> bool:
