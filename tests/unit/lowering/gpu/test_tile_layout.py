@@ -168,7 +168,8 @@ REFUSED: dict[str, tuple[Callable[[], ir.PrimFunc], str]] = {
         lambda: sized(rows=256, consumers=4), "it has 4 groups that multiply, expected 1 to 3"),
     "rows": (lambda: sized(rows=64, consumers=2), "64 rows are not 64 for each of 2 groups"),
     "depth": (lambda: sized(depth=32), "a tile has 32 of float16 along the sum, not 128 bytes"),
-    "few columns": (lambda: sized(columns=8), "it has 8 columns, expected 16 to 256 in steps of 16"),
+    "few columns": (
+        lambda: sized(columns=8), "it has 8 columns, expected 16 to 256 in steps of 16"),
     "many columns": (
         lambda: sized(columns=320), "it has 320 columns, expected 16 to 256 in steps of 16"),
     "sums": (
