@@ -67,6 +67,9 @@ SKIP_ZERO_TERMS: Final = "skip_zero_terms"
 STREAM_STORES: Final = "pragma_stream_stores"
 # Strides of a buffer that a block writes are padded to a factor and an offset; see storage_align.
 BUFFER_DIM_ALIGN: Final = "buffer_dim_align"
+# What a block touches in shared memory is free of bank conflicts; see
+# lowering/gpu/inject_permuted_layout.py. On an allocation: how many elements rows are apart.
+PERMUTED_LAYOUT: Final = "permuted_layout"
 SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
 SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"
