@@ -41,7 +41,7 @@ def test_wide_tiles_for_large_products() -> None:
 def test_many_small_tiles_for_small_products() -> None:
     func = product((256, 256, 4096), HALF)
     sketch = sketches_of(func, "WarpGroupTiling")[0]
-    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(8))
+    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(7))
     assert narrow < wide
 
 
@@ -70,9 +70,9 @@ def test_steps_are_shared_where_the_last_round_is_short() -> None:
     assert seconds(few, sketch, 3, 0, 0) < seconds(few, sketch, 3, 0, 1)
 
 
-def test_what_is_fetched_in_vain_counts() -> None:
+def test_short_rows_take_longer() -> None:
     times = []
-    for is_turned in (True, False):  # 96 columns, or the 128 of two panels
+    for is_turned in (True, False):  # of 96 columns: rows of 128 bytes, or of 64
         func = product((4096, 4096, 512), HALF, is_turned=is_turned)
         times.append(seconds(func, sketches_of(func, "WarpGroupTiling")[2], 1, 0))
     assert times[0] < times[1]

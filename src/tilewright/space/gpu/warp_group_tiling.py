@@ -28,7 +28,7 @@ def _groups(rows: int, count: int, *columns: int) -> TileShape:
 
 
 SHAPES = (
-    _groups(64, 1, 32, 64, 96, 128, 160, 192, 224, 256),
+    _groups(64, 1, 32, 64, 96, 128, 160, 192, 256),
     _groups(128, 1, 32, 64, 96, 128),
     _groups(128, 2, 64, 96, 128, 160, 192, 224, 256),
     _groups(256, 2, 64, 96, 128),

@@ -110,7 +110,7 @@ class SharedMemory:
         """A bulk copy will put bytes there some time."""
         at = self._offsets(addresses)
         self._check_unused(at, "a bulk copy")
-        if at.size and np.all(self._is_unread[at]):  # a part of it may be of no use
+        if np.any(self._is_unread[at]):
             raise RaceError("a bulk copy overwrites a tile that nobody has read yet")
         self._is_visible[at] = False
 

@@ -127,16 +127,6 @@ def test_sums_are_taken_over_part_by_part(columns: int, monkeypatch: pytest.Monk
     check(func, module, multiplied("nt"), seed=columns)
 
 
-@pytest.mark.parametrize("columns", [48, 160])
-def test_columns_that_are_no_number_of_panels(
-    columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shape = TileShape(64, (columns,), 128, {TILE_CONSUMERS: 1})
-    monkeypatch.setattr(WarpGroupTiling, "ways", (Way([shape]),))
-    func = ordered_product((72, 200, 136), HALF)
-    check(func, tile_kernel(func, hopper(2), annotations={TILE_STAGES: 2}), multiplied("nn"))
-
-
 @pytest.mark.parametrize("order", ["nt", "nn", "tt"])
 def test_products_of_tf32(order: str) -> None:
     """Operands are rounded, not cut off; their products are exact."""

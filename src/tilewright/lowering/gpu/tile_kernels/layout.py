@@ -92,7 +92,7 @@ class GroupLayout:
     def check(self) -> None:
         """Refuse what the instructions cannot do."""
         form = self.form
-        if not self.left.is_depth_first and form.row.extent % MATRIX_ROWS:
+        if not self.left.is_depth_first and self.left.panel != MATRIX_ROWS:
             raise refused("tiles of a left operand with contiguous columns have 64 of them a row")
         if form.consumers not in _REGISTERS:
             raise refused(f"it has {form.consumers} groups that multiply, expected 1 to 3")

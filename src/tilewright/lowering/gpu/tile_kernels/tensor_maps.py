@@ -26,7 +26,6 @@ from tilewright.lowering.gpu.tile_kernels.windows import Windows, read_windows
 ROW_BYTES = 128  # of a tile in shared memory: the widest pattern in which banks do not collide
 ALIGNMENT = 16  # bytes; of addresses and strides
 MAX_BOX = 256
-_SHORT_PANEL = 32  # elements
 _MOST_DIMENSIONS = 5
 # Types that copies turn elements into: tensor cores use the first digits of float32 only, and would
 # drop the others instead of rounding.
@@ -106,10 +105,8 @@ class OperandMap:
 
     @property
     def rows(self) -> int:
-        """Rows or columns of the result that a tile has, in whole panels where they lie in these:
-        short rows in shared memory take longer than what is fetched in vain."""
-        extent = self.operand.copy.axes[self.operand.row].extent
-        return extent if self.is_depth_first else -(-extent // self.panel) * self.panel
+        """Rows or columns of the result that a tile has."""
+        return self.operand.copy.axes[self.operand.row].extent
 
     @property
     def bytes(self) -> int:
@@ -151,8 +148,8 @@ def _bulk_map(operand: Operand, var: ir.Var) -> OperandMap:
         return OperandMap(replace(made, dtype=dtype), operand, True, depth.extent)
     if size != 2:
         raise refused(f"{load.buffer.name} of {load.dtype!s} is not contiguous along the sum")
-    panel = 64 if row.extent > _SHORT_PANEL else _SHORT_PANEL
-    if terms.get(row.var) != 1:
+    panel = 64 if row.extent % 64 == 0 else 32
+    if terms.get(row.var) != 1 or row.extent % panel:
         raise refused(f"no tile of {load.buffer.name} is contiguous")
     box = {row.var: panel, depth.var: depth.extent}
     return OperandMap(_tiled(var, copy, load, terms, base, box), operand, False, panel)
