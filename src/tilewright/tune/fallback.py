@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics
 from tilewright.space.base import postprocs
 from tilewright.space.generators.default_space import waits_for_instruction
 from tilewright.target import Target
-from tilewright.tune.better_choices import with_better_choices
+from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.task import TaskRecord
 
@@ -70,6 +71,8 @@ PATIENCE = 4  # times as much of both, as long as no draft is accepted
 # A step that tries each place counts for so many others.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
 SEED = 1
+SKETCHES = 4  # whose best drafts are improved
+_DECISION = re.compile(r"decision=[^)]*")
 # What is over before another core has begun is drafted for one core, too: so many of the best.
 SHORT_SECONDS = 5e-6
 SERIAL = 3
@@ -142,7 +145,10 @@ def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Sche
 
 
 def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
-    """The first schedule, or one with other choices that should be faster."""
+    """The first schedule, or one with other choices that should be faster.
+
+    The best of some other sketches gets a chance as well: drafts are few.
+    """
     replayer = _replayer(context)
     known = {_decisions_of(sch.trace) for sch in ranked if sch.trace is not None}
 
@@ -154,7 +160,25 @@ def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
         draft = replayer.replay(trace, SEED)
         return None if draft is None else draft.candidate.sch
 
-    return with_better_choices(ranked[0], replay, lambda tried: list(_costs(context, tried)))
+    def costs(tried: Sequence[Schedule]) -> list[float]:
+        return list(_costs(context, tried))
+
+    starts = _first_of_each_sketch(ranked)[:SKETCHES]
+    share = MOST_STEPS // 3  # enough for other candidates of one choice
+    tried = [with_better_choices(start, replay, costs, share) for start in starts]
+    if not tried:
+        return ranked[0]
+    best = min(zip(costs(tried), range(len(tried)), strict=True))[1]
+    return with_better_choices(tried[best], replay, costs)
+
+
+def _first_of_each_sketch(ranked: Sequence[Schedule]) -> list[Schedule]:
+    """The best draft of each sketch, the best of all first."""
+    found: dict[str, Schedule] = {}
+    for sch in ranked:
+        if sch.trace is not None and sch.trace.has_steps():
+            found.setdefault(_DECISION.sub("", _decisions_of(sch.trace)), sch)
+    return [*found.values()]
 
 
 def _decisions_of(trace: Trace) -> str:

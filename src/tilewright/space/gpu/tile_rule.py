@@ -51,6 +51,7 @@ _ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
 _FEW_ROWS = 48
 _SPLITS = (1, 2, 4, 8)  # blocks of threads that share the sum of a tile
 _LEAST_STEPS = 4  # of each of them
+_FAST_WIDTH = 128  # columns
 _MOST_USED = 0.93  # of processors: where more have work, sharing steps costs more than it saves
 
 
@@ -241,7 +242,7 @@ class _Tiling:
         if THREAD_ROWS not in shape.annotations:
             counts = [
                 math.prod(extents[:-2]) * math.ceil(extents[-2] / shape.rows) * across
-                for across in (math.ceil(extents[-1] / width) for width in widths)
+                for across in (math.ceil(extents[-1] / width) for width in _wide(widths))
             ]
             splits = _splits_of(extent_of(sch, step), counts, processors_of(self.target))
             if splits != [1]:
@@ -264,15 +265,20 @@ def _orders_of(rows: int) -> list[int]:
 
 def _splits_of(steps: int, tiles: Sequence[int], processors: int) -> list[int]:
     """How many blocks of a cluster may share a tile: only where the fewest leave processors without
-    work. 0: all blocks share all steps, where some number of tiles would."""
+    work. 0: all blocks share all steps, where any number of wide tiles would."""
     splits = [
         n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and min(tiles) * n <= processors)
     ]
-    is_shared = any(
+    is_shared = all(
         _used_part(count, processors) < _MOST_USED and count * steps >= processors * _LEAST_STEPS
         for count in tiles
     )
     return [*splits, STREAMED] if is_shared else splits
+
+
+def _wide(widths: Sequence[int]) -> list[int]:
+    """The widths at which tensor cores are fast, or the largest."""
+    return [width for width in widths if width >= _FAST_WIDTH] or [*widths[-1:]]
 
 
 def _used_part(tiles: int, processors: int) -> float:
