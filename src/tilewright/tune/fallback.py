@@ -56,6 +56,7 @@ from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import postprocs
 from tilewright.space.generators.default_space import waits_for_instruction
+from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
@@ -163,20 +164,20 @@ def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
     def costs(tried: Sequence[Schedule]) -> list[float]:
         return list(_costs(context, tried))
 
+    if ranked[0].trace is None or not categorical_draws(ranked[0].trace):
+        return ranked[0]  # plain loops, say
     starts = _first_of_each_sketch(ranked)[:SKETCHES]
     share = MOST_STEPS // 3  # enough for other candidates of one choice
     tried = [with_better_choices(start, replay, costs, share) for start in starts]
-    if not tried:
-        return ranked[0]
     best = min(zip(costs(tried), range(len(tried)), strict=True))[1]
     return with_better_choices(tried[best], replay, costs)
 
 
 def _first_of_each_sketch(ranked: Sequence[Schedule]) -> list[Schedule]:
-    """The best draft of each sketch, the best of all first."""
+    """The best draft of each sketch that leaves a choice, the best of all first."""
     found: dict[str, Schedule] = {}
     for sch in ranked:
-        if sch.trace is not None and sch.trace.has_steps():
+        if sch.trace is not None and categorical_draws(sch.trace):
             found.setdefault(_DECISION.sub("", _decisions_of(sch.trace)), sch)
     return [*found.values()]
 
