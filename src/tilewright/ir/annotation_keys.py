@@ -85,6 +85,8 @@ FAST_SUMS: Final = "tilewright.fast_sums"
 ALLOW_TF32: Final = "tilewright.allow_tf32"
 # On the same loop: how many blocks of threads share the sum of a tile, each a part of its steps.
 TILE_SPLITS: Final = "tilewright.tile_splits"
+# Its value where all blocks take equal shares of the steps of all tiles ("stream-K").
+STREAMED: Final = 0
 # On statements of a kernel: how many blocks of threads form a cluster.
 CLUSTER_BLOCKS: Final = "tilewright.cluster_blocks"
 # The warp groups that gather operands which bulk copies cannot fetch; with none these are refused.

@@ -19,9 +19,9 @@ from tilewright.measure import run_task
 from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
 from tilewright.measure.gpu_workers import chosen_gpus, pools_for, shared_out
+from tilewright.measure.hook_placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool, check_positive
 from tilewright.measure.row_offsets import argument_specs
 from tilewright.measure.run_task import (

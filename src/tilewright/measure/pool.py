@@ -259,7 +259,7 @@ class WorkerPool:
     def _garbled(self, worker: _Worker, state: _Round) -> None:
         """Who wrote that may be an earlier task, so this one gets a second chance."""
         self._bury(worker)
-        text = "the worker process sent something that is no answer"
+        text = "the worker process sent something that is not an answer"
         if not worker.ready:
             raise TuneError(f"a worker could not start: {text}")
         if not self._retried(worker.job, state):

@@ -102,11 +102,12 @@ class DefaultSpace(SpaceGenerator):
         blocks = [block for func in mod.functions.values() for block in blocks_below(func.body)]
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
-        return [  # a block waits for `RewriteTensorize`
-            sketch
-            for sketch in self.general.generate_design_space(mod)
-            if any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
-        ]
+        return list(filter(waits_for_instruction, self.general.generate_design_space(mod)))
+
+
+def waits_for_instruction(sketch: Schedule) -> bool:
+    """True if `RewriteTensorize` will put an instruction into a block."""
+    return any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
 
 
 def _space_of(kind: str) -> PostOrderApply:
