@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database import Database
 from tilewright.database.base import fallback_schedules
-from tilewright.driver import lower
+from tilewright.driver import lower, lower_for_build
 from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import (
     Buffer,
@@ -226,7 +226,7 @@ def _first_that_lowers(
     """The best schedule that can be built."""
     for sch in ranked:
         try:
-            lower(sch.mod, target)
+            lower_for_build(sch.mod, target)
         except TilewrightError as error:
             logger.info("a schedule cannot be built: %s", error)
         else:

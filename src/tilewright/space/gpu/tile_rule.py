@@ -43,7 +43,7 @@ from tilewright.space.conditions import why_not_free
 from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.gpu.packed_operands import packed_operand
 from tilewright.space.gpu.thread_vectors import sampled
-from tilewright.space.tvm.tensor_core_layout import transform_for_tensorization
+from tilewright.space.tvm.tensor_core_layout import Reindexed, transform_for_tensorization
 from tilewright.target import Target
 
 STRUCTURE = "tile kernel"
@@ -157,18 +157,37 @@ class _Tiling:
     def sketches(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch for each shape of which a kernel can be made."""
         made, reason, packed = [], "", list[int]()
+        product = sch.copy()
+        try:
+            operands = self._as_product(product, block)
+        except ScheduleError as error:
+            return NotApplied(sch, _reason(error))
         for shape in self.way.shapes:
             try:
-                made.append(self._sketch(sch, block, shape, packed))
+                made.append(self._sketch(product, block, operands, shape, packed))
             except (ScheduleError, LowerError) as error:
-                reason = str(error).rpartition("but ")[2]
+                reason = _reason(error)
         return made or NotApplied(sch, reason)
 
+    def _as_product(self, sch: Schedule, block: BlockRV) -> Reindexed:
+        """Make a block a product of matrices, for all shapes alike."""
+        if str(sch.get_sref(block).block.writes[0].buffer.dtype) != self.dtypes.sums:
+            sch.widen_accumulator(block, self.dtypes.sums)
+        mapping = get_auto_tensorize_mapping_info(sch, block, _product(self.dtypes))
+        if mapping is None:
+            raise ScheduleError("it is not a product of two matrices")
+        return transform_for_tensorization(sch, block, mapping)
+
     def _sketch(
-        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: list[int]
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        operands: Reindexed,
+        shape: TileShape,
+        packed: list[int],
     ) -> Schedule:
         """A sketch that can be lowered; what must be packed for that is added to `packed`."""
-        made, copies = self._tile(sch.copy(), block, shape, packed)
+        made, copies = self._tile(sch.copy(), block, operands, shape, packed)
         try:
             LowerTileKernels()(made.mod, self.target)
         except CopyRefused as error:
@@ -179,35 +198,34 @@ class _Tiling:
                 raise
             packed.append(position)
             try:
-                return self._sketch(sch, block, shape, packed)
+                return self._sketch(sch, block, operands, shape, packed)
             except LowerError:
                 packed.remove(position)  # it did not help
                 raise error from None
         return made
 
     def _tile(
-        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: Sequence[int]
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        operands: Reindexed,
+        shape: TileShape,
+        packed: Sequence[int],
     ) -> tuple[Schedule, list[BlockRV]]:
         """Tile a block; also gives the blocks that copy both operands.
 
         At some of these positions kernels of their own pack operands.
         """
-        if str(sch.get_sref(block).block.writes[0].buffer.dtype) != self.dtypes.sums:
-            sch.widen_accumulator(block, self.dtypes.sums)
-        mapping = get_auto_tensorize_mapping_info(sch, block, _product(self.dtypes))
-        if mapping is None:
-            raise ScheduleError("it is not a product of two matrices")
-        copies = transform_for_tensorization(sch, block, mapping)
         on_threads = THREAD_ROWS in shape.annotations
         converted = [on_threads and given != self.dtypes.sums for given in self.dtypes[:2]]
-        for copy, is_converted in zip(copies.reads, converted, strict=True):
+        for copy, is_converted in zip(operands.reads, converted, strict=True):
             if is_converted:
                 sch.unsafe_set_dtype(copy, 0, self.dtypes.sums)
         step, tiles = self._loops(sch, block, shape)
         output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
         sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
         fetched = []
-        for position, copy in enumerate(copies.reads):
+        for position, copy in enumerate(operands.reads):
             fetched.append(sch.cache_read(block, position, "shared.dyn"))
             sch.compute_at(fetched[-1], step, preserve_unit_loops=True)
             if converted[position]:
@@ -216,7 +234,7 @@ class _Tiling:
                 sch = packed_operand(sch, copy, is_turned=position == 1)
             else:
                 _inline_producers(sch, copy)
-        sch.reverse_compute_inline(copies.write)
+        sch.reverse_compute_inline(operands.write)
         _inline_consumers(sch, output, on_threads=on_threads)
         for each in (*fetched, block, output):
             sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
@@ -248,6 +266,10 @@ class _Tiling:
             if splits != [1]:
                 sch.annotate(tiles, TILE_SPLITS, sampled(sch, splits))
         return step, tiles
+
+
+def _reason(error: Exception) -> str:
+    return str(error).rpartition("but ")[2]
 
 
 def _columns_of(count: int, shape: TileShape) -> list[int]:
