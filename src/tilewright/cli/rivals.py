@@ -63,13 +63,13 @@ def _onnxruntime(model: Model, target: Target) -> Original | str:
     if model.path is not None:
         return in_onnxruntime(model, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: in_onnxruntime(model, threads, path))
 
 
 def _torch(model: Model, target: Target) -> Original | str:
     if model.torch_module is None:
-        return f"{model.name} is no module of PyTorch"
+        return f"{model.name} is not a PyTorch module"
     return in_torch(model, target.num_cores) if target.is_cpu else in_torch_on_gpu(model)
 
 
@@ -77,7 +77,7 @@ def _torch_compile(model: Model, target: Target) -> Original | str:
     if target.is_cpu:
         return "it is compared on a GPU; --target cuda"
     if model.torch_module is None:
-        return f"{model.name} is no module of PyTorch"
+        return f"{model.name} is not a PyTorch module"
     return in_torch_on_gpu(model, compiled=True)
 
 
@@ -88,7 +88,7 @@ def _openvino(model: Model, target: Target) -> Original | str:
     if model.path is not None:
         return _in_openvino(model.path, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: _in_openvino(path, threads))
 
 

@@ -18,8 +18,8 @@ from tilewright.frontend.sources import load_graph
 from tilewright.model import CompiledModel, ExtractedTask
 from tilewright.model.tasks import to_tune_contexts
 from tilewright.target import Target
-from tilewright.tune.api import make_strategy
 from tilewright.tune.context import TuneContext
+from tilewright.tune.module_tasks import make_strategy
 
 
 def extract_tasks(

@@ -113,7 +113,8 @@ def compile_calls(
         kernel = known.find(func)
         if kernel is None:
             found = schedule_of(schedule(func, target))
-            kernel = ModelKernel(func, code.of(found.mod, target), found.origin)
+            made = found.code or code.of(found.mod, target)
+            kernel = ModelKernel(func, made, found.origin)
             known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls

@@ -29,7 +29,7 @@ def refuse_external(steps: Iterable[ModelStep], what: str) -> None:
     external = sorted({step.name for step in steps if step.kernel == EXTERNAL})
     if external:
         raise RuntimeFailure(
-            f"{what}: functions of Python run {', '.join(external)}; only kernels can be written"
+            f"{what}: Python functions run {', '.join(external)}; only kernels can be saved"
         )
 
 

@@ -15,6 +15,7 @@ from tilewright import ir
 from tilewright.database import Database, MemoryDatabase
 from tilewright.database.record_ids import record_id
 from tilewright.records import ZERO_SEARCH, TuningRecord
+from tilewright.runtime.module import Module
 from tilewright.space.layout_free import other_way_to_call
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
@@ -53,10 +54,11 @@ CALCULATED = KernelOrigin()
 
 @dataclass(frozen=True)
 class ScheduledKernel:
-    """A scheduled program, and where its schedule comes from."""
+    """A scheduled program, where its schedule comes from, and its code if somebody made it."""
 
     mod: ir.IRModule
     origin: KernelOrigin = CALCULATED
+    code: Module | None = None
 
 
 Scheduler = Callable[[ir.PrimFunc, Target], "ir.IRModule | ScheduledKernel"]

@@ -123,7 +123,7 @@ def test_bench(command: Any, layer: str) -> None:
     (note,) = [line for line in done.lines if line.startswith("onnxruntime: ")]
     assert note in (
         "onnxruntime: not installed here",
-        "onnxruntime: layer is no file of ONNX, nor a module of PyTorch",
+        "onnxruntime: layer is neither an ONNX file nor a PyTorch module",
     )
     (found,) = map(json.loads, command("bench", layer, "--json", *TARGET).lines)
     assert [version["ratio"] for version in found["versions"]] == [1.0]

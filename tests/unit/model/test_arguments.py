@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -163,11 +163,8 @@ def test_runs_of_several_python_threads_do_not_mix() -> None:
             if not np.allclose(made, expected[number], rtol=1e-4, atol=1e-4):
                 wrong.append(number)
 
-    workers = [threading.Thread(target=work, args=[n]) for n in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(work, range(4)))
     assert wrong == []
     assert isinstance(executable, Executable)
     assert len(executable._frames) <= 4

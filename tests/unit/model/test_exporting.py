@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,8 @@ def test_threads_of_a_program_do_not_disturb_each_other(
             if not all(map(np.array_equal, made, expected)):
                 wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=[seed]) for seed in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(3) as workers:
+        list(workers.map(work, range(3)))
     assert wrong == []
 
 
@@ -164,6 +161,6 @@ def test_what_cannot_be_exported(net: CompiledModel, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         Executable(graph, [call]).export_library(tmp_path / "net.so")
     assert str(caught.value) == (
-        "cannot export net.so: functions of Python run slow_exp; only kernels can be written"
+        "cannot export net.so: Python functions run slow_exp; only kernels can be saved"
     )
     assert list(tmp_path.iterdir()) == []

@@ -396,8 +396,7 @@ def test_steps_that_a_library_runs_are_saved_as_what_they_are(tmp_path: Path) ->
     with pytest.raises(RuntimeFailure) as caught:
         executable.export_library(tmp_path / "model.so")
     assert str(caught.value) == (
-        "cannot export model.so: functions of Python run test.scaling(b); only kernels can be "
-        "written"
+        "cannot export model.so: Python functions run test.scaling(b); only kernels can be saved"
     )
 
 
@@ -408,6 +407,6 @@ def test_external_steps_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         Executable(graph, [call]).save(tmp_path / "net")
     assert str(caught.value) == (
-        "cannot save net: functions of Python run reference_exp; only kernels can be written"
+        "cannot save net: Python functions run reference_exp; only kernels can be saved"
     )
     assert list(tmp_path.iterdir()) == []

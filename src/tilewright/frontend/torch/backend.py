@@ -153,7 +153,7 @@ class _CompiledGraph:
             program = import_graph_module(self._module, inputs, self._frozen)
         nodes = program.graph.nodes
         if nodes and all(is_external(node) or is_view(node) for node in nodes):
-            raise GraphError("kernels would compute nothing of it")
+            raise GraphError("none of it would run in our kernels")
         options = self._options
         self._program = program
         assert options.target is not None
@@ -168,7 +168,7 @@ class _CompiledGraph:
         if self._changes > MAX_CHANGES:
             warnings.warn(
                 f"parameters changed {self._changes} times, so they are not frozen any more; "
-                "leave out options={'freeze': True} while they do",
+                "leave out options={'freeze': True} while they change",
                 FallbackWarning,
                 stacklevel=2,
             )

@@ -10,6 +10,7 @@ from tilewright.graph.passes.channels_last import channels_last
 from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_limits import fold_limits
+from tilewright.graph.passes.fold_padding import fold_padding
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
 from tilewright.graph.passes.quantized import integer_operators
@@ -22,6 +23,7 @@ Pass = Callable[[Graph], Graph]
 # What was imported, in fewer nodes.
 _SIMPLER: tuple[Pass, ...] = (
     fold_constants,
+    fold_padding,
     fold_scales,
     fold_constants,
     integer_operators,

@@ -165,7 +165,7 @@ def test_weights_that_go_on_changing_thaw(graphs: list[Any]) -> None:
 
     assert told(change) == [
         "parameters changed 5 times, so they are not frozen any more; leave out "
-        "options={'freeze': True} while they do"
+        "options={'freeze': True} while they change"
     ]
     assert len(graphs[-1].inputs) == 5
 
@@ -194,7 +194,7 @@ def test_operators_that_are_missing_run_in_pytorch(graphs: list[Any]) -> None:
 def test_a_graph_of_which_nothing_is_ours() -> None:
     x, results = torch.randn(8), []
     said = told(lambda: results.append(compiled(torch.special.bessel_j0)(x)))
-    assert said == ["a graph runs in PyTorch: kernels would compute nothing of it"]
+    assert said == ["a graph runs in PyTorch: none of it would run in our kernels"]
     close(results[0], torch.special.bessel_j0(x))
 
 
