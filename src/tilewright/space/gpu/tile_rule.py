@@ -42,6 +42,7 @@ from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
 from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.gpu.packed_operands import packed_operand
+from tilewright.space.gpu.thin_products import is_thin_product
 from tilewright.space.gpu.thread_vectors import sampled
 from tilewright.space.tvm.tensor_core_layout import Reindexed, transform_for_tensorization
 from tilewright.target import Target
@@ -112,7 +113,8 @@ class TileRule(ScheduleRule):
         for way in self.ways:
             made = _Tiling(dtypes, marks, self._target, way).sketches(sch, block)
             if not isinstance(made, NotApplied):
-                return made
+                # Rows by themselves are the better kernels of some, so both are tried.
+                return [sch, *made] if is_thin_product(sref.block) else made
             refused = refused or made
         assert refused is not None
         return refused
