@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,20 +11,20 @@ from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
     DatabaseOption,
-    DimOption,
     JsonOption,
-    LayoutOption,
     OutputOption,
     ProgramArgument,
-    ShapeOption,
     TargetOption,
-    WinogradOption,
+    with_model_options,
     work_of,
 )
 from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
 from tilewright.config import no_color
 from tilewright.version import __version__
+
+if TYPE_CHECKING:
+    from tilewright.cli.models import ModelOptions
 
 app = typer.Typer(
     name="tilewright",
@@ -59,6 +59,7 @@ def root(
 
 
 @app.command()
+@with_model_options
 def tune(
     programs: Annotated[
         list[str],
@@ -125,10 +126,8 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
-    winograd: WinogradOption = True,
+    *,
+    reading: ModelOptions,
 ) -> None:
     """Search for fast schedules; the same command again continues where the last one stopped.
 
@@ -136,10 +135,9 @@ def tune(
     """
     with early_interrupt() as pending:
         work = work_of("tune")
-        model = work_of("models").parse_options(dim, shape, layout, winograd)
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, model, output,
+            bound, pending, reading, output,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)
@@ -170,6 +168,7 @@ def show(
 
 
 @app.command()
+@with_model_options
 def bench(
     program: ProgramArgument,
     db: DatabaseOption = None,
@@ -184,18 +183,15 @@ def bench(
         ),
     ] = None,
     json: JsonOption = False,
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
-    winograd: WinogradOption = True,
+    *,
+    reading: ModelOptions,
 ) -> None:
     """Time the naive program, our schedules without and with a search, and PyTorch, in turn.
 
     A model: as it is calculated, as it was tuned, and its rivals.
     """
     work = work_of("bench")
-    model = work_of("models").parse_options(dim, shape, layout, winograd)
-    command = work.BenchCommand(program, db, target, against, model)
+    command = work.BenchCommand(program, db, target, against, reading)
     raise typer.Exit(work.run(command, as_json=json))
 
 

@@ -15,7 +15,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
 from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, model_target, writing
+from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -23,8 +23,11 @@ from tilewright.cli.saved_models import check_writable
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.graph.graph import Array
-from tilewright.model import Executable, served_by
+from tilewright.model import CompiledModel, served_by
+from tilewright.model.api import tuning_of
+from tilewright.model.compiled import results_of
 from tilewright.model.finals import ModelFinal, random_inputs
+from tilewright.model.gpu_api import GpuTuning
 from tilewright.model.service import ServiceReport
 from tilewright.model.tasks import ExtractedTask
 from tilewright.model.tuning import ModelTuning
@@ -48,10 +51,10 @@ def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
         raise TuneError("--bound is for programs; the weights of a model are packed in any case")
     model = model_of(opened[0], options.model)
     create_space_generator(options.space)  # raises before anything is written
-    target = model_target(options.target)
+    target = runnable_target(options.target)
     path = options.output or Path(f"{model.name}{SAVED}")
     check_writable(path)
-    tuning = ModelTuning(model.graph, target, **options.model.of_compiler)
+    tuning = tuning_of(model.graph, target, **options.model.of_compiler)
     limits = limits_of(options, len(tuning.tasks))
     job = _Job(options, model, target, path, make_console(), tuning, started)
     job.tell(_headline(model, tuning.tasks))
@@ -117,7 +120,7 @@ class _Job:
     target: Target
     path: Path
     console: Console
-    tuning: ModelTuning
+    tuning: ModelTuning | GpuTuning
     started: float  # when the command was
     expected: tuple[str, Sequence[Array]] | None = None  # whose results, and which
     final: ModelFinal | None = None
@@ -169,10 +172,10 @@ class _Job:
                 self.tell(line)
         return WRONG_RESULT if wrong else 0
 
-    def _check(self, executable: Executable) -> tuple[str, str]:
+    def _check(self, executable: CompiledModel) -> tuple[str, str]:
         """Whom results were compared with, and in what they differ."""
         name, expected = self._run_original()
-        return name, difference(expected, executable(*random_inputs(self.model.graph)))
+        return name, difference(expected, results_of(executable, random_inputs(self.model.graph)))
 
     def _run_original(self) -> tuple[str, Sequence[Array]]:
         """Whom results are compared with, and its results."""
@@ -184,7 +187,7 @@ class _Job:
         return self.expected
 
     def _lines(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> list[str]:
         lines = []
         if self.progress is not None:
@@ -206,7 +209,7 @@ class _Job:
         return [*lines, f"results agree with those of {checked_by}", f"saved as {self.path}"]
 
     def _as_json(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> dict[str, object]:
         final, report = self.final, served_by(executable)
         return {

@@ -99,7 +99,7 @@ def _in_words_of_commands(message: str) -> str:
     message = re.sub(r"shapes=\{'(.+?)': \[\.\.\.\]\}", r"--shape \1=AxBxC", message)
     message = re.sub(r"\bshapes says \[(.*?)\]", r"--shape says \1", message)
     message = message.replace("(module, inputs), or their shapes", "(module, inputs), or --shape")
-    return message.partition("; allow_nan=True")[0]
+    return message.partition("; pass allow_nan=True")[0]
 
 
 def is_model(named: NamedValue) -> bool:

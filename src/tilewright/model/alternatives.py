@@ -67,9 +67,9 @@ class RememberedSchedules:
             if self._known.find(func) is None and different.find(func) is None:
                 different.add(func, func)
                 wanted.append(func)
-        for func, mod in zip(wanted, schedules_without_search(wanted, target), strict=True):
-            if mod is not None:
-                self._known.add(func, ScheduledKernel(mod))
+        for func, made in zip(wanted, schedules_without_search(wanted, target), strict=True):
+            if made is not None:
+                self._known.add(func, made)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from tilewright.database import Database
 from tilewright.graph.graph import Graph
-from tilewright.model.executable import Executable
+from tilewright.model.compiled import CompiledModel
 from tilewright.model.finals import ModelFinal
-from tilewright.model.gpu_api import compile_for_gpu, gpu_tasks
+from tilewright.model.gpu_api import GpuTuning
 from tilewright.model.service import ServiceReport, report_of
-from tilewright.model.tasks import module_of
-from tilewright.model.tuning import ModelTuning, with_defaults
+from tilewright.model.tuning import ModelTuning
 from tilewright.target import Target
-from tilewright.tune.api import tune_tir
 
 
 def compile_model(
@@ -24,22 +22,32 @@ def compile_model(
     *,
     layout: str | None = None,
     winograd: bool = True,
-) -> Executable:
+) -> CompiledModel:
     """A model that runs; kernels have the best schedules of the database, or calculated ones.
 
     Any database serves. `served_by` says which of its records serves which operator. Convolutions
     are computed by Winograd's tiles where that is faster, with rounding errors that `served_by`
-    reports; never without `winograd`.
+    reports; never without `winograd`. A model for a GPU takes and makes arrays there.
     """
-    where = Target(target)
-    if not where.is_cpu:
-        # It is called alike, with arrays on the GPU.
-        return cast("Executable", compile_for_gpu(graph, where, database))
-    tuning = ModelTuning(graph, where, layout=layout, winograd=winograd)
+    tuning = tuning_of(graph, target, layout=layout, winograd=winograd)
     return tuning.calculated if database is None else tuning.compile(database)
 
 
-def served_by(executable: Executable) -> ServiceReport:
+def tuning_of(
+    graph: Graph,
+    target: Target | str = "llvm",
+    *,
+    layout: str | None = None,
+    winograd: bool = True,
+) -> ModelTuning | GpuTuning:
+    """A model that can be compiled and tuned, for a CPU or a GPU."""
+    where = Target(target)
+    if where.is_cpu:
+        return ModelTuning(graph, where, layout=layout, winograd=winograd)
+    return GpuTuning(graph, where, layout=layout)
+
+
+def served_by(executable: CompiledModel) -> ServiceReport:
     """Which record serves which operator of a compiled model: exact, anchor block, or none."""
     return report_of(executable.calls, executable.tiled)
 
@@ -62,10 +70,5 @@ def tune_model(
     database it goes on where it stopped. With `winograd`, other ways for convolutions are tasks,
     too.
     """
-    where = Target(target)
-    if where.is_cpu:
-        tuning = ModelTuning(graph, where, layout=layout, winograd=winograd)
-        return tuning.tune(on_final, **options)
-    tasks = gpu_tasks(graph, where)
-    module, weights = module_of(tasks)
-    return tune_tir(module, where, weights=weights, **with_defaults(options, len(tasks)))
+    tuning = tuning_of(graph, target, layout=layout, winograd=winograd)
+    return tuning.tune(on_final, **options)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tilewright import ir
 from tilewright.database import Database
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.executable import Executable
+from tilewright.model.compiled import CompiledModel, on_device_of
 from tilewright.model.kernels import KernelCall, ModelKernel, nameless
 from tilewright.model.schedules import note_beaten, note_lost
 from tilewright.model.tasks import task_name
@@ -77,7 +78,11 @@ def _random(generator: np.random.Generator, value: GraphValue) -> Array:
 
 
 def hold_model_final(
-    before: Executable, after: Executable, database: Database, target: Target, seconds: float = 5.0
+    before: CompiledModel,
+    after: CompiledModel,
+    database: Database,
+    target: Target,
+    seconds: float = 5.0,
 ) -> ModelFinal:
     """Compare a model with calculated kernels and one with those of a database, in place.
 
@@ -97,14 +102,14 @@ def hold_model_final(
     return ModelFinal(steps, tuple(names))
 
 
-def kernel_calls(model: Executable) -> list[KernelCall]:
+def kernel_calls(model: CompiledModel) -> list[KernelCall]:
     """The steps of a model that are kernels of ours."""
     return [call for call in model.calls if isinstance(call, KernelCall)]
 
 
-def seconds_of_values(model: Executable, runs: int = _LEAST_RUNS) -> dict[str, float]:
+def seconds_of_values(model: CompiledModel, runs: int = _LEAST_RUNS) -> dict[str, float]:
     """What the kernel takes, in the model, that makes each value; the least of some runs."""
-    inputs = random_inputs(model.graph)
+    inputs = on_device_of(model, random_inputs(model.graph))
     model(*inputs)
     found = [_kernel_secs(model, inputs) for _ in range(runs)]
     return {name: min(run[made] for run in found) for made in found[0] for name in made}
@@ -155,9 +160,11 @@ def _step(call: KernelCall, before: Seconds, after: Seconds, stays: bool) -> Ste
     )
 
 
-def _step_secs(plain: Executable, tuned: Executable, seconds: float) -> tuple[Seconds, Seconds]:
+def _step_secs(
+    plain: CompiledModel, tuned: CompiledModel, seconds: float
+) -> tuple[Seconds, Seconds]:
     """Median seconds of each kernel, of both models run in turns."""
-    inputs, models = random_inputs(tuned.graph), (plain, tuned)
+    inputs, models = on_device_of(tuned, random_inputs(tuned.graph)), (plain, tuned)
     for model in models:
         model(*inputs)
     rows: tuple[list[Seconds], list[Seconds]] = ([], [])
@@ -169,7 +176,7 @@ def _step_secs(plain: Executable, tuned: Executable, seconds: float) -> tuple[Se
     return before, after
 
 
-def _kernel_secs(model: Executable, inputs: Sequence[Array]) -> Seconds:
+def _kernel_secs(model: CompiledModel, inputs: Sequence[Any]) -> Seconds:
     """Seconds of the kernels in one run; what others compute is left out."""
     steps = zip(model.calls, model.profile(*inputs, repeats=1), strict=True)
     return {_made_by(call): step.seconds for call, step in steps if isinstance(call, KernelCall)}

@@ -22,7 +22,7 @@ from tilewright.model.schedules import (
     schedule_of,
     without_search as without_search,
 )
-from tilewright.runtime.binding import packers_of
+from tilewright.runtime.binding import packer_names, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
@@ -47,6 +47,10 @@ class ModelKernel:
     def packers(self) -> dict[int, CompiledFunction]:
         """By position of the argument that they pack."""
         return packers_of(self.module)
+
+    def packs(self, position: int) -> bool:
+        """True if it wants an argument in a layout of its own."""
+        return position in packer_names(self.module)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,8 @@ def compile_calls(
         kernel = known.find(func)
         if kernel is None:
             found = schedule_of(schedule(func, target))
-            kernel = ModelKernel(func, code.of(found.mod, target), found.origin)
+            made = found.code or code.of(found.mod, target)
+            kernel = ModelKernel(func, made, found.origin)
             known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls

@@ -15,6 +15,7 @@ from tilewright import ir
 from tilewright.database import Database, MemoryDatabase
 from tilewright.database.record_ids import record_id
 from tilewright.records import ZERO_SEARCH, TuningRecord
+from tilewright.runtime.module import Module
 from tilewright.space.layout_free import other_way_to_call
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
@@ -53,10 +54,11 @@ CALCULATED = KernelOrigin()
 
 @dataclass(frozen=True)
 class ScheduledKernel:
-    """A scheduled program, and where its schedule comes from."""
+    """A scheduled program, where its schedule comes from, and its code if somebody made it."""
 
     mod: ir.IRModule
     origin: KernelOrigin = CALCULATED
+    code: Module | None = None
 
 
 Scheduler = Callable[[ir.PrimFunc, Target], "ir.IRModule | ScheduledKernel"]
@@ -69,25 +71,29 @@ def without_search(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
 
 def from_database(database: Database, otherwise: Scheduler | None = None) -> Scheduler:
     """The best schedules that a database knows; calculated ones where it knows none."""
-    return _FromDatabase(database, otherwise or calculating(database))
+    return FromDatabase(database, otherwise or calculating(database))
 
 
-class _FromDatabase:
+class FromDatabase:
+    """Finds the schedules of programs among records: their own, or of the same anchor block."""
+
     def __init__(self, database: Database, otherwise: Scheduler) -> None:
         self._database = database
         self._otherwise = otherwise
         self._by_anchor: dict[str, Database] = {}  # by the fingerprint of the target
 
     def __call__(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        return self.known(func, target) or schedule_of(self._otherwise(func, target))
+
+    def known(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel | None:
+        """What the database has for a program, if anything."""
         mod = normalize_mod(func)
         record = self._database.query_tuning_record(mod, target, "main")
         if record is not None and is_beaten(self._database, record, target):
             note = f"faster in the model than record {record_id(record)}"
             made = schedule_of(self._otherwise(func, target)).mod
             return ScheduledKernel(made, KernelOrigin(note=note))
-        found = _served(self._database, mod, target)
-        found = found or self._like_another(mod, target)
-        return found or schedule_of(self._otherwise(func, target))
+        return _served(self._database, mod, target) or self._like_another(mod, target)
 
     def _like_another(self, mod: ir.IRModule, target: Target) -> ScheduledKernel | None:
         """By the record of a program with the same anchor block."""

@@ -115,7 +115,7 @@ class ModelTuning:
             self._database = store
             found = self._search(store, options, start)
             final = hold_model_final(
-                self.calculated, self.compile(found), found, self._target, self._final_secs(options)
+                self.calculated, self.compile(found), found, self._target, final_secs(options)
             )
         if on_final is not None:
             on_final(final)
@@ -138,7 +138,7 @@ class ModelTuning:
         budget = options.get("budget_secs")
         if budget is not None:
             used = time.monotonic() - start
-            settings["budget_secs"] = self._left(budget, used, self._final_secs(options))
+            settings["budget_secs"] = self._left(budget, used, final_secs(options))
         return tune_tir(
             module,
             self._target,
@@ -157,15 +157,16 @@ class ModelTuning:
         }
         return {name: secs for name, secs in known.items() if secs is not None}
 
-    @staticmethod
-    def _final_secs(options: dict[str, Any]) -> float:
-        budget = options.get("budget_secs")
-        return _LONGEST_FINAL if budget is None else min(_LONGEST_FINAL, _FINAL_SHARE * budget)
-
     def _left(self, budget: float, used: float, final_secs: float) -> float:
         """Seconds for the search: the rest but for what compiling and the final will take."""
         reserve = min(self._compile_secs + final_secs, _LARGEST_RESERVE * budget)
         return max(budget - used - reserve, 0.01 * budget)
+
+
+def final_secs(options: dict[str, Any]) -> float:
+    """Seconds for the final."""
+    budget = options.get("budget_secs")
+    return _LONGEST_FINAL if budget is None else min(_LONGEST_FINAL, _FINAL_SHARE * budget)
 
 
 def with_defaults(options: dict[str, Any], tasks: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def parse_seconds(text: str, option: str) -> float:
     else:
         raise TuneError(f"{option} {text}: expected a time such as 90s, 10m or 1h30m")
     if seconds <= 0:
-        raise TuneError(f"{option} {text}: expected more than nothing")
+        raise TuneError(f"{option} {text}: expected a time above zero")
     return seconds
 
 

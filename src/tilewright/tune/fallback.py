@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 DRAFTS = 32
 DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
-STEPS = 2000  # to replay in all: well under a second
+STEPS = 1500  # to replay in all: well under a second
 PATIENCE = 4  # times as much of both, as long as no draft is accepted
 # A step that tries each place counts for so many others.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}

@@ -25,6 +25,7 @@ from tilewright.space.base import (
     space_generators,
 )
 from tilewright.space.conditions import runs_never
+from tilewright.space.defaults import kind_of_default_space
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
@@ -51,8 +52,9 @@ class DefaultSpace(SpaceGenerator):
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
         kind = None if context.target is None else _KERNELS.get(context.target.kind.name)
-        if kind is not None:
+        if kind is not None and context.target is not None:
             self.kernels = _space_of(kind)
+            self.general = _space_of(kind_of_default_space(context.target))
         self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
