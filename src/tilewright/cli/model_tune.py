@@ -40,6 +40,7 @@ from tilewright.tune.events import Event, TuningStarted
 
 WRONG_RESULT = 1
 _LEAST_SHARE = 0.1  # of the budget is for the search, however long the beginning took
+_SHORT_FINAL = 0.5  # seconds that who pressed Ctrl-C waits for a comparison
 
 
 def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
@@ -88,6 +89,7 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
             job.search(database, limits, [display, job.deliver])
     except KeyboardInterrupt:
         interrupted = True
+        job.compare(database)
     peaks.save(database)
     assert isinstance(display.progress, ModelProgress)
     job.progress = display.progress
@@ -154,6 +156,11 @@ class _Job:
             console=False,
             keep_going=options.keep_going,
         )
+
+    def compare(self, database: Database) -> None:
+        """After Ctrl-C, too, no kernel may be slower in the model than the calculated one."""
+        if isinstance(self.tuning, ModelTuning) and len(database):
+            self.final = self.tuning.compare(database, _SHORT_FINAL)
 
     def _note_final(self, final: ModelFinal) -> None:
         self.final = final
