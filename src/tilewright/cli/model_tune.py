@@ -37,6 +37,7 @@ from tilewright.report.units import count, duration, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.target import Target
 from tilewright.tune.events import Event, TuningStarted
+from tilewright.tune.profiler import Profiler
 
 WRONG_RESULT = 1
 _LEAST_SHARE = 0.1  # of the budget is for the search, however long the beginning took
@@ -83,9 +84,9 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     job.tell(f"database {url}{known}")
     peaks = MeasuredPeaks.stored(database, job.target)
     display = make_model_display(job.console, peaks, as_json=job.options.as_json)
-    interrupted = False
+    interrupted, profiler = False, Profiler()
     try:
-        with display:
+        with display, profiler:
             job.search(database, limits, [display, job.deliver])
     except KeyboardInterrupt:
         interrupted = True
@@ -96,6 +97,8 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     if job.final is not None:
         keep_final(database, job.model.name, job.target, job.final)
     status = job.finish(database, interrupted=interrupted)
+    if job.options.profile:
+        job.tell(profiler.table())
     again = "; the same command continues from here" if interrupted else ""
     job.tell(f"all records are in {url}{again}")
     return INTERRUPTED if interrupted else status
