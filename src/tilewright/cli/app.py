@@ -126,6 +126,14 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
+    cost_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--cost-model",
+            metavar="FILE",
+            help="Begin with what `tilewright dataset train` learned from other programs.",
+        ),
+    ] = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -137,7 +145,7 @@ def tune(
         work = work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, reading, output,
+            bound, pending, reading, output, cost_model,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)

@@ -158,6 +158,7 @@ class _Job:
             observers=observers,
             console=False,
             keep_going=options.keep_going,
+            **options.members,
         )
 
     def compare(self, database: Database) -> None:
