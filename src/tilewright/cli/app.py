@@ -10,6 +10,7 @@ import typer
 from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
+    CostModelOption,
     DatabaseOption,
     JsonOption,
     OutputOption,
@@ -126,14 +127,7 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
-    cost_model: Annotated[
-        Path | None,
-        typer.Option(
-            "--cost-model",
-            metavar="FILE",
-            help="Begin with what `tilewright dataset train` learned from other programs.",
-        ),
-    ] = None,
+    cost_model: CostModelOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
