@@ -10,6 +10,7 @@ import typer
 from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
+    CostModelOption,
     DatabaseOption,
     JsonOption,
     OutputOption,
@@ -126,6 +127,7 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
+    cost_model: CostModelOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -137,7 +139,7 @@ def tune(
         work = work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, reading, output,
+            bound, pending, reading, output, cost_model,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)

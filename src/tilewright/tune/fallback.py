@@ -355,7 +355,10 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found
-    found = found if task.flop <= PLAIN_MOST_FLOP else {}
+    if (
+        task.flop > PLAIN_MOST_FLOP or task.starts_late
+    ):  # a model has many, and little time for each
+        found = {}
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
 
 
