@@ -203,11 +203,11 @@ class Problem:
     constraints: tuple[Constraint, ...]
 
     def __post_init__(self) -> None:
-        names = [variable.name for variable in self.variables]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"variable {twice!r} is declared twice")
-        known = set(names)
+        known: set[str] = set()
+        for variable in self.variables:
+            if variable.name in known:
+                raise ValueError(f"variable {variable.name!r} is declared twice")
+            known.add(variable.name)
         for constraint in self.constraints:
             for name in constraint.names:
                 if name not in known:
