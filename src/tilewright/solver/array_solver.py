@@ -26,8 +26,9 @@ from tilewright.solver.base import (
     narrowed,
     solvers,
 )
-from tilewright.solver.domains import Values
-from tilewright.solver.elimination import Elimination, eliminate
+from tilewright.solver.cases import cases_of
+from tilewright.solver.domains import Values, ValueSet
+from tilewright.solver.elimination import eliminate
 from tilewright.solver.later import Later
 from tilewright.solver.network import Network, network_of, propagate
 
@@ -46,45 +47,126 @@ class ArraySolver(Solver):
         return ArraySpace(problem)
 
 
+class _Part:
+    """One case of a problem: its network and how to draw from it."""
+
+    def __init__(
+        self, network: Network, names: Sequence[str], postponed: frozenset[int]
+    ) -> None:
+        self.network = network
+        self.numbers = [network.numbers[name] for name in names]
+        self.elimination = eliminate(network, postponed)
+        self.later = Later(network, self.elimination)
+        self.places = self._columns_of_numbers()
+
+    def _columns_of_numbers(self) -> dict[int, int]:
+        """For each number that is drawn a column of the problem that has its values."""
+        found: dict[int, int] = {}
+        for column, number in enumerate(self.numbers):
+            if self.network.domains[number].size > 1:
+                found.setdefault(number, column)
+        return found
+
+    def finished(
+        self, places: Mapping[int, Values], rows: int
+    ) -> tuple[Columns, NDArray[np.int64]]:
+        """All variables of the problem, and how many constraints each row breaks."""
+        columns: dict[int, Values] = {}
+        for number, domain in enumerate(self.network.domains):
+            if number in places:
+                columns[number] = domain.values[places[number]]
+            elif domain.size == 1:
+                columns[number] = np.broadcast_to(domain.values, (rows,))
+        broken = self.later.complete(columns, rows)
+        values = np.empty((rows, len(self.numbers)), dtype=np.int64)
+        for place, number in enumerate(self.numbers):
+            values[:, place] = columns[number]
+        return values, broken
+
+    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Columns, NDArray[np.int64]]:
+        """So many rows, and how many postponed constraints each breaks."""
+        return self.finished(self.elimination.draw(rows, rng), rows)
+
+    def draw_near(
+        self, hints: Columns, rng: np.random.Generator, exact: bool = False
+    ) -> tuple[Columns, NDArray[np.int64]]:
+        """The same near given numbers; `exact`: numbers out of a domain mean nothing."""
+        rows = len(hints)
+        none = np.full(rows, -1, dtype=np.int64)
+        wanted = dict.fromkeys(range(len(self.network.domains)), none)
+        for number, column in self.places.items():
+            wanted[number] = _wanted(self.network.domains[number], hints[:, column], exact)
+        return self.finished(self.elimination.draw_near(wanted, rows, rng), rows)
+
+    def has_room_for(self, rows: Columns) -> NDArray[np.bool_]:
+        """For each row whether the values of choosing variables are this case's."""
+        fits = np.ones(len(rows), dtype=bool)
+        for column, number in enumerate(self.numbers):
+            domain = self.network.domains[number]
+            if domain.size == 1:
+                fits &= rows[:, column] == domain.low
+        return fits
+
+
 class ArraySpace(SolutionSpace):
-    """The solutions of a problem as conditionals that samples are drawn from."""
+    """The solutions of a problem as conditionals that samples are drawn from, case by case."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.network: Network = network_of(problem)
         propagate(self.network)
-        self._numbers = [self.network.numbers[name] for name in self.names]
 
     @cached_property
-    def _elimination(self) -> Elimination:
-        return eliminate(self.network)
+    def _parts(self) -> list[_Part]:
+        parts: list[_Part] = []
+        postponed: frozenset[int] = frozenset()
+        if self.network.is_dead():
+            return parts
+        for case in cases_of(self.network):
+            part = _Part(case, self.names, postponed)
+            postponed = postponed | part.elimination.postponed
+            if part.elimination.log_count > -math.inf:
+                parts.append(part)
+        return parts
 
     @cached_property
-    def _later(self) -> Later:
-        return Later(self.network, self._elimination)
+    def _chances(self) -> NDArray[np.float64]:
+        """How many of all draws come from each case."""
+        logs = np.asarray([part.elimination.log_count for part in self._parts])
+        weights = np.exp(logs - logs.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def is_exact(self) -> bool:
+        """True when all that is drawn is a solution."""
+        return all(part.elimination.is_exact for part in self._parts)
 
     @property
     def count(self) -> float | None:
         """How many solutions there are; None: some constraints can only be checked."""
-        elimination = self._elimination
-        if not elimination.is_exact:
+        if not self.is_exact:
             return None
-        # A logarithm, since there may be more than a float holds.
-        return math.exp(min(elimination.log_count, 700.0)) if not self.is_empty else 0.0
+        # Logarithms are kept, since there may be more than a float holds.
+        return math.fsum(math.exp(min(p.elimination.log_count, 700.0)) for p in self._parts)
 
     @property
     def postponed(self) -> tuple[str, ...]:
         """The origins of the constraints that are checked after drawing."""
-        constraints = self.problem.constraints
-        return tuple(constraints[source].origin for source in sorted(self._elimination.postponed))
+        sources = {source for part in self._parts for source in part.elimination.postponed}
+        return tuple(self.problem.constraints[source].origin for source in sorted(sources))
 
-    @cached_property
+    @property
     def is_empty(self) -> bool:
-        if self.network.is_dead() or self._elimination.log_count == -math.inf:
-            return True
-        if self._elimination.is_exact:
-            return False
-        return not len(self._checked(1, np.random.default_rng(0), Deadline()).values)
+        return not self._parts
+
+    def _draw(self, rows: int, rng: np.random.Generator) -> tuple[Columns, NDArray[np.int64]]:
+        """Rows from all cases, as many from each as its solutions deserve."""
+        counts = rng.multinomial(rows, self._chances)
+        drawn = [part.draw(int(n), rng) for part, n in zip(self._parts, counts, strict=True) if n]
+        values = np.concatenate([values for values, _ in drawn])
+        broken = np.concatenate([broken for _, broken in drawn])
+        order = rng.permutation(rows)
+        return values[order], broken[order]
 
     # --- drawing ---------------------------------------------------------------------------------
 
@@ -94,13 +176,13 @@ class ArraySpace(SolutionSpace):
         check_count(count)
         deadline = Deadline.after(seconds)
         self.check_not_empty()
-        if not self._elimination.is_exact:
+        if not self.is_exact:
             return self._checked(count, rng, deadline)
         parts: list[Columns] = []
         found = 0
         while found < count and not (parts and deadline.is_over):
             size = min(_BATCH if seconds is None else _BATCH >> 3, count - found)
-            values, _ = self._finished(self._elimination.draw(size, rng), size)
+            values, _ = self._draw(size, rng)
             parts.append(values)
             found += size
         note = "" if found >= count else deadline.remark(found, count)
@@ -111,31 +193,15 @@ class ArraySpace(SolutionSpace):
             return np.zeros((0, len(self.names)), dtype=np.int64)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _finished(
-        self, places: Mapping[int, Values], rows: int
-    ) -> tuple[Columns, NDArray[np.int64]]:
-        """All variables of the problem, and how many constraints each row breaks."""
-        domains = self.network.domains
-        columns: dict[int, Values] = {}
-        for number, domain in enumerate(domains):
-            if number in places:
-                columns[number] = domain.values[places[number]]
-            elif domain.size == 1:
-                columns[number] = np.broadcast_to(domain.values, (rows,))
-        broken = self._later.complete(columns, rows)
-        values = np.empty((rows, len(self._numbers)), dtype=np.int64)
-        for place, number in enumerate(self._numbers):
-            values[:, place] = columns[number]
-        return values, broken
-
     def _checked(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:
         """Draws without the postponed constraints, and keeps what satisfies them."""
         parts: list[Columns] = []
         found = vain = 0
         while found < count and not deadline.is_over and vain < _VAIN_BATCHES:
-            values, broken = self._finished(self._elimination.draw(_BATCH, rng), _BATCH)
+            size = min(_BATCH, max(2 * (count - found), 256))
+            values, broken = self._draw(size, rng)
             kept = values[broken == 0][: count - found]
-            vain += len(kept) * _VAIN_BATCHES * 8 < count - found
+            vain += len(kept) * 64 < min(size, count - found)
             parts.append(kept)
             found += len(kept)
         if found >= count:
@@ -159,20 +225,14 @@ class ArraySpace(SolutionSpace):
     ) -> Columns:
         """Draws changed step by step while that breaks no more constraints."""
         rows = min(max(4 * count, 64), _BATCH >> 3)
-        places = self._elimination.draw(rows, rng)
-        values, broken = self._finished(places, rows)
+        values, broken = self._draw(rows, rng)
         for _ in range(_REPAIR_STEPS):
             if deadline.is_over or np.count_nonzero(broken == 0) >= count:
                 break
-            wanted = {
-                variable: np.where(rng.random(rows) < _KEPT_SHARE, column, -1)
-                for variable, column in places.items()
-            }
-            tried = self._elimination.draw_near(wanted, rows, rng)
-            new_values, new_broken = self._finished(tried, rows)
-            better = (new_broken <= broken) & (broken > 0)
-            values[better], broken[better] = new_values[better], new_broken[better]
-            places = {v: np.where(better, tried[v], column) for v, column in places.items()}
+            kept = rng.random(values.shape) < _KEPT_SHARE
+            tried, still_broken = self._near(np.where(kept, values, -1), rng, exact=True)
+            better = (still_broken <= broken) & (broken > 0)
+            values[better], broken[better] = tried[better], still_broken[better]
         return values[broken == 0][:count]
 
     # --- solutions near given numbers ------------------------------------------------------------
@@ -182,10 +242,23 @@ class ArraySpace(SolutionSpace):
     ) -> SolutionSet:
         self.check_not_empty()
         self._check_width(hints)
-        wanted = self._wanted(hints)
-        drawn = self._elimination.draw_near(wanted, len(hints), rng)
-        values, broken = self._finished(drawn, len(hints))
+        values, broken = self._near(hints, rng)
         return self._with_replacements(values, broken, rng, seconds)
+
+    def _near(
+        self, hints: Columns, rng: np.random.Generator, exact: bool = False
+    ) -> tuple[Columns, NDArray[np.int64]]:
+        """Each row in the case that its numbers belong to, or else in a random one."""
+        chosen = rng.choice(len(self._parts), len(hints), p=self._chances)
+        if len(self._parts) > 1:
+            for number, part in enumerate(self._parts):
+                chosen[part.has_room_for(hints)] = number
+        values = np.empty_like(hints)
+        broken = np.zeros(len(hints), dtype=np.int64)
+        for number in np.unique(chosen).tolist():
+            rows = chosen == number
+            values[rows], broken[rows] = self._parts[number].draw_near(hints[rows], rng, exact)
+        return values, broken
 
     def _with_replacements(
         self, values: Columns, broken: Values, rng: np.random.Generator, seconds: float | None
@@ -218,8 +291,7 @@ class ArraySpace(SolutionSpace):
             wish = np.where(is_second, second[left], first[left])
             if attempt + 1 < len(_SHARES_OF_SECOND):
                 wish = np.where(keys[left], wish, -1)  # all else is left to chance
-            made = self._elimination.draw_near(self._wanted(wish, exact=True), len(left), rng)
-            values, broken = self._finished(made, len(left))
+            values, broken = self._near(wish, rng, exact=True)
             matches = (values == first[left]) | (values == second[left]) | ~keys[left]
             fits = matches.all(axis=1) & (broken == 0)
             result[left[fits]] = values[fits]
@@ -233,28 +305,16 @@ class ArraySpace(SolutionSpace):
                 f"array of shape {hints.shape}"
             )
 
-    def _wanted(self, hints: Columns, exact: bool = False) -> dict[int, Values]:
-        """Places of the values nearest to hints; `exact`: only of those in the domain."""
-        rows = len(hints)
-        none = np.full(rows, -1, dtype=np.int64)
-        wanted = dict.fromkeys(range(len(self.network.domains)), none)
-        for column, number in enumerate(self._numbers):
-            domain = self.network.domains[number]
-            if wanted[number] is not none or domain.size < 2:
-                continue
-            places = domain.places(hints[:, column]).clip(0, domain.size - 1)
-            if exact:
-                places = np.where(domain.values[places] == hints[:, column], places, -1)
-            else:
-                places = _nearest(domain.values, hints[:, column], places)
-            wanted[number] = places
-        return wanted
-
     def within(self, domains: Mapping[str, Sequence[int]]) -> ArraySpace:
         return ArraySpace(narrowed(self.problem, domains))
 
 
-def _nearest(values: Values, hints: Values, places: Values) -> Values:
+def _wanted(domain: ValueSet, hints: Values, exact: bool) -> Values:
+    """Places of the values nearest to hints; `exact`: -1 for hints that are not in the domain."""
+    values = domain.values
+    places = np.searchsorted(values, hints).clip(0, len(values) - 1)
+    if exact:
+        return np.where(values[places] == hints, places, -1)
     below = np.maximum(places - 1, 0)
     is_below = np.abs(values[below] - hints) < np.abs(values[places] - hints)
     return np.where(is_below, below, places)

@@ -8,6 +8,7 @@ the solutions that pass as evenly spread as before.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -61,9 +62,11 @@ class Elimination:
         return columns
 
 
-def eliminate(network: Network) -> Elimination:
-    """Sum out all variables of a network whose domains were propagated."""
-    postponed: frozenset[int] = frozenset()
+def eliminate(network: Network, postponed: frozenset[int] = frozenset()) -> Elimination:
+    """Sum out all variables of a network whose domains were propagated.
+
+    `postponed`: constraints that are known to be too much.
+    """
     while True:
         found = _attempt(network, postponed)
         if isinstance(found, Elimination):
@@ -142,23 +145,27 @@ class _Eliminator:
         self.sizes = result.sizes
         self.pool = list(tables)
         self.open = set(variables)
+        self._costs: dict[int, tuple[float, int]] = {}  # as long as no table changed
 
     def run(self) -> Elimination | frozenset[int]:
         while self.open:
-            variable = min(self.open, key=self._cost)
+            for changed in self.open - self._costs.keys():
+                self._costs[changed] = self._cost(changed)
+            variable = min(self.open, key=self._costs.__getitem__)
             self.open.discard(variable)
             blamed = self._eliminate(variable)
             if blamed is not None:
                 return blamed
         return self.result
 
-    def _scope_after(self, variable: int) -> set[int]:
-        scopes = [table.scope for table, _ in self.pool if variable in table.scope]
-        return {other for scope in scopes for other in scope}
-
     def _cost(self, variable: int) -> tuple[float, int]:
-        scope = self._scope_after(variable)
-        return sum(math.log(self.sizes[other]) for other in scope), variable
+        """The logarithm of how many rows the join would have, if values were independent."""
+        tables = [table for table, _ in self.pool if variable in table.scope]
+        rows = sum(math.log(max(1, len(table.weights))) for table in tables)
+        uses = Counter(other for table in tables for other in table.scope)
+        logs = {other: math.log(self.sizes[other]) for other in uses}
+        shared = sum((count - 1) * logs[other] for other, count in uses.items())
+        return min(rows - shared, sum(logs.values())), variable
 
     def _eliminate(self, variable: int) -> frozenset[int] | None:
         """Sum out a variable; not None: constraints that make a table too large."""
@@ -174,6 +181,8 @@ class _Eliminator:
         table, sources = whole
         rest, conditional = summed(table, variable, self.sizes)
         self.result.conditionals.append(conditional)
+        for neighbour in table.scope:
+            self._costs.pop(neighbour, None)
         if not len(rest.weights):
             self.result.log_count = -math.inf
             self.open.clear()
@@ -204,11 +213,14 @@ class _Eliminator:
         return table, sources
 
     def _blamed(self, one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
-        """One constraint of a join that grew too large: the widest one."""
-        width: dict[int, int] = {}
-        for relation in self.result.network.relations:
-            width[relation.source] = width.get(relation.source, 0) + len(relation.terms)
-        return frozenset({max(sorted(one | other), key=lambda source: width[source])})
+        """One constraint of a join that grew too large: one that leaves most others in."""
+        network, before = self.result.network, self.result.postponed
+
+        def cost(source: int) -> tuple[int, int]:
+            left_out, _ = _closure(network, before | {source})
+            return len(left_out), -source
+
+        return frozenset({min(one | other, key=cost)})
 
 
 def _shared(table: Table, other: Table) -> tuple[int, int]:

@@ -208,6 +208,10 @@ class Chosen(Relation):
     def rows(self, domains: Domains) -> list[Values] | None:
         return None  # it is several tables, one a choice
 
+    def is_listed(self, domains: Domains) -> bool:
+        """True when all choices are numbers."""
+        return all(domains[term].size == 1 for term in self.terms[self.FIRST :])
+
     def narrow(self, domains: Domains) -> Narrowing:
         result, index = domains[self.terms[0]], domains[self.terms[1]]
         positions = index.between(0, len(self.terms) - self.FIRST - 1).values
@@ -227,6 +231,8 @@ class Chosen(Relation):
 
     def tables(self, domains: Domains) -> list[tuple[tuple[int, ...], list[Values]]] | None:
         index = domains[self.terms[1]]
+        if self.is_listed(domains):
+            return [self._list(domains)]
         found = []
         for position in index.values.tolist():
             choice = self.terms[self.FIRST + position]
@@ -235,6 +241,14 @@ class Chosen(Relation):
                 return None
             found.append(_without_repetition((self.terms[0], self.terms[1], choice), rows))
         return found
+
+    def _list(self, domains: Domains) -> tuple[tuple[int, ...], list[Values]]:
+        """Result and index, row by row."""
+        index = domains[self.terms[1]].values
+        choices = [domains[term].low for term in self.terms[self.FIRST :]]
+        results = np.asarray(choices, dtype=np.int64)[index]
+        fits = domains[self.terms[0]].contains(results)
+        return _without_repetition(self.terms[:2], [results[fits], index[fits]])
 
     def _rows_of(self, domains: Domains, position: int, choice: int) -> list[Values] | None:
         """Index, result and choice: where the index is `position` the others are equal."""
