@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.errors import TuneError
 from tilewright.heron import steps
-from tilewright.heron.template import Stage, Template
-from tilewright.ir import IRModule
+from tilewright.heron.template import Template, TensorStage
+from tilewright.ir import IRModule, PrimExpr
 from tilewright.support.plugins import Family
 
 
 @dataclass(frozen=True)
-class Operation:
+class HeronOperator:
     """An operator on given shapes."""
 
     name: str
@@ -24,7 +24,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Case:
+class OperatorCase:
     """What a configuration asks for: an operator, its shape and its data types."""
 
     operator: str
@@ -33,17 +33,17 @@ class Case:
     out_dtype: str
 
 
-heron_operators: Family[Operation] = Family("operator of Heron", "tilewright.heron_operator")
+heron_operators: Family[HeronOperator] = Family("operator of Heron", "tilewright.heron_operator")
 
 _LANES, _QUAD = 16, 4  # of one instruction of DL Boost
 
 
-def operation_of(case: Case) -> Operation:
+def operation_of(case: OperatorCase) -> HeronOperator:
     """The operator of a case."""
     return heron_operators.create(case.operator, case)
 
 
-def _shape(case: Case, names: Sequence[str]) -> tuple[int, ...]:
+def _shape(case: OperatorCase, names: Sequence[str]) -> tuple[int, ...]:
     wanted = ", ".join(names)
     if len(case.shape) != len(names):
         raise TuneError(
@@ -51,72 +51,75 @@ def _shape(case: Case, names: Sequence[str]) -> tuple[int, ...]:
         )
     for name, size in zip(names, case.shape, strict=True):
         if size < 1:
-            raise TuneError(
-                f"operator {case.operator!r}: {name} must be at least 1, got {size}"
-            )
+            raise TuneError(f"operator {case.operator!r}: {name} must be at least 1, got {size}")
     return case.shape
 
 
-def _is_packed(case: Case, n: int, k: int) -> bool:
+def _is_packed(case: OperatorCase, n: int, k: int) -> bool:
     """True when the second operand is stored for the instructions of DL Boost."""
     return case.in_dtype == "uint8" and n % _LANES == 0 and k % _QUAD == 0
 
 
 def _second_operand(
-    case: Case, n: int, k: int, batch: tuple[int, ...] = ()
-) -> tuple[te.Tensor, Callable[..., object]]:
+    case: OperatorCase, n: int, k: int, batch: tuple[int, ...] = ()
+) -> tuple[te.Tensor, Callable[..., PrimExpr]]:
     """Weights of n x k, and how an element of them is read."""
     dtype = "int8" if case.in_dtype == "uint8" else case.in_dtype
-    if _is_packed(case, n, k):
-        packed = te.placeholder((*batch, n // _LANES, k // _QUAD, _LANES, _QUAD), dtype, "B")
-        return packed, lambda *i: packed[
-            (*i[:-2], i[-2] // _LANES, i[-1] // _QUAD, i[-2] % _LANES, i[-1] % _QUAD)
-        ]
-    plain = te.placeholder((*batch, n, k), dtype, "B")
-    return plain, lambda *i: plain[i]
+    if not _is_packed(case, n, k):
+        plain = te.placeholder((*batch, n, k), dtype, "B")
+        return plain, lambda *at: plain[at]
+    packed = te.placeholder((*batch, n // _LANES, k // _QUAD, _LANES, _QUAD), dtype, "B")
+
+    def element(*at: PrimExpr) -> PrimExpr:
+        *outer, j, l = at
+        return packed[(*outer, j // _LANES, l // _QUAD, j % _LANES, l % _QUAD)]
+
+    return packed, element
 
 
 @heron_operators.register("gemm")
-def gemm(case: Case) -> Operation:
+def gemm(case: OperatorCase) -> HeronOperator:
     """dense[i, j] = sum over k of A[i, k] * B[j, k]."""
     m, k, n = _shape(case, ("M", "K", "N"))
     return _contraction(case, (), m, k, n)
 
 
 @heron_operators.register("bmm")
-def bmm(case: Case) -> Operation:
+def bmm(case: OperatorCase) -> HeronOperator:
     """A batch of matrix products."""
     b, m, k, n = _shape(case, ("B", "M", "K", "N"))
     return _contraction(case, (b,), m, k, n)
 
 
 @heron_operators.register("gemv")
-def gemv(case: Case) -> Operation:
+def gemv(case: OperatorCase) -> HeronOperator:
     """A matrix product with one column."""
     m, k = _shape(case, ("M", "K"))
     return _contraction(case, (), m, k, 1)
 
 
 @heron_operators.register("scan")
-def scan(case: Case) -> Operation:
+def scan(case: OperatorCase) -> HeronOperator:
     """Sums of the first elements of rows, as a product with a triangle of ones."""
     m, n, k = _shape(case, ("M", "N", "K"))
     return _contraction(case, (), m, k, n)
 
 
-def _contraction(case: Case, batch: tuple[int, ...], m: int, k: int, n: int) -> Operation:
+def _contraction(
+    case: OperatorCase, batch: tuple[int, ...], m: int, k: int, n: int
+) -> HeronOperator:
     first = te.placeholder((*batch, m, k), case.in_dtype, "A")
     second, element = _second_operand(case, n, k, batch)
     reduced = te.reduce_axis((0, k), "k")
 
-    def product(*at: object) -> object:
+    def product(*at: PrimExpr) -> PrimExpr:
         *outer, i, j = at
         left = first[(*outer, i, reduced)].astype(case.out_dtype)
-        return te.sum(left * element(*outer, j, reduced).astype(case.out_dtype), axis=[reduced])
+        right = element(*outer, j, reduced).astype(case.out_dtype)
+        return te.sum(left * right, axis=[reduced])
 
-    names = ["b", "i", "j"][3 - 2 - len(batch) :]
-    spatial = tuple(names)
-    dense = te.compute((*batch, m, n), _with_names(product, names), name="dense")
+    spatial = ("b", "i", "j")[1 - len(batch) :]
+    dense = te.compute((*batch, m, n), _NAMED[len(spatial)](product), name="dense")
     func = te.create_prim_func([first, second, dense])
     extents = {**dict(zip(spatial, (*batch, m, n), strict=True)), "k": k}
     prefix = spatial[:-2]
@@ -125,7 +128,7 @@ def _contraction(case: Case, batch: tuple[int, ...], m: int, k: int, n: int) -> 
         stages = {
             "A": _input("A", (*prefix, "i", "k"), extents),
             "B": _input("B", (*prefix, "j", "k"), extents),
-            "dense": Stage("dense", spatial, ("k",), ("A", "B"), dict(extents)),
+            "dense": TensorStage("dense", spatial, ("k",), ("A", "B"), dict(extents)),
         }
         template = Template(stages, ["dense", "B", "A"], case.in_dtype, case.out_dtype)
         template.begin("dense")
@@ -133,20 +136,22 @@ def _contraction(case: Case, batch: tuple[int, ...], m: int, k: int, n: int) -> 
         return template
 
     flop = 2 * m * n * k * (batch[0] if batch else 1)
-    return Operation(case.operator, IRModule({"main": func}), make_template, flop)
+    return HeronOperator(case.operator, IRModule({"main": func}), make_template, flop)
 
 
-def _input(name: str, follows: Sequence[str], extents: dict[str, int]) -> Stage:
+def _input(name: str, follows: Sequence[str], extents: dict[str, int]) -> TensorStage:
     axes = tuple(f"ax{place}" for place in range(len(follows)))
     sizes = {axis: extents[other] for axis, other in zip(axes, follows, strict=True)}
     consumer = dict(zip(axes, follows, strict=True))
-    return Stage(name, axes, extents=sizes, follows=consumer, is_input=True)
+    return TensorStage(name, axes, extents=sizes, follows=consumer, is_input=True)
 
 
-def _with_names(body: Callable[..., object], names: Sequence[str]) -> Callable[..., object]:
-    """The function with parameters of these names, which name the loops."""
-    by_count: dict[int, Callable[..., object]] = {
-        2: lambda i, j: body(i, j),
-        3: lambda b, i, j: body(b, i, j),
-    }
-    return by_count[len(names)]
+def _matrix(body: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    return lambda i, j: body(i, j)
+
+
+def _matrices(body: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    return lambda b, i, j: body(b, i, j)
+
+
+_NAMED = {2: _matrix, 3: _matrices}  # the names of parameters name the loops

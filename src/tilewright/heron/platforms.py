@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import tilewright.heron.rules  # noqa: F401  (registers the rules)
+import tilewright.heron.rules
 import tilewright.heron.wmma_tiles  # noqa: F401  (registers instructions)
-from tilewright.heron.rules.cpu_loops import UnrollRoot
 from tilewright.heron.rules.base import HeronRule, heron_rules
+from tilewright.heron.rules.cpu_loops import UnrollRoot
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 
@@ -37,7 +37,7 @@ def dlboost() -> Platform:
     return Platform(
         "dlboost",
         "llvm",
-        _rules("Always-Inline", "Add-Cache-Stage"),
+        _rules("Always-Inline", "Add-Cache-TensorStage"),
         _rules(
             "Unroll-Pragma",
             "Parallel",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tilewright.algebra.constraints import Constraint, Problem, Term
 from tilewright.heron import steps
 from tilewright.heron.names import Key
-from tilewright.heron.operators import Operation
+from tilewright.heron.operators import HeronOperator
 from tilewright.heron.platforms import Platform
 from tilewright.heron.rules.base import HeronRule
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 from tilewright.schedule import Schedule
 
 
@@ -19,17 +19,17 @@ from tilewright.schedule import Schedule
 class HeronSpace:
     """A constraint problem, and the steps that turn its solutions into schedules."""
 
-    operation: Operation
+    operation: HeronOperator
     platform: str
     problem: Problem
-    steps: tuple[steps.Step, ...]
+    steps: tuple[steps.ScheduleStep, ...]
     keys: Mapping[str, Key]
     candidates: Mapping[str, tuple[int, ...]]
     axis_parents: Mapping[str, Sequence[str]]
     axis_brothers: Mapping[str, str]
     axis_lengths: Mapping[str, int]
     compute_positions: Mapping[str, tuple[str, Term]]
-    stages: Mapping[str, Stage]
+    stages: Mapping[str, TensorStage]
     defaults: Mapping[str, int]
 
     @property
@@ -54,6 +54,18 @@ class HeronSpace:
             found[key.short] = min(low, domain[0]), max(high, domain[-1]), default
         return found
 
+    def short_positions(self) -> dict[str, tuple[str, str]]:
+        """For each stage inside another one that one, and the short name of the position."""
+        return {
+            stage: (consumer, self.keys[str(position)].short)
+            for stage, (consumer, position) in self.compute_positions.items()
+        }
+
+    def position_names(self) -> dict[str, list[str]]:
+        """For each stage with others inside the loops at which these may be."""
+        used = {consumer for consumer, _ in self.compute_positions.values()}
+        return {name: list(self.stages[name].positions) for name in self.stages if name in used}
+
     def script(self, values: Mapping[str, int]) -> str:
         """The schedule as text, with these values for parameters; others are 1."""
         lines = (step.text(values) for step in self.steps)
@@ -68,7 +80,7 @@ class HeronSpace:
 
 
 def space_of(
-    operation: Operation,
+    operation: HeronOperator,
     platform: Platform,
     rules: Sequence[HeronRule] = (),
     constraints: Sequence[Constraint] = (),

@@ -44,7 +44,7 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Step(ABC):
+class ScheduleStep(ABC):
     """One primitive on one stage."""
 
     stage: str
@@ -68,7 +68,7 @@ def _names(axes: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Heading(Step):
+class Heading(ScheduleStep):
     """A comment between steps."""
 
     words: str
@@ -81,7 +81,7 @@ class Heading(Step):
 
 
 @dataclass(frozen=True)
-class FindBlock(Step):
+class FindBlock(ScheduleStep):
     """The block of the program that a stage is, with its loops."""
 
     block: str
@@ -96,7 +96,7 @@ class FindBlock(Step):
 
 
 @dataclass(frozen=True)
-class TakeLoops(Step):
+class TakeLoops(ScheduleStep):
     """The loops of a stage that a cache has just made."""
 
     axes: tuple[str, ...]
@@ -109,7 +109,7 @@ class TakeLoops(Step):
 
 
 @dataclass(frozen=True)
-class Split(Step):
+class SplitStep(ScheduleStep):
     """A loop becomes two: `parts` times what is left, or pieces of that size."""
 
     axis: str
@@ -131,7 +131,7 @@ class Split(Step):
 
 
 @dataclass(frozen=True)
-class Reorder(Step):
+class ReorderStep(ScheduleStep):
     """Loops in a new order."""
 
     axes: tuple[str, ...]
@@ -144,23 +144,21 @@ class Reorder(Step):
 
 
 @dataclass(frozen=True)
-class Fuse(Step):
+class FuseStep(ScheduleStep):
     """Neighbouring loops become one."""
 
     axes: tuple[str, ...]
     fused: str
 
     def text(self, values: Values) -> str:
-        return (
-            f"{python_name(self.fused)} = {self.script_stage}.fuse({_names(self.axes)})"
-        )
+        return f"{python_name(self.fused)} = {self.script_stage}.fuse({_names(self.axes)})"
 
     def replay(self, player: Player) -> None:
         player.loops[self.stage, self.fused] = player.sch.fuse(*player.all(self.stage, self.axes))
 
 
 @dataclass(frozen=True)
-class Parallel(Step):
+class ParallelStep(ScheduleStep):
     """Iterations run on different cores."""
 
     axis: str
@@ -173,7 +171,7 @@ class Parallel(Step):
 
 
 @dataclass(frozen=True)
-class Bind(Step):
+class BindStep(ScheduleStep):
     """Iterations run on different blocks or threads of a GPU."""
 
     axis: str
@@ -187,7 +185,7 @@ class Bind(Step):
 
 
 @dataclass(frozen=True)
-class Vectorize(Step):
+class VectorizeStep(ScheduleStep):
     """Iterations become lanes; `switch`: a parameter that is 1 where they do."""
 
     axis: str
@@ -206,7 +204,7 @@ class Vectorize(Step):
 
 
 @dataclass(frozen=True)
-class UnrollPragma(Step):
+class UnrollPragma(ScheduleStep):
     """Loops below this one are unrolled up to a number of statements."""
 
     axis: str
@@ -229,7 +227,7 @@ class UnrollPragma(Step):
 
 
 @dataclass(frozen=True)
-class CacheWrite(Step):
+class CacheWriteStep(ScheduleStep):
     """The result is computed into another memory first: `stage` becomes the copy of `new`."""
 
     new: str
@@ -246,7 +244,7 @@ class CacheWrite(Step):
 
 
 @dataclass(frozen=True)
-class CacheResult(Step):
+class CacheResult(ScheduleStep):
     """The result goes through two memories: `stage` copies it out of the stage `outer`,
 
     which copies it out of `computed`.
@@ -271,7 +269,7 @@ class CacheResult(Step):
 
 
 @dataclass(frozen=True)
-class CacheRead(Step):
+class CacheReadStep(ScheduleStep):
     """An input of a stage is copied to another memory, as the stage `new`."""
 
     index: int
@@ -289,7 +287,7 @@ class CacheRead(Step):
 
 
 @dataclass(frozen=True)
-class ComputeAt(Step):
+class ComputeAtStep(ScheduleStep):
     """The stage is computed inside a loop of its consumer: the one at a position."""
 
     consumer: str
@@ -312,7 +310,7 @@ class ComputeAt(Step):
 
 
 @dataclass(frozen=True)
-class ComputeInline(Step):
+class InlineStep(ScheduleStep):
     """The stage is computed where it is used."""
 
     def text(self, values: Values) -> str:
@@ -323,7 +321,7 @@ class ComputeInline(Step):
 
 
 @dataclass(frozen=True)
-class StorageAlign(Step):
+class StorageAlignStep(ScheduleStep):
     """Rows of a buffer, `length` elements long, are an offset further apart than that."""
 
     length: str
@@ -341,7 +339,7 @@ class StorageAlign(Step):
 
 
 @dataclass(frozen=True)
-class TensorizeLoops(Step):
+class TensorizeLoops(ScheduleStep):
     """Everything from this loop inwards becomes one instruction, whose name may hold values."""
 
     axis: str
@@ -363,7 +361,7 @@ _WMMA = {letter: f"P#ST:None,AX:None,PA:wmma_{letter}" for letter in "mnk"}
 
 
 @dataclass(frozen=True)
-class StartReduction(Step):
+class StartReduction(ScheduleStep):
     """Sums start in a block of their own, before their outermost loop."""
 
     axis: str

@@ -32,7 +32,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 @dataclass
-class Stage:
+class TensorStage:
     """A tensor that is computed or copied: its iterators, and its loops so far."""
 
     name: str
@@ -61,14 +61,14 @@ class Stage:
 class Template:
     """What rules have built so far; their methods are the primitives."""
 
-    stages: dict[str, Stage]
+    stages: dict[str, TensorStage]
     order: list[str]  # the output first
     in_dtype: str
     out_dtype: str
     variables: dict[str, Variable] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
-    steps: list[steps.Step] = field(default_factory=list)
+    steps: list[steps.ScheduleStep] = field(default_factory=list)
     candidates: dict[str, tuple[int, ...]] = field(default_factory=dict)
     attached: dict[str, tuple[str, Term]] = field(default_factory=dict)  # consumer and position
     # Iterators of a consumer that warps share: all of it, and a warp's part.
@@ -162,7 +162,7 @@ class Template:
         pair = self.loop(name, outer), self.loop(name, inner)
         origin = f"split of {axis} in {name}"
         self.require(Prod(origin, whole, pair), Eq(origin, pair[1 if by_factor else 0], parts))
-        self.steps.append(steps.Split(name, axis, parts, by_factor))
+        self.steps.append(steps.SplitStep(name, axis, parts, by_factor))
         for one, other in (pair, pair[::-1]):
             self.parents[one] = [whole]
             self.brothers[one] = other
@@ -194,7 +194,7 @@ class Template:
         places = sorted(stage.loops.index(axis) for axis in axes)
         for place, axis in zip(places, axes, strict=True):
             stage.loops[place] = axis
-        self.steps.append(steps.Reorder(name, tuple(axes)))
+        self.steps.append(steps.ReorderStep(name, tuple(axes)))
 
     def fuse(self, name: str, axes: Sequence[str]) -> str:
         """Make neighbouring loops one."""
@@ -206,10 +206,10 @@ class Template:
         self.parents[whole] = parts
         place = stage.loops.index(axes[0])
         stage.loops[place : place + len(axes)] = [fused]
-        self.steps.append(steps.Fuse(name, tuple(axes), fused))
+        self.steps.append(steps.FuseStep(name, tuple(axes), fused))
         return fused
 
-    def mark(self, step: steps.Step, axis: str, tag: str) -> None:
+    def mark(self, step: steps.ScheduleStep, axis: str, tag: str) -> None:
         """A step that says what a loop becomes."""
         self.stages[step.stage].tags[axis] = tag
         self.steps.append(step)
@@ -241,11 +241,11 @@ class Template:
             choices = [self._needed(stage, consumer, axis, place) for place in places]
             origin = f"{name} computed inside {consumer}: extent of {axis}"
             self._select(own, position, choices, origin)
-        step = steps.ComputeAt(name, consumer, position, tuple(positions), stage.axes)
+        step = steps.ComputeAtStep(name, consumer, position, tuple(positions), stage.axes)
         self.steps.append(step)
         stage.loops = list(stage.axes)
 
-    def _needed(self, stage: Stage, consumer: str, axis: str, place: int) -> Term:
+    def _needed(self, stage: TensorStage, consumer: str, axis: str, place: int) -> Term:
         """How much of an iterator the loops inside a position need.
 
         What all warps of a block share reaches from the first element of the first warp's part to
@@ -298,7 +298,9 @@ class Template:
         """The largest loops, split or not, that lie inside as a whole."""
         halves = [f"{node}.outer", f"{node}.inner"]
         if loop_key(name, halves[0]).full not in self.variables:
-            fused = [loop for loop in inner if loop.endswith(".fused") and self._is_part(node, loop)]
+            fused = [
+                loop for loop in inner if loop.endswith(".fused") and self._is_part(node, loop)
+            ]
             return [node] if node in inner or fused else []
         found = [part for half in halves for part in self._nodes_inside(name, half, inner)]
         return [node] if found == halves else found

@@ -1,1 +1,1 @@
-"""Solutions of constraint problems: even samples, repairs and explanations, behind one interface."""
+"""Solutions of constraint problems: even samples, repairs, explanations; one interface."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tilewright.algebra.constraints import Problem
 from tilewright.errors import TuneError
 from tilewright.solver.base import (
+    NO_HINT,
     Columns,
     Deadline,
     SolutionSet,
@@ -30,12 +31,15 @@ from tilewright.solver.cases import cases_of
 from tilewright.solver.domains import Values, ValueSet
 from tilewright.solver.elimination import eliminate
 from tilewright.solver.later import Later
-from tilewright.solver.network import Network, network_of, propagate
+from tilewright.solver.network import ConstraintNetwork, network_of, propagate
+from tilewright.solver.relations import OPERATIONS, Computed
+from tilewright.solver.residuals import violations
 
 _BATCH = 1 << 15
 _VAIN_BATCHES = 4  # without enough solutions, before repairing
 _REPAIR_STEPS = 300
-_KEPT_SHARE = 0.7  # of the values, in a step of repair
+_MORE_REPAIRS = 3  # of which the one that keeps most hints counts
+_MOST_CHANGED = 0.5  # of the values, in a step of repair
 _SHARES_OF_SECOND = (0.5, 0.5, 0.3, 0.1)  # chances of a child's second parent, attempt by attempt
 
 
@@ -51,20 +55,20 @@ class _Part:
     """One case of a problem: its network and how to draw from it."""
 
     def __init__(
-        self, network: Network, names: Sequence[str], postponed: frozenset[int]
+        self, network: ConstraintNetwork, names: Sequence[str], postponed: frozenset[int]
     ) -> None:
         self.network = network
         self.numbers = [network.numbers[name] for name in names]
         self.elimination = eliminate(network, postponed)
         self.later = Later(network, self.elimination)
-        self.places = self._columns_of_numbers()
+        self.columns = self._columns_of_numbers()
 
-    def _columns_of_numbers(self) -> dict[int, int]:
-        """For each number that is drawn a column of the problem that has its values."""
-        found: dict[int, int] = {}
+    def _columns_of_numbers(self) -> dict[int, list[int]]:
+        """For each number that is drawn the columns of the problem that have its values."""
+        found: dict[int, list[int]] = {}
         for column, number in enumerate(self.numbers):
             if self.network.domains[number].size > 1:
-                found.setdefault(number, column)
+                found.setdefault(number, []).append(column)
         return found
 
     def finished(
@@ -94,9 +98,40 @@ class _Part:
         rows = len(hints)
         none = np.full(rows, -1, dtype=np.int64)
         wanted = dict.fromkeys(range(len(self.network.domains)), none)
-        for number, column in self.places.items():
-            wanted[number] = _wanted(self.network.domains[number], hints[:, column], exact)
+        for number, values in self._hinted(hints).items():
+            wanted[number] = _wanted(self.network.domains[number], values, exact)
         return self.finished(self.elimination.draw_near(wanted, rows, rng), rows)
+
+    def _hinted(self, hints: Columns) -> dict[int, Values]:
+        """Hints by number: the first of equal variables, and steps of chains computed from them."""
+        found: dict[int, Values] = {}
+        for number, columns in self.columns.items():
+            found[number] = hints[:, columns[0]]
+            for column in columns[1:]:
+                is_open = found[number] == NO_HINT
+                found[number] = np.where(is_open, hints[:, column], found[number])
+        for relation in self._chain_steps:
+            left, right = (self._hint(found, term, len(hints)) for term in relation.terms[1:])
+            is_known = (left != NO_HINT) & (right != NO_HINT)
+            safe = np.where(is_known, left, 1), np.where(is_known, right, 1)
+            values = OPERATIONS[relation.operation].apply(*safe)
+            found[relation.terms[0]] = np.where(is_known, values, NO_HINT)
+        return found
+
+    def _hint(self, found: Mapping[int, Values], number: int, rows: int) -> Values:
+        domain = self.network.domains[number]
+        return found.get(number, np.full(rows, domain.low if domain.size == 1 else NO_HINT))
+
+    @cached_property
+    def _chain_steps(self) -> list[Computed]:
+        """The relations whose result is no variable of the problem."""
+        return [
+            relation
+            for relation in self.network.relations
+            if isinstance(relation, Computed)
+            and relation.terms[0] not in self.columns
+            and self.network.domains[relation.terms[0]].size > 1
+        ]
 
     def has_room_for(self, rows: Columns) -> NDArray[np.bool_]:
         """For each row whether the values of choosing variables are this case's."""
@@ -113,7 +148,7 @@ class ArraySpace(SolutionSpace):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.network: Network = network_of(problem)
+        self.network: ConstraintNetwork = network_of(problem)
         propagate(self.network)
 
     @cached_property
@@ -220,20 +255,23 @@ class ArraySpace(SolutionSpace):
         )
         return SolutionSet(self.names, self._stacked(parts), note)
 
-    def _repaired_draws(
-        self, count: int, rng: np.random.Generator, deadline: Deadline
-    ) -> Columns:
-        """Draws changed step by step while that breaks no more constraints."""
-        rows = min(max(4 * count, 64), _BATCH >> 3)
-        values, broken = self._draw(rows, rng)
+    def _repaired_draws(self, count: int, rng: np.random.Generator, deadline: Deadline) -> Columns:
+        """Draws changed step by step, as long as they come no further from legality."""
+        rows = min(max(8 * count, 64), _BATCH >> 3)
+        values, _ = self._draw(rows, rng)
+        missing = violations(self.problem, values).sum(axis=1)
         for _ in range(_REPAIR_STEPS):
-            if deadline.is_over or np.count_nonzero(broken == 0) >= count:
+            if deadline.is_over or np.count_nonzero(missing == 0) >= count:
                 break
-            kept = rng.random(values.shape) < _KEPT_SHARE
-            tried, still_broken = self._near(np.where(kept, values, -1), rng, exact=True)
-            better = (still_broken <= broken) & (broken > 0)
-            values[better], broken[better] = tried[better], still_broken[better]
-        return values[broken == 0][:count]
+            changed = _MOST_CHANGED * rng.random((rows, 1)) ** 2  # small steps more often
+            kept = rng.random(values.shape) >= changed
+            moved = np.where(rng.random(values.shape) < 0.5, values + _step(values, rng), NO_HINT)
+            tried, _ = self._near(np.where(kept, values, moved), rng)
+            still_missing = violations(self.problem, tried).sum(axis=1)
+            # A little worse is fine now and then: constraints may have to be met together.
+            better = (missing > 0) & (still_missing <= missing + rng.exponential(0.7, rows))
+            values[better], missing[better] = tried[better], still_missing[better]
+        return np.asarray(values[missing == 0][:count])
 
     # --- solutions near given numbers ------------------------------------------------------------
 
@@ -243,6 +281,11 @@ class ArraySpace(SolutionSpace):
         self.check_not_empty()
         self._check_width(hints)
         values, broken = self._near(hints, rng)
+        for _ in range(_MORE_REPAIRS):
+            others, others_broken = self._near(hints, rng)
+            kept = (values == hints).sum(axis=1), (others == hints).sum(axis=1)
+            better = (others_broken < broken) | ((others_broken == broken) & (kept[1] > kept[0]))
+            values[better], broken[better] = others[better], others_broken[better]
         return self._with_replacements(values, broken, rng, seconds)
 
     def _near(
@@ -290,7 +333,7 @@ class ArraySpace(SolutionSpace):
             is_second = rng.random((len(left), 1 if attempt == 1 else first.shape[1])) < share
             wish = np.where(is_second, second[left], first[left])
             if attempt + 1 < len(_SHARES_OF_SECOND):
-                wish = np.where(keys[left], wish, -1)  # all else is left to chance
+                wish = np.where(keys[left], wish, NO_HINT)  # all else is left to chance
             values, broken = self._near(wish, rng, exact=True)
             matches = (values == first[left]) | (values == second[left]) | ~keys[left]
             fits = matches.all(axis=1) & (broken == 0)
@@ -309,6 +352,12 @@ class ArraySpace(SolutionSpace):
         return ArraySpace(narrowed(self.problem, domains))
 
 
+def _step(values: Columns, rng: np.random.Generator) -> Columns:
+    """A step up or down, of one or of a few parts in a hundred."""
+    size = np.maximum(1, np.rint(rng.exponential(0.05, values.shape) * np.abs(values)))
+    return np.asarray(np.where(rng.random(values.shape) < 0.5, size, -size), dtype=np.int64)
+
+
 def _wanted(domain: ValueSet, hints: Values, exact: bool) -> Values:
     """Places of the values nearest to hints; `exact`: -1 for hints that are not in the domain."""
     values = domain.values
@@ -317,4 +366,4 @@ def _wanted(domain: ValueSet, hints: Values, exact: bool) -> Values:
         return np.where(values[places] == hints, places, -1)
     below = np.maximum(places - 1, 0)
     is_below = np.abs(values[below] - hints) < np.abs(values[places] - hints)
-    return np.where(is_below, below, places)
+    return np.where(hints == NO_HINT, -1, np.where(is_below, below, places))

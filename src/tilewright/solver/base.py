@@ -15,6 +15,7 @@ from tilewright.errors import TuneError
 from tilewright.support.plugins import Family
 
 Columns = NDArray[np.int64]  # a row a solution, a column a variable
+NO_HINT = -(1 << 62)  # in a row of hints: any value will do
 
 
 class NoSolutionError(TuneError):
@@ -98,7 +99,7 @@ class SolutionSpace(ABC):
     def repair(
         self, hints: Columns, rng: np.random.Generator, seconds: float | None = None
     ) -> SolutionSet:
-        """For each row of numbers a solution that keeps many of them."""
+        """For each row of numbers a solution that keeps many of them, or comes close."""
 
     @abstractmethod
     def within(self, domains: Mapping[str, Sequence[int]]) -> SolutionSpace:

@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.solver.domains import ValueSet
-from tilewright.solver.network import Network, propagate
+from tilewright.solver.network import ConstraintNetwork, propagate
 from tilewright.solver.relations import Chosen, Relation
 
 _MOST_CASES = 1024
 
 
-def cases_of(network: Network) -> list[Network]:
+def cases_of(network: ConstraintNetwork) -> list[ConstraintNetwork]:
     """Networks without solutions in common that have all solutions together."""
     cases = [network]
     for index in _indices(network):
@@ -29,7 +29,7 @@ def cases_of(network: Network) -> list[Network]:
     return [_with_equalities(case) for case in cases]
 
 
-def _indices(network: Network) -> list[int]:
+def _indices(network: ConstraintNetwork) -> list[int]:
     """Variables that choose between variables, those with few values first."""
     found = {
         relation.terms[1]
@@ -40,17 +40,17 @@ def _indices(network: Network) -> list[int]:
     return sorted(open_ones, key=lambda index: (network.domains[index].size, index))
 
 
-def _fixed(network: Network, index: int) -> Iterator[Network]:
+def _fixed(network: ConstraintNetwork, index: int) -> Iterator[ConstraintNetwork]:
     for value in network.domains[index].values.tolist():
         domains = list(network.domains)
         domains[index] = ValueSet.of(np.asarray([value], dtype=np.int64))
-        case = Network(network.numbers, domains, network.relations)
+        case = ConstraintNetwork(network.numbers, domains, network.relations)
         propagate(case)
         if not case.is_dead():
             yield case
 
 
-def _with_equalities(network: Network) -> Network:
+def _with_equalities(network: ConstraintNetwork) -> ConstraintNetwork:
     """The same with one number for variables that choices make equal."""
     same = list(range(len(network.domains)))
 
@@ -71,7 +71,7 @@ def _with_equalities(network: Network) -> Network:
             kept.append(relation)
     numbers = {name: leader(number) for name, number in network.numbers.items()}
     relations = [replace(each, terms=tuple(map(leader, each.terms))) for each in kept]
-    result = Network(numbers, domains, relations)
+    result = ConstraintNetwork(numbers, domains, relations)
     # Numbers that others stand for are not drawn.
     for number in range(len(domains)):
         if leader(number) != number:

@@ -21,20 +21,20 @@ from tilewright.solver.network import network_of, propagate
 class Conflict:
     """Constraints that cannot hold together, whatever else is asked."""
 
-    constraints: tuple[constraints.Constraint, ...]
+    members: tuple[constraints.Constraint, ...]
     variables: tuple[constraints.Variable, ...]  # those that they speak of
 
     def __str__(self) -> str:
-        if not self.constraints:
+        if not self.members:
             empty = next(v.name for v in self.variables if not len(v.domain))
             return f"variable {empty!r} has no value to choose from"
-        count = len(self.constraints)
+        count = len(self.members)
         head = (
             "this constraint cannot hold:"
             if count == 1
             else f"these {count} constraints cannot hold together, any {count - 1} of them can:"
         )
-        lines = [f"  {in_words(each)}    (from {each.origin})" for each in self.constraints]
+        lines = [f"  {in_words(each)}    (from {each.origin})" for each in self.members]
         ranges = [f"  {v.name} is {_range_in_words(v.domain)}" for v in self.variables]
         return "\n".join([head, *lines, "where", *ranges])
 

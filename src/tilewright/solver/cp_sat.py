@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.algebra.constraints import Domain, Problem
 from tilewright.errors import TuneError
 from tilewright.solver.base import (
+    NO_HINT,
     Columns,
     Deadline,
     SolutionSet,
@@ -107,7 +108,8 @@ class CpSatSpace(SolutionSpace):
             solver = self._solver(int(rng.integers(1, 1 << 30)), deadline.left, presolve=False)
             model.clear_hints()
             for name, value in zip(self.names, hint, strict=True):
-                model.add_hint(variables[name], value)
+                if value != NO_HINT:
+                    model.add_hint(variables[name], value)
             if solver.solve(model) in (self._api.OPTIMAL, self._api.FEASIBLE):
                 solutions.append([int(solver.value(variables[name])) for name in self.names])
         values = np.asarray(solutions, dtype=np.int64).reshape(-1, len(self.names))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.solver.network import Network
+from tilewright.solver.network import ConstraintNetwork
 from tilewright.solver.relations import Chosen, Computed, Relation
 from tilewright.solver.tables import Conditional, Places, Table, has_keys, joined, summed
 
@@ -23,7 +23,7 @@ from tilewright.solver.tables import Conditional, Places, Table, has_keys, joine
 class Elimination:
     """Conditionals in the order in which variables are drawn."""
 
-    network: Network
+    network: ConstraintNetwork
     sizes: list[int]
     conditionals: list[Conditional] = field(default_factory=list)
     postponed: frozenset[int] = frozenset()  # numbers of constraints
@@ -37,9 +37,7 @@ class Elimination:
 
     def draw(self, count: int, rng: np.random.Generator) -> dict[int, Places]:
         """Places in domains, evenly spread over the solutions."""
-        columns = {
-            variable: rng.integers(0, self.sizes[variable], count) for variable in self.free
-        }
+        columns = {variable: rng.integers(0, self.sizes[variable], count) for variable in self.free}
         for conditional in reversed(self.conditionals):
             groups = conditional.groups(columns, self.sizes, count)
             columns[conditional.variable] = conditional.draw(groups, rng)
@@ -51,9 +49,7 @@ class Elimination:
         """The same, but a wanted place (-1: none) is kept where what was drawn before allows it."""
         columns = {
             variable: np.where(wanted[variable] >= 0, wanted[variable], drawn)
-            for variable, drawn in (
-                (v, rng.integers(0, self.sizes[v], count)) for v in self.free
-            )
+            for variable, drawn in ((v, rng.integers(0, self.sizes[v], count)) for v in self.free)
         }
         for conditional in reversed(self.conditionals):
             groups = conditional.groups(columns, self.sizes, count)
@@ -62,7 +58,7 @@ class Elimination:
         return columns
 
 
-def eliminate(network: Network, postponed: frozenset[int] = frozenset()) -> Elimination:
+def eliminate(network: ConstraintNetwork, postponed: frozenset[int] = frozenset()) -> Elimination:
     """Sum out all variables of a network whose domains were propagated.
 
     `postponed`: constraints that are known to be too much.
@@ -74,7 +70,7 @@ def eliminate(network: Network, postponed: frozenset[int] = frozenset()) -> Elim
         postponed = postponed | found
 
 
-def _attempt(network: Network, postponed: frozenset[int]) -> Elimination | frozenset[int]:
+def _attempt(network: ConstraintNetwork, postponed: frozenset[int]) -> Elimination | frozenset[int]:
     """An elimination without some constraints, or which others to leave out, too."""
     left_out, computed_later = _closure(network, postponed)
     sizes = [domain.size for domain in network.domains]
@@ -94,7 +90,7 @@ def _attempt(network: Network, postponed: frozenset[int]) -> Elimination | froze
     return _Eliminator(result, tables, open_variables).run()
 
 
-def _tables_of(relation: Relation, network: Network) -> list[Table] | None:
+def _tables_of(relation: Relation, network: ConstraintNetwork) -> list[Table] | None:
     """The tables of a relation; variables with one value are left out of them."""
     made = relation.tables(network.domains)
     if made is None:
@@ -109,7 +105,9 @@ def _tables_of(relation: Relation, network: Network) -> list[Table] | None:
     return tables
 
 
-def _closure(network: Network, postponed: frozenset[int]) -> tuple[frozenset[int], set[int]]:
+def _closure(
+    network: ConstraintNetwork, postponed: frozenset[int]
+) -> tuple[frozenset[int], set[int]]:
     """Constraints to leave out and variables to compute later.
 
     The result of a constraint that is left out follows from its operands, so it need not be

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from tilewright.solver.domains import Values
 from tilewright.solver.elimination import Elimination
-from tilewright.solver.network import Network
+from tilewright.solver.network import ConstraintNetwork
 from tilewright.solver.relations import OPERATIONS, AtMost, Chosen, Computed, Relation
 
 
 class Later:
     """The postponed relations of an elimination, in an order in which results can be computed."""
 
-    def __init__(self, network: Network, elimination: Elimination) -> None:
+    def __init__(self, network: ConstraintNetwork, elimination: Elimination) -> None:
         self.network = network
         drawn = {conditional.variable for conditional in elimination.conditionals}
         drawn |= {*elimination.free}
@@ -49,9 +49,7 @@ def _needed(relation: Relation) -> tuple[int, ...]:
     return relation.terms if isinstance(relation, AtMost) else relation.terms[1:]
 
 
-def _evaluated(
-    relation: Relation, columns: dict[int, Values]
-) -> tuple[Values, NDArray[np.bool_]]:
+def _evaluated(relation: Relation, columns: dict[int, Values]) -> tuple[Values, NDArray[np.bool_]]:
     """The value of its first variable, and whether that is the one which it has, if it has one."""
     if isinstance(relation, AtMost):
         left, right = (columns[term] for term in relation.terms)

@@ -13,7 +13,7 @@ from tilewright.solver.relations import AtMost, Chosen, Computed, Relation
 
 
 @dataclass
-class Network:
+class ConstraintNetwork:
     """Domains and relations. Several variables of the problem may share a number: equal ones."""
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Network:
         return any(not domain.size for domain in self.domains)
 
 
-def network_of(problem: constraints.Problem) -> Network:
+def network_of(problem: constraints.Problem) -> ConstraintNetwork:
     """The network of a problem; constraints are numbered as they stand there."""
     builder = _Builder(problem)
     for source, constraint in enumerate(problem.constraints):
@@ -36,7 +36,7 @@ def network_of(problem: constraints.Problem) -> Network:
 
 class _Builder:
     def __init__(self, problem: constraints.Problem) -> None:
-        self.network = Network()
+        self.network = ConstraintNetwork()
         self.source = 0
         self._constants: dict[int, int] = {}
         leaders = _equal_variables(problem)
@@ -167,7 +167,7 @@ def _equal_variables(problem: constraints.Problem) -> dict[str, str]:
     return {name: leader(name) for name in leaders}
 
 
-def propagate(network: Network) -> None:
+def propagate(network: ConstraintNetwork) -> None:
     """Narrow domains until no relation narrows one further; stops at the first empty one."""
     watchers: dict[int, list[int]] = {}
     for place, relation in enumerate(network.relations):

@@ -105,9 +105,7 @@ OPERATIONS: Mapping[str, _Operation] = {
         lambda a, b: -(-a // np.where(b > 0, b, 1)),
         lambda a, b: (-(-a.low // max(1, b.high)), -(-a.high // max(1, b.low))),
     ),
-    "smallest": _Operation(
-        np.minimum, lambda a, b: (min(a.low, b.low), min(a.high, b.high))
-    ),
+    "smallest": _Operation(np.minimum, lambda a, b: (min(a.low, b.low), min(a.high, b.high))),
     "largest": _Operation(np.maximum, lambda a, b: (max(a.low, b.low), max(a.high, b.high))),
 }
 

@@ -1,4 +1,4 @@
-"""Add-Cache-Stage: a result without a consumer to join is computed into a cache first."""
+"""Add-Cache-TensorStage: a result without a consumer to join is computed into a cache first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tilewright.heron.rules.base import (
     has_fusible_consumer,
     heron_rules,
 )
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 
-def cache_write(template: Template, stage: Stage, scope: str, reads: tuple[str, ...]) -> Stage:
+def cache_write(
+    template: Template, stage: TensorStage, scope: str, reads: tuple[str, ...]
+) -> TensorStage:
     """Move the computation of a stage to a new one in another memory; it becomes the copy."""
-    new = Stage(
+    new = TensorStage(
         f"{stage.name}.{scope}",
         tuple(f"{axis}.c" for axis in stage.spatial),
         stage.reduced,
@@ -23,7 +25,7 @@ def cache_write(template: Template, stage: Stage, scope: str, reads: tuple[str, 
         follows={f"{axis}.c": axis for axis in stage.spatial},
         scope=scope,
     )
-    template.steps.append(steps.CacheWrite(stage.name, new.name, scope))
+    template.steps.append(steps.CacheWriteStep(stage.name, new.name, scope))
     template.steps.append(steps.TakeLoops(stage.name, stage.spatial))
     stage.reads, stage.reduced = (new.name,), ()
     template.stages[new.name] = new
@@ -33,20 +35,20 @@ def cache_write(template: Template, stage: Stage, scope: str, reads: tuple[str, 
     return new
 
 
-@heron_rules.register("Add-Cache-Stage")
+@heron_rules.register("Add-Cache-TensorStage")
 class AddCacheStage(HeronRule):
     """Applies to stages with data reuse and no consumer that they can be fused into."""
 
-    name = "Add-Cache-Stage"
+    name = "Add-Cache-TensorStage"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         if not has_data_reuse(template, stage):
             return "no element of its inputs is used twice"
         if has_fusible_consumer(template, stage):
             return "its consumer can take it in"
         return None
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Cache write global")
         new = cache_write(template, stage, "global", stage.reads)
         # The number of positions is known when the consumer has its loops.

@@ -11,7 +11,7 @@ from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.add_cache_stage import cache_write
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 _SHARED = "shared"
 _ACCUMULATOR = "wmma.accumulator"
@@ -32,10 +32,10 @@ class AddMultiLevelSpm(HeronRule):
 
     name = "Add Multi-level SPM"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if has_data_reuse(template, stage) else "no element of its inputs is used twice"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Cache tensor core")
         _declare_tile(template)
         inputs = stage.reads
@@ -45,7 +45,9 @@ class AddMultiLevelSpm(HeronRule):
             _add_operand_stages(template, computed, index, source, scope)
         self._attach(template, stage, computed, shared, inputs)
 
-    def _add_result_stages(self, template: Template, stage: Stage, shared: str) -> Stage:
+    def _add_result_stages(
+        self, template: Template, stage: TensorStage, shared: str
+    ) -> TensorStage:
         """Accumulator, its copy in shared memory, and `stage` as the copy out of that."""
         axes = tuple(f"ax{place}" for place in range(len(stage.spatial)))
         extents = {axis: stage.extents[own] for axis, own in zip(axes, stage.spatial, strict=True)}
@@ -55,18 +57,21 @@ class AddMultiLevelSpm(HeronRule):
             steps.CacheResult(stage.name, shared, computed.name, (_SHARED, _ACCUMULATOR)),
             steps.TakeLoops(stage.name, stage.spatial),
         ]
-        middle = Stage(shared, axes, (), (computed.name,), extents, follows, scope=_SHARED)
+        middle = TensorStage(shared, axes, (), (computed.name,), extents, follows, scope=_SHARED)
         template.stages[shared] = middle
         template.order.insert(template.order.index(computed.name), shared)
         template.begin(shared)
         stage.reads = (shared,)
-        computed.follows = {
-            own: axis for own, axis in zip(computed.spatial, axes, strict=True)
-        }
+        computed.follows = {own: axis for own, axis in zip(computed.spatial, axes, strict=True)}
         return computed
 
     def _attach(
-        self, template: Template, stage: Stage, computed: Stage, shared: str, inputs: tuple[str, ...]
+        self,
+        template: Template,
+        stage: TensorStage,
+        computed: TensorStage,
+        shared: str,
+        inputs: tuple[str, ...],
     ) -> None:
         shared_pos = template.knob(computed.name, "shared_pos", _POSITIONS)
         local_pos = template.knob(computed.name, "local_pos", _POSITIONS)
@@ -104,19 +109,21 @@ def _declare_tile(template: Template) -> None:
 
 
 def _add_operand_stages(
-    template: Template, computed: Stage, index: int, source: str, scope: str
+    template: Template, computed: TensorStage, index: int, source: str, scope: str
 ) -> None:
     """An operand in shared memory, and from there in fragments."""
     original = template.stages[source]
-    to_computed = {own: own if own in computed.reduced else f"{own}.c" for own in original.follows.values()}
+    to_computed = {
+        own: own if own in computed.reduced else f"{own}.c" for own in original.follows.values()
+    }
     follows = {axis: to_computed[own] for axis, own in original.follows.items()}
     shared, fragment = f"{source}.{_SHARED}", f"{source}.{_SHARED}.{scope}"
-    template.steps.append(steps.CacheRead(computed.name, index, source, shared, _SHARED))
-    template.steps.append(steps.CacheRead(computed.name, index, shared, fragment, scope))
+    template.steps.append(steps.CacheReadStep(computed.name, index, source, shared, _SHARED))
+    template.steps.append(steps.CacheReadStep(computed.name, index, shared, fragment, scope))
     place = template.order.index(source)
     for name, reads, where in ((shared, source, _SHARED), (fragment, shared, scope)):
         extents = dict(original.extents)
-        template.stages[name] = Stage(
+        template.stages[name] = TensorStage(
             name, original.spatial, (), (reads,), extents, dict(follows), scope=where
         )
         template.order.insert(place, name)

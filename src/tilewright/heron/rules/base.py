@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 from tilewright.support.plugins import Family
 
 
@@ -15,11 +15,11 @@ class HeronRule(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         """Why it does not apply; None: it does."""
 
     @abstractmethod
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         """Schedule the stage."""
 
 
@@ -29,7 +29,7 @@ heron_rules: Family[HeronRule] = Family("rule of Heron", "tilewright.heron_rule"
 # --- conditions that several rules share --------------------------------------------------------
 
 
-def has_data_reuse(template: Template, stage: Stage) -> bool:
+def has_data_reuse(template: Template, stage: TensorStage) -> bool:
     """True when some input has fewer dimensions than there are loops: its elements serve often."""
     if len(stage.reads) < 2:
         return False
@@ -37,17 +37,17 @@ def has_data_reuse(template: Template, stage: Stage) -> bool:
     return min(dims) < len(stage.axes)
 
 
-def is_root(template: Template, stage: Stage) -> bool:
+def is_root(template: Template, stage: TensorStage) -> bool:
     """True for a stage with loops of its own, not computed inside another."""
     return not stage.is_input and stage.name not in template.attached
 
 
-def consumers(template: Template, stage: Stage) -> list[Stage]:
+def consumers(template: Template, stage: TensorStage) -> list[TensorStage]:
     """The stages that read it."""
     return [other for other in template.stages.values() if stage.name in other.reads]
 
 
-def has_fusible_consumer(template: Template, stage: Stage) -> bool:
+def has_fusible_consumer(template: Template, stage: TensorStage) -> bool:
     """True when its only consumer reads nothing else, so that it can be computed inside it."""
     users = consumers(template, stage)
     return len(users) == 1 and users[0].reads == (stage.name,)

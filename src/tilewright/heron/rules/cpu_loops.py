@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.heron import steps
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules, is_root
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 _UNROLL_STEPS = tuple(range(6))
 _NOT_ROOT = "it is computed inside another stage"
@@ -22,14 +22,12 @@ class UnrollRoot(HeronRule):
     def __init__(self, is_outermost: bool = True) -> None:
         self.is_outermost = is_outermost
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if is_root(template, stage) else _NOT_ROOT
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Unroll pragma ")
-        knob = template.knob(
-            stage.name, "unroll_pragma", range(6), candidates=_UNROLL_STEPS
-        )
+        knob = template.knob(stage.name, "unroll_pragma", range(6), candidates=_UNROLL_STEPS)
         outers = template.tile(stage.name, list(stage.spatial), lambda axis: 1, "unroll")
         stage.tags.update(dict.fromkeys(outers, "unroll"))
         template.facts[f"unroll {stage.name}"] = (outers[0], "unroll_pragma")
@@ -38,7 +36,7 @@ class UnrollRoot(HeronRule):
         stage.positions.append(outers[-1])
 
 
-def _innermost(stage: Stage) -> list[str]:
+def _innermost(stage: TensorStage) -> list[str]:
     """The loops that are not cut yet."""
     return [axis for axis in stage.loops if axis in stage.axes or axis.endswith(".inner")]
 
@@ -49,15 +47,15 @@ class ParallelRoot(HeronRule):
 
     name = "Parallel"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if is_root(template, stage) else _NOT_ROOT
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Parallel \n\n## tile spatial ")
         knob = template.tile_knob(stage.name, "tileSpatial")
         outers = template.tile(stage.name, _innermost(stage), knob)
         fused = template.fuse(stage.name, outers)
-        template.steps.append(steps.Parallel(stage.name, fused))
+        template.steps.append(steps.ParallelStep(stage.name, fused))
         stage.positions.append(fused)
 
 
@@ -67,11 +65,11 @@ class TileForCache(HeronRule):
 
     name = "Tile-For-Cache"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         users = [consumer for consumer, _ in template.attached.values()]
         return None if stage.name in users else "no cache stage belongs to it"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Tile for cache \n\n## tile spatial ")
         knob = template.tile_knob(stage.name, "tileSpatial")
         outers = template.tile(stage.name, _innermost(stage), knob)
@@ -84,28 +82,28 @@ class VectorizeInnermost(HeronRule):
 
     name = "Vectorize"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         if stage.is_input or stage.reduced:
             return "it is no copy or elementwise computation"
         return "it has data reuse" if has_data_reuse(template, stage) else None
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         switch = template.knob(stage.name, "vectorize", range(2))
         axis = stage.loops[-1]
-        template.steps.append(steps.Vectorize(stage.name, axis, switch))
+        template.steps.append(steps.VectorizeStep(stage.name, axis, switch))
         stage.positions.append(axis)
 
 
 @heron_rules.register("Start-Sums")
-class StartSums(HeronRule):
+class DecomposeSums(HeronRule):
     """Sums start in a block of their own; the instruction takes the rest."""
 
     name = "Start-Sums"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.reduced else "it reduces nothing"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         first = next(
             axis for axis in stage.loops if template.root(stage.name, axis) in stage.reduced
         )

@@ -9,7 +9,7 @@ from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.add_multi_level_spm import wmma
 from tilewright.heron.rules.base import HeronRule, heron_rules, is_root
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 _WARP = 32
 _MOST_THREADS = 1024
@@ -27,32 +27,32 @@ def _roles(template: Template) -> tuple[str, str, str]:
     return found
 
 
-def _open_loops(stage: Stage) -> list[str]:
+def _open_loops(stage: TensorStage) -> list[str]:
     return [axis for axis in stage.loops if axis in stage.axes or axis.endswith(".inner")]
 
 
-def _bind_tile(template: Template, stage: Stage, parameter: str, thread: str) -> str:
+def _bind_tile(template: Template, stage: TensorStage, parameter: str, thread: str) -> str:
     """A level of tiles as blocks or threads; returns the extent."""
     template.heading(stage.name, f"## Bind {thread}")
     outers = template.tile(
         stage.name, _open_loops(stage), template.tile_knob(stage.name, parameter), thread
     )
     fused = template.fuse(stage.name, outers)
-    template.mark(steps.Bind(stage.name, fused, thread), fused, thread)
+    template.mark(steps.BindStep(stage.name, fused, thread), fused, thread)
     stage.positions.append(fused)
     return template.loop(stage.name, fused)
 
 
 @heron_rules.register("Tile-Block")
-class TileBlock(HeronRule):
+class TileBlocks(HeronRule):
     """The outer tiles of the output are blocks of threads."""
 
     name = "Tile-Block"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if is_root(template, stage) else "it is computed inside another stage"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         _bind_tile(template, stage, "tileBlock", _BLOCKS)
 
 
@@ -62,10 +62,10 @@ class TileThread(HeronRule):
 
     name = "Tile-Thread"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name in _roles(template)[:2] else "it is no copy of the output"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         warps = _bind_tile(template, stage, "tileThread", _WARPS)
         if stage.name == _roles(template)[0]:
             template.facts["warps"] = warps
@@ -86,10 +86,10 @@ class TileWarp(HeronRule):
 
     name = "Tile-Warp"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name == _roles(template)[0] else "it is tensorized"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         lanes = _bind_tile(template, stage, "tileWarp", _LANES)
         template.require(Eq(f"warp_size = {_WARP}", lanes, _WARP))
 
@@ -100,16 +100,16 @@ class VectorizeOutput(HeronRule):
 
     name = "Vectorize-Output"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name == _roles(template)[0] else "it is not the output"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         axis = stage.loops[-1]
         row = stage.extents[template.root(stage.name, axis)]
         lanes = _vector_knob(template, stage.name, row, template.out_dtype)
         template.split(stage.name, axis, lanes, by_factor=True)
         inner = f"{axis}.inner"
-        template.mark(steps.Vectorize(stage.name, inner), inner, "vectorize")
+        template.mark(steps.VectorizeStep(stage.name, inner), inner, "vectorize")
 
 
 def _vector_knob(template: Template, stage: str, row: int, dtype: str) -> str:
@@ -118,11 +118,11 @@ def _vector_knob(template: Template, stage: str, row: int, dtype: str) -> str:
     return template.knob(stage, "vector", widths, candidates=widths)
 
 
-def _pad_rows(template: Template, stage: Stage, dtype: str) -> None:
+def _pad_rows(template: Template, stage: TensorStage, dtype: str) -> None:
     """Rows in shared memory further apart than long; counts the bytes."""
     *rows, row = (template.loop(stage.name, axis) for axis in stage.spatial)
     offset = template.knob(stage.name, "align_offset", _OFFSETS, candidates=_OFFSETS)
-    template.steps.append(steps.StorageAlign(stage.name, row, offset))
+    template.steps.append(steps.StorageAlignStep(stage.name, row, offset))
     padded = template.declare(Key("V", stage.name, None, "padded_row"), range(1, 1 << 20))
     template.require(Sum(f"rows of {stage.name} with their offset", padded, (row, offset)))
     size = template.declare(Key("V", stage.name, None, "mem"), range(1, SHARED_LIMIT + 1))
@@ -139,10 +139,10 @@ class StorageAlignOutput(HeronRule):
 
     name = "Storage-Align"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name == _roles(template)[1] else "it is not the output's shared copy"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         _pad_rows(template, stage, template.out_dtype)
 
 
@@ -152,11 +152,11 @@ class TensorizeFragments(HeronRule):
 
     name = "Tensorize"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         is_on_fragments = "wmma" in stage.name
         return None if is_on_fragments else "it does not work on fragments"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         sides = self._sides(template, stage)
         template.heading(stage.name, "## Tensorize\n")
         inner = []
@@ -167,7 +167,7 @@ class TensorizeFragments(HeronRule):
         template.reorder(stage.name, [*outer, *inner])
         template.facts[f"tensorized {stage.name}"] = tuple(inner)
 
-    def _sides(self, template: Template, stage: Stage) -> list[tuple[str, str]]:
+    def _sides(self, template: Template, stage: TensorStage) -> list[tuple[str, str]]:
         """Which loops an instruction takes, and how much of each."""
         _, shared, computed = _roles(template)
         loops = _open_loops(stage)
@@ -184,10 +184,10 @@ class EmitInstructions(HeronRule):
 
     name = "Emit-TensorCore"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if f"tensorized {stage.name}" in template.facts else "it is not tensorized"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         inner = template.facts[f"tensorized {stage.name}"]
         assert isinstance(inner, tuple)
         short = {"float16": "f16", "float32": "f32"}
@@ -216,11 +216,11 @@ class SharedLoad(HeronRule):
 
     name = "Default-Shared-Load"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         is_operand = stage.scope == "shared" and stage.name not in _roles(template)
         return None if is_operand else "it is no operand in shared memory"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         name = stage.name
         _pad_rows(template, stage, template.in_dtype)
         row = stage.spatial[-1]
@@ -232,9 +232,9 @@ class SharedLoad(HeronRule):
         for axis, size in _nested(fused, (lanes, _WARP, str(template.facts["warps"]))):
             template.split(name, axis, size, by_factor=True)
         warps, threads, vector = (f"{fused}{'.outer' * n}.inner" for n in (2, 1, 0))
-        template.mark(steps.Bind(name, warps, _WARPS), warps, _WARPS)
-        template.mark(steps.Bind(name, threads, _LANES), threads, _LANES)
-        template.mark(steps.Vectorize(name, vector), vector, "vectorize")
+        template.mark(steps.BindStep(name, warps, _WARPS), warps, _WARPS)
+        template.mark(steps.BindStep(name, threads, _LANES), threads, _LANES)
+        template.mark(steps.VectorizeStep(name, vector), vector, "vectorize")
 
 
 def _nested(axis: str, sizes: Sequence[Term]) -> list[tuple[str, Term]]:
@@ -248,10 +248,10 @@ class PlaceStages(HeronRule):
 
     name = "Place-Stages"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name == _roles(template)[2] else "it is not the accumulator"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         output, shared, computed = _roles(template)
         positions = range(len(stage.positions))
         pins = (
@@ -275,10 +275,10 @@ class SharedLimit(HeronRule):
 
     name = "Shared-Limit"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if stage.name == template.facts["last stage"] else "it is not the last stage"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         sizes = template.facts["shared bytes"]
         assert isinstance(sizes, list)
         whole = template.declare(Key("V", None, None, "shared_mem"), range(1, 4 * SHARED_LIMIT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 LEVELS = 3
 
@@ -14,10 +14,10 @@ class HeronTiling(HeronRule):
 
     name = "Multi-level-Tiling"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         return None if has_data_reuse(template, stage) else "no element of its inputs is used twice"
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## general tile \n")
         tensorized = template.facts.get(f"tensorized {stage.name}", ())
         assert isinstance(tensorized, tuple)
@@ -26,7 +26,7 @@ class HeronTiling(HeronRule):
             template.heading(stage.name, "## tile ")
             outers = template.tile(stage.name, axes, template.tile_knob(stage.name, "tileAll"))
             spatial = [axis for axis in outers if template.root(stage.name, axis) in stage.spatial]
-            stage.positions += [spatial[-1], outers[-1]] if outers[-1] not in spatial else [
-                spatial[-1]
-            ]
+            stage.positions += (
+                [spatial[-1], outers[-1]] if outers[-1] not in spatial else [spatial[-1]]
+            )
             axes = [f"{axis}.inner" for axis in axes]

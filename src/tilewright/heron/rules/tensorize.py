@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
-from tilewright.heron.template import Stage, Template
+from tilewright.heron.template import Template, TensorStage
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class HeronTensorize(HeronRule):
 
     name = "Tensorize"
 
-    def why_not(self, template: Template, stage: Stage) -> str | None:
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
         if not has_data_reuse(template, stage) or not stage.reduced:
             return "it is no contraction"
         if template.in_dtype not in self.fit.in_dtypes or template.out_dtype != self.fit.out_dtype:
@@ -41,7 +41,7 @@ class HeronTensorize(HeronRule):
                 return f"the extent {stage.extents[axis]} of {axis} is no multiple of {size}"
         return None
 
-    def apply(self, template: Template, stage: Stage) -> None:
+    def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, f"## Tensorize {self.fit.name}\n")
         inner = []
         for axis, size in self.fit.factors.items():
