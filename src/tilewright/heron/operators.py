@@ -62,7 +62,7 @@ def _is_packed(case: OperatorCase, n: int, k: int) -> bool:
 
 def _second_operand(
     case: OperatorCase, n: int, k: int, batch: tuple[int, ...] = ()
-) -> tuple[te.Tensor, Callable[..., PrimExpr]]:
+) -> tuple[te.Tensor, Callable[..., te.TensorSlice]]:
     """Weights of n x k, and how an element of them is read."""
     dtype = "int8" if case.in_dtype == "uint8" else case.in_dtype
     if not _is_packed(case, n, k):
@@ -70,9 +70,10 @@ def _second_operand(
         return plain, lambda *at: plain[at]
     packed = te.placeholder((*batch, n // _LANES, k // _QUAD, _LANES, _QUAD), dtype, "B")
 
-    def element(*at: PrimExpr) -> PrimExpr:
+    def element(*at: PrimExpr) -> te.TensorSlice:
         *outer, j, l = at
-        return packed[(*outer, j // _LANES, l // _QUAD, j % _LANES, l % _QUAD)]
+        place = (*outer, j // _LANES, l // _QUAD, j % _LANES, l % _QUAD)
+        return packed[place]
 
     return packed, element
 
@@ -114,7 +115,8 @@ def _contraction(
 
     def product(*at: PrimExpr) -> PrimExpr:
         *outer, i, j = at
-        left = first[(*outer, i, reduced)].astype(case.out_dtype)
+        place = (*outer, i, reduced)
+        left = first[place].astype(case.out_dtype)
         right = element(*outer, j, reduced).astype(case.out_dtype)
         return te.sum(left * right, axis=[reduced])
 

@@ -9,7 +9,6 @@ import tilewright.heron.wmma_tiles  # noqa: F401  (registers instructions)
 from tilewright.heron.rules.base import HeronRule, heron_rules
 from tilewright.heron.rules.cpu_loops import UnrollRoot
 from tilewright.support.plugins import Family
-from tilewright.target import Target
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,6 @@ class Platform:
     """Rules that change which stages there are, then rules that schedule each of them."""
 
     name: str
-    target: str
     prepare: tuple[HeronRule, ...]
     schedule: tuple[HeronRule, ...]
     in_dtype: str
@@ -36,8 +34,7 @@ def dlboost() -> Platform:
     """CPUs with int8 dot products (VNNI)."""
     return Platform(
         "dlboost",
-        "llvm",
-        _rules("Always-Inline", "Add-Cache-TensorStage"),
+        _rules("Always-Inline", "Add-Cache-Stage"),
         _rules(
             "Unroll-Pragma",
             "Parallel",
@@ -57,7 +54,6 @@ def tensorcore() -> Platform:
     """NVIDIA GPUs with tensor cores."""
     return Platform(
         "tensorcore",
-        "cuda",
         _rules("Always-Inline", "Add Multi-level SPM"),
         (
             UnrollRoot(is_outermost=False),
@@ -80,6 +76,13 @@ def tensorcore() -> Platform:
     )
 
 
-def target_of(platform: Platform) -> Target:
-    """The machine that a platform measures on."""
-    return Target(platform.target)
+@heron_platforms.register("vta")
+def vta() -> Platform:
+    """The accelerator VTA; whoever has one, or a simulator, registers a measurer for it."""
+    return Platform(
+        "vta",
+        _rules("Always-Inline", "Add Multi-Scope SPM"),
+        _rules("Bind-Cthread", "Tile-Store", "Tensorize-VTA", "Load-Scratchpad"),
+        "int8",
+        "int32",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.algebra.constraints import (
@@ -20,6 +20,7 @@ from tilewright.algebra.constraints import (
 from tilewright.errors import TuneError
 from tilewright.heron import steps
 from tilewright.heron.names import KINDS, Key, loop_key
+from tilewright.heron.steps import ScheduleStep
 
 _MOST_DIVISORS = 4096  # larger tiles are no candidates
 _LARGEST_FUSED = 1_000_000
@@ -68,7 +69,7 @@ class Template:
     variables: dict[str, Variable] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
-    steps: list[steps.ScheduleStep] = field(default_factory=list)
+    steps: list[ScheduleStep] = field(default_factory=list)
     candidates: dict[str, tuple[int, ...]] = field(default_factory=dict)
     attached: dict[str, tuple[str, Term]] = field(default_factory=dict)  # consumer and position
     # Iterators of a consumer that warps share: all of it, and a warp's part.
@@ -209,7 +210,7 @@ class Template:
         self.steps.append(steps.FuseStep(name, tuple(axes), fused))
         return fused
 
-    def mark(self, step: steps.ScheduleStep, axis: str, tag: str) -> None:
+    def mark(self, step: ScheduleStep, axis: str, tag: str) -> None:
         """A step that says what a loop becomes."""
         self.stages[step.stage].tags[axis] = tag
         self.steps.append(step)
@@ -336,6 +337,3 @@ def fused_parts(fused: str) -> list[str]:
         else:
             parts.append(word)
     return parts
-
-
-Extents = Mapping[str, int]

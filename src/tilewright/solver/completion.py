@@ -47,12 +47,12 @@ class Completion:
 
         def column(term: constraints.Term) -> Column:
             if isinstance(term, str):
-                return result[:, self._places[term]]
+                return np.asarray(result[:, self._places[term]])
             return np.full(len(result), term, dtype=np.int64)
 
         for constraint, name in self.steps:
             result[:, self._places[name]] = _solved(constraint, name, column)
-        return result
+        return np.asarray(result)
 
 
 def _can_solve(constraint: constraints.Constraint, name: str) -> bool:

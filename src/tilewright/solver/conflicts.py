@@ -7,7 +7,7 @@ the logarithm of how many constraints there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 
@@ -15,6 +15,8 @@ from tilewright.algebra import constraints
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import Solver
 from tilewright.solver.network import network_of, propagate
+
+Conflicts = Callable[[constraints.Problem, Sequence[constraints.Constraint]], bool]
 
 
 @dataclass(frozen=True)
@@ -45,24 +47,27 @@ def conflict_of(problem: constraints.Problem, solver: Solver | None = None) -> C
     empty = tuple(v for v in problem.variables if not len(v.domain))
     if empty:
         return Conflict((), empty)
-    if _is_possible(problem, problem.constraints, chosen):
-        return None
-    needed = _smallest(problem, (), problem.constraints, chosen, has_news=False)
+    needed: Sequence[constraints.Constraint] = problem.constraints
+    if not _is_refuted(problem, needed):
+        if chosen.is_satisfiable(problem):
+            return None
+    else:  # propagation alone sees a conflict, so it can tell which constraints are enough for one
+        needed = _smallest(problem, (), needed, _is_refuted, has_news=False)
+
+    def conflicts(whole: constraints.Problem, kept: Sequence[constraints.Constraint]) -> bool:
+        return _is_refuted(whole, kept) or not chosen.is_satisfiable(_part(whole, kept))
+
+    needed = _smallest(problem, (), needed, conflicts, has_news=False)
     kept = tuple(each for each in problem.constraints if each in needed)
     names = {name for each in kept for name in each.names}
     return Conflict(kept, tuple(v for v in problem.variables if v.name in names))
 
 
-def _is_possible(
-    problem: constraints.Problem, kept: Sequence[constraints.Constraint], solver: Solver
-) -> bool:
-    """True when some constraints have a common solution; propagation alone refutes most."""
-    part = _part(problem, kept)
-    network = network_of(part)
+def _is_refuted(problem: constraints.Problem, kept: Sequence[constraints.Constraint]) -> bool:
+    """True when propagation alone shows that some constraints conflict."""
+    network = network_of(_part(problem, kept))
     propagate(network)
-    if network.is_dead():
-        return False
-    return solver.is_satisfiable(part)
+    return network.is_dead()
 
 
 def _part(
@@ -78,18 +83,18 @@ def _smallest(
     problem: constraints.Problem,
     assumed: Sequence[constraints.Constraint],
     open_ones: Sequence[constraints.Constraint],
-    solver: Solver,
+    conflicts: Conflicts,
     has_news: bool,
 ) -> list[constraints.Constraint]:
     """Those of `open_ones` that are needed for a conflict with what is assumed."""
-    if has_news and not _is_possible(problem, assumed, solver):
+    if has_news and conflicts(problem, assumed):
         return []
     if len(open_ones) == 1:
         return list(open_ones)
     half = len(open_ones) // 2
     first, second = open_ones[:half], open_ones[half:]
-    needed_later = _smallest(problem, [*assumed, *first], second, solver, has_news=True)
-    needed = _smallest(problem, [*assumed, *needed_later], first, solver, bool(needed_later))
+    needed_later = _smallest(problem, [*assumed, *first], second, conflicts, has_news=True)
+    needed = _smallest(problem, [*assumed, *needed_later], first, conflicts, bool(needed_later))
     return [*needed, *needed_later]
 
 

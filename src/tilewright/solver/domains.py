@@ -14,6 +14,14 @@ Values = NDArray[np.int64]
 WIDEST = 1 << 62  # products beyond it are no extents of anything
 
 
+def distinct(values: Values) -> Values:
+    """The values in rising order, each once; several times faster than by hashing."""
+    if len(values) > 1 and not (values[1:] > values[:-1]).all():
+        values = np.sort(values)
+        values = values[np.append(True, values[1:] != values[:-1])]
+    return values
+
+
 @dataclass(frozen=True, eq=False)
 class ValueSet:
     """Integers from `low` to `high`; `listed` if they are not all of them."""
@@ -80,5 +88,5 @@ def value_set(domain: constraints.Domain) -> ValueSet:
     if isinstance(domain, range):
         if domain.step == 1:
             return ValueSet(domain.start, domain.stop - 1)
-        return ValueSet.of(np.unique(np.asarray(list(domain), dtype=np.int64)))
-    return ValueSet.of(np.unique(np.asarray(domain, dtype=np.int64)))
+        return ValueSet.of(distinct(np.asarray(list(domain), dtype=np.int64)))
+    return ValueSet.of(distinct(np.asarray(domain, dtype=np.int64)))

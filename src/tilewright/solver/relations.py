@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.solver.domains import WIDEST, Values, ValueSet
+from tilewright.solver.domains import WIDEST, Values, ValueSet, distinct
 
 Domains = Sequence[ValueSet]
 Narrowing = dict[int, ValueSet]
@@ -158,7 +158,7 @@ class Computed(Relation):
         if rows is None or (self.operation == "product" and self._has_zero(domains)):
             return self._narrow_bounds(domains)
         terms, rows = _without_repetition(self.terms, rows)
-        return {term: ValueSet.of(np.unique(row)) for term, row in zip(terms, rows, strict=True)}
+        return {term: ValueSet.of(distinct(row)) for term, row in zip(terms, rows, strict=True)}
 
     def _has_zero(self, domains: Domains) -> bool:
         return any(domains[term].low <= 0 for term in self.terms[1:])
@@ -219,7 +219,7 @@ class Chosen(Relation):
         changed = {self.terms[1]: ValueSet.of(positions[kept])}
         if all(one.listed is not None for one in possible):
             values = [possible[place].values for place in kept] or [np.zeros(0, dtype=np.int64)]
-            changed[self.terms[0]] = ValueSet.of(np.unique(np.concatenate(values)))
+            changed[self.terms[0]] = ValueSet.of(distinct(np.concatenate(values)))
         elif kept:
             low = min(possible[place].low for place in kept)
             changed[self.terms[0]] = result.between(low, max(possible[p].high for p in kept))

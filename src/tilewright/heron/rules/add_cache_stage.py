@@ -1,4 +1,4 @@
-"""Add-Cache-TensorStage: a result without a consumer to join is computed into a cache first."""
+"""Add-Cache-Stage: a result without a consumer to join is computed into a cache first."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def cache_write(
     return new
 
 
-@heron_rules.register("Add-Cache-TensorStage")
+@heron_rules.register("Add-Cache-Stage")
 class AddCacheStage(HeronRule):
     """Applies to stages with data reuse and no consumer that they can be fused into."""
 
-    name = "Add-Cache-TensorStage"
+    name = "Add-Cache-Stage"
 
     def why_not(self, template: Template, stage: TensorStage) -> str | None:
         if not has_data_reuse(template, stage):

@@ -40,22 +40,21 @@ class StochasticRankingGenetic(ConstrainedStrategy):
 
     def _ranking(self, population: Individuals) -> NDArray[np.int64]:
         """The order of individuals, best first, after some sweeps of chance."""
-        scores, violation = self.predict(population.values), population.violation
-        order = np.arange(len(scores))
+        scores = self.predict(population.values).tolist()
+        violation = population.violation.tolist()
+        order = list(range(len(scores)))
         for _ in range(_SWEEPS):
-            by_score = self.rng.random(len(order)) < _CHANCE
-            for start in (0, 1):  # all even pairs, then all odd ones
-                left, right = order[start:-1:2], order[start + 1 :: 2]
-                both_legal = (violation[left] == 0) & (violation[right] == 0)
-                use_score = both_legal | by_score[start:-1:2]
-                swaps = np.where(
-                    use_score, scores[left] < scores[right], violation[left] > violation[right]
-                )
-                order[start:-1:2], order[start + 1 :: 2] = (
-                    np.where(swaps, right, left),
-                    np.where(swaps, left, right),
-                )
-        return order
+            chances = self.rng.random(len(order)).tolist()
+            for place in range(len(order) - 1):
+                left, right = order[place : place + 2]
+                both_legal = violation[left] == violation[right] == 0
+                if both_legal or chances[place] < _CHANCE:
+                    is_wrong = scores[left] < scores[right]
+                else:
+                    is_wrong = violation[left] > violation[right]
+                if is_wrong:
+                    order[place : place + 2] = [right, left]
+        return np.asarray(order, dtype=np.int64)
 
     def _children(self, ranked: Columns) -> Columns:
         """Parents by rank; one variable of each child is that of a random solution."""
