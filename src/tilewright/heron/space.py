@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.algebra.constraints import Constraint, Problem, Term
+from tilewright.algebra.constraints import Constraint, ConstraintProblem, Term
 from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.operators import HeronOperator
@@ -21,7 +21,7 @@ class HeronSpace:
 
     operation: HeronOperator
     platform: str
-    problem: Problem
+    problem: ConstraintProblem
     steps: tuple[steps.ScheduleStep, ...]
     keys: Mapping[str, Key]
     candidates: Mapping[str, tuple[int, ...]]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from tilewright.algebra.constraints import (
     Constraint,
+    ConstraintProblem,
     Domain,
     Eq,
     In,
-    Problem,
+    IntegerVariable,
     Prod,
-    Select,
+    SelectFrom,
     Sum,
     Term,
-    Variable,
 )
 from tilewright.errors import TuneError
 from tilewright.heron import steps
@@ -66,7 +66,7 @@ class Template:
     order: list[str]  # the output first
     in_dtype: str
     out_dtype: str
-    variables: dict[str, Variable] = field(default_factory=dict)
+    variables: dict[str, IntegerVariable] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
     steps: list[ScheduleStep] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Template:
         """The name of a variable, new or not."""
         name = key.full
         if name not in self.variables:
-            self.variables[name] = Variable(name, domain, KINDS[key.prefix])
+            self.variables[name] = IntegerVariable(name, domain, KINDS[key.prefix])
             self.keys[name] = key
         return name
 
@@ -272,7 +272,7 @@ class Template:
             self.require(Eq(origin, own, choices[position]))
             return
         self.selectors(position, len(choices))
-        self.require(Select(origin, own, position, tuple(choices)))
+        self.require(SelectFrom(origin, own, position, tuple(choices)))
 
     def selectors(self, index: str, count: int) -> None:
         """Variables that are 1 where the index has their number."""
@@ -284,7 +284,7 @@ class Template:
             helper = Key("O", key.stage, key.axis, f"{key.parameter}_select{place}")
             names.append(self.declare(helper, range(2)))
             row = tuple(int(other == place) for other in range(count))
-            self.require(Select(f"positions of {key.short}", names[-1], index, row))
+            self.require(SelectFrom(f"positions of {key.short}", names[-1], index, row))
         self.require(Sum(f"positions of {key.short}", 1, tuple(names)))
 
     def inside(self, name: str, axis: str, place: int) -> Term:
@@ -311,9 +311,9 @@ class Template:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def problem(self) -> Problem:
+    def problem(self) -> ConstraintProblem:
         """The constraint problem."""
-        return Problem(tuple(self.variables.values()), tuple(self.constraints))
+        return ConstraintProblem(tuple(self.variables.values()), tuple(self.constraints))
 
     def tile_knob(self, stage: str, parameter: str) -> Callable[[str], Term]:
         """For each loop a parameter whose candidates are the divisors of the iterator's extent."""

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.algebra.constraints import Problem
+from tilewright.algebra.constraints import ConstraintProblem
 from tilewright.errors import TuneError
 from tilewright.solver.base import (
     NO_HINT,
@@ -47,7 +47,7 @@ _SHARES_OF_SECOND = (0.5, 0.5, 0.3, 0.1)  # chances of a child's second parent, 
 class ArraySolver(Solver):
     """Needs nothing but NumPy."""
 
-    def prepare(self, problem: Problem, seconds: float | None = None) -> ArraySpace:
+    def prepare(self, problem: ConstraintProblem, seconds: float | None = None) -> ArraySpace:
         return ArraySpace(problem)
 
 
@@ -146,7 +146,7 @@ class _Part:
 class ArraySpace(SolutionSpace):
     """The solutions of a problem as conditionals that samples are drawn from, case by case."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ConstraintProblem) -> None:
         self.problem = problem
         self.network: ConstraintNetwork = network_of(problem)
         propagate(self.network)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.algebra.constraints import Problem, Variable
+from tilewright.algebra.constraints import ConstraintProblem, IntegerVariable
 from tilewright.errors import TuneError
 from tilewright.support.plugins import Family
 
@@ -77,7 +77,7 @@ class Deadline:
 class SolutionSpace(ABC):
     """The solutions of one problem, prepared once and asked often."""
 
-    problem: Problem
+    problem: ConstraintProblem
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ class Solver(ABC):
     """Prepares problems."""
 
     @abstractmethod
-    def prepare(self, problem: Problem, seconds: float | None = None) -> SolutionSpace:
+    def prepare(self, problem: ConstraintProblem, seconds: float | None = None) -> SolutionSpace:
         """The solutions of a problem."""
 
-    def is_satisfiable(self, problem: Problem) -> bool:
+    def is_satisfiable(self, problem: ConstraintProblem) -> bool:
         """True when a problem has a solution."""
         return not self.prepare(problem).is_empty
 
@@ -134,7 +134,7 @@ class Solver(ABC):
 solvers: Family[Solver] = Family("solver", "tilewright.solver")
 
 
-def narrowed(problem: Problem, domains: Mapping[str, Sequence[int]]) -> Problem:
+def narrowed(problem: ConstraintProblem, domains: Mapping[str, Sequence[int]]) -> ConstraintProblem:
     """A problem with smaller domains."""
     known = {variable.name for variable in problem.variables}
     for name in domains:
@@ -146,7 +146,7 @@ def narrowed(problem: Problem, domains: Mapping[str, Sequence[int]]) -> Problem:
     )
 
 
-def _narrowed(variable: Variable, domains: Mapping[str, Sequence[int]]) -> Variable:
+def _narrowed(variable: IntegerVariable, domains: Mapping[str, Sequence[int]]) -> IntegerVariable:
     if variable.name not in domains:
         return variable
     kept = sorted({int(v) for v in domains[variable.name] if int(v) in variable.domain})

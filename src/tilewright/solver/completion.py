@@ -19,7 +19,7 @@ NO_VALUE = -1  # of what nothing fits
 class Completion:
     """The order in which unknown variables follow from known ones."""
 
-    def __init__(self, problem: constraints.Problem, known: Sequence[int]) -> None:
+    def __init__(self, problem: constraints.ConstraintProblem, known: Sequence[int]) -> None:
         self.problem = problem
         self._places = {variable.name: n for n, variable in enumerate(problem.variables)}
         names = [problem.variables[place].name for place in known]
@@ -57,12 +57,12 @@ class Completion:
 
 def _can_solve(constraint: constraints.Constraint, name: str) -> bool:
     """True when the constraint says what a variable is once all others are known."""
-    if isinstance(constraint, constraints.Select):
+    if isinstance(constraint, constraints.SelectFrom):
         if constraint.terms.count(name) > 1:
             return False
         is_table = all(isinstance(term, int) for term in constraint.choices)
         return name == constraint.result or (name == constraint.index and is_table)
-    if isinstance(constraint, constraints.CeilDiv | constraints.Min | constraints.Max):
+    if isinstance(constraint, constraints.CeilDiv | constraints.MinOf | constraints.MaxOf):
         return name == constraint.result and constraint.terms.count(name) == 1
     if isinstance(constraint, constraints.Prod | constraints.Sum | constraints.Eq):
         return constraint.terms.count(name) == 1
@@ -98,7 +98,7 @@ def _(constraint: constraints.Eq, name: str, column: ColumnOf) -> Column:
 
 
 @_solved.register
-def _(constraint: constraints.Select, name: str, column: ColumnOf) -> Column:
+def _(constraint: constraints.SelectFrom, name: str, column: ColumnOf) -> Column:
     choices = np.stack([column(term) for term in constraint.choices])
     if name == constraint.index:
         equal = choices == column(constraint.result)
@@ -116,10 +116,10 @@ def _(constraint: constraints.CeilDiv, name: str, column: ColumnOf) -> Column:
 
 
 @_solved.register
-def _(constraint: constraints.Min, name: str, column: ColumnOf) -> Column:
+def _(constraint: constraints.MinOf, name: str, column: ColumnOf) -> Column:
     return np.asarray(np.min([column(term) for term in constraint.operands], axis=0))
 
 
 @_solved.register
-def _(constraint: constraints.Max, name: str, column: ColumnOf) -> Column:
+def _(constraint: constraints.MaxOf, name: str, column: ColumnOf) -> Column:
     return np.asarray(np.max([column(term) for term in constraint.operands], axis=0))

@@ -16,7 +16,7 @@ from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import Solver
 from tilewright.solver.network import network_of, propagate
 
-Conflicts = Callable[[constraints.Problem, Sequence[constraints.Constraint]], bool]
+Conflicts = Callable[[constraints.ConstraintProblem, Sequence[constraints.Constraint]], bool]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Conflict:
     """Constraints that cannot hold together, whatever else is asked."""
 
     members: tuple[constraints.Constraint, ...]
-    variables: tuple[constraints.Variable, ...]  # those that they speak of
+    variables: tuple[constraints.IntegerVariable, ...]  # those that they speak of
 
     def __str__(self) -> str:
         if not self.members:
@@ -41,7 +41,9 @@ class Conflict:
         return "\n".join([head, *lines, "where", *ranges])
 
 
-def conflict_of(problem: constraints.Problem, solver: Solver | None = None) -> Conflict | None:
+def conflict_of(
+    problem: constraints.ConstraintProblem, solver: Solver | None = None
+) -> Conflict | None:
     """A smallest set of constraints that conflict; None: there are solutions."""
     chosen = solver or ArraySolver()
     empty = tuple(v for v in problem.variables if not len(v.domain))
@@ -54,7 +56,9 @@ def conflict_of(problem: constraints.Problem, solver: Solver | None = None) -> C
     else:  # propagation alone sees a conflict, so it can tell which constraints are enough for one
         needed = _smallest(problem, (), needed, _is_refuted, has_news=False)
 
-    def conflicts(whole: constraints.Problem, kept: Sequence[constraints.Constraint]) -> bool:
+    def conflicts(
+        whole: constraints.ConstraintProblem, kept: Sequence[constraints.Constraint]
+    ) -> bool:
         return _is_refuted(whole, kept) or not chosen.is_satisfiable(_part(whole, kept))
 
     needed = _smallest(problem, (), needed, conflicts, has_news=False)
@@ -63,7 +67,9 @@ def conflict_of(problem: constraints.Problem, solver: Solver | None = None) -> C
     return Conflict(kept, tuple(v for v in problem.variables if v.name in names))
 
 
-def _is_refuted(problem: constraints.Problem, kept: Sequence[constraints.Constraint]) -> bool:
+def _is_refuted(
+    problem: constraints.ConstraintProblem, kept: Sequence[constraints.Constraint]
+) -> bool:
     """True when propagation alone shows that some constraints conflict."""
     network = network_of(_part(problem, kept))
     propagate(network)
@@ -71,8 +77,8 @@ def _is_refuted(problem: constraints.Problem, kept: Sequence[constraints.Constra
 
 
 def _part(
-    problem: constraints.Problem, kept: Sequence[constraints.Constraint]
-) -> constraints.Problem:
+    problem: constraints.ConstraintProblem, kept: Sequence[constraints.Constraint]
+) -> constraints.ConstraintProblem:
     """Some constraints, and only the variables that they speak of: others cannot matter."""
     names = {name for each in kept for name in each.names}
     variables = tuple(v for v in problem.variables if v.name in names)
@@ -80,7 +86,7 @@ def _part(
 
 
 def _smallest(
-    problem: constraints.Problem,
+    problem: constraints.ConstraintProblem,
     assumed: Sequence[constraints.Constraint],
     open_ones: Sequence[constraints.Constraint],
     conflicts: Conflicts,
@@ -150,7 +156,7 @@ def _(constraint: constraints.In) -> str:
 
 
 @in_words.register
-def _(constraint: constraints.Select) -> str:
+def _(constraint: constraints.SelectFrom) -> str:
     return f"{constraint.result} = [{', '.join(map(str, constraint.choices))}][{constraint.index}]"
 
 
@@ -160,10 +166,10 @@ def _(constraint: constraints.CeilDiv) -> str:
 
 
 @in_words.register
-def _(constraint: constraints.Min) -> str:
+def _(constraint: constraints.MinOf) -> str:
     return f"{constraint.result} = min({', '.join(map(str, constraint.operands))})"
 
 
 @in_words.register
-def _(constraint: constraints.Max) -> str:
+def _(constraint: constraints.MaxOf) -> str:
     return f"{constraint.result} = max({', '.join(map(str, constraint.operands))})"

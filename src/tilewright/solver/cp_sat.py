@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.algebra.constraints import Domain, Problem
+from tilewright.algebra.constraints import ConstraintProblem, Domain
 from tilewright.errors import TuneError
 from tilewright.solver.base import (
     NO_HINT,
@@ -50,14 +50,14 @@ class CpSatSolver(Solver):
     def __init__(self) -> None:
         _cp_model()
 
-    def prepare(self, problem: Problem, seconds: float | None = None) -> CpSatSpace:
+    def prepare(self, problem: ConstraintProblem, seconds: float | None = None) -> CpSatSpace:
         return CpSatSpace(problem)
 
 
 class CpSatSpace(SolutionSpace):
     """A problem as a model of CP-SAT."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ConstraintProblem) -> None:
         self.problem = problem
         self._api = _cp_model()
 

@@ -12,7 +12,7 @@ from tilewright.solver.domains import value_set
 _LARGEST = 1 << 45  # of a temporary product; CP-SAT wants room for sums
 
 
-def model_program(problem: constraints.Problem) -> str:
+def model_program(problem: constraints.ConstraintProblem) -> str:
     """A program that builds the model, solves it and prints a solution."""
     lines = [
         "from ortools.sat.python import cp_model",
@@ -32,7 +32,9 @@ def model_program(problem: constraints.Problem) -> str:
     return "\n".join(lines) + "\n"
 
 
-def model_lines(problem: constraints.Problem, with_origins: bool = False) -> Iterator[str]:
+def model_lines(
+    problem: constraints.ConstraintProblem, with_origins: bool = False
+) -> Iterator[str]:
     """A line a variable and at least one a constraint, on `model`, `v` and `cp_model`."""
     for variable in problem.variables:
         yield (
@@ -105,7 +107,7 @@ def _(constraint: constraints.In, number: int) -> Iterator[str]:
 
 
 @_posted.register
-def _(constraint: constraints.Select, number: int) -> Iterator[str]:
+def _(constraint: constraints.SelectFrom, number: int) -> Iterator[str]:
     index, result = _term(constraint.index), _term(constraint.result)
     yield f"model.add_element({index}, {_listed(constraint.choices)}, {result})"
 
@@ -121,10 +123,10 @@ def _(constraint: constraints.CeilDiv, number: int) -> Iterator[str]:
 
 
 @_posted.register
-def _(constraint: constraints.Min, number: int) -> Iterator[str]:
+def _(constraint: constraints.MinOf, number: int) -> Iterator[str]:
     yield f"model.add_min_equality({_term(constraint.result)}, {_listed(constraint.operands)})"
 
 
 @_posted.register
-def _(constraint: constraints.Max, number: int) -> Iterator[str]:
+def _(constraint: constraints.MaxOf, number: int) -> Iterator[str]:
     yield f"model.add_max_equality({_term(constraint.result)}, {_listed(constraint.operands)})"

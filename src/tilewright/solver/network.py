@@ -25,7 +25,7 @@ class ConstraintNetwork:
         return any(not domain.size for domain in self.domains)
 
 
-def network_of(problem: constraints.Problem) -> ConstraintNetwork:
+def network_of(problem: constraints.ConstraintProblem) -> ConstraintNetwork:
     """The network of a problem; constraints are numbered as they stand there."""
     builder = _Builder(problem)
     for source, constraint in enumerate(problem.constraints):
@@ -35,7 +35,7 @@ def network_of(problem: constraints.Problem) -> ConstraintNetwork:
 
 
 class _Builder:
-    def __init__(self, problem: constraints.Problem) -> None:
+    def __init__(self, problem: constraints.ConstraintProblem) -> None:
         self.network = ConstraintNetwork()
         self.source = 0
         self._constants: dict[int, int] = {}
@@ -80,11 +80,11 @@ class _Builder:
         self._chain("sum", constraint.result, constraint.addends, empty=0)
 
     @add.register
-    def _(self, constraint: constraints.Min) -> None:
+    def _(self, constraint: constraints.MinOf) -> None:
         self._chain("smallest", constraint.result, constraint.operands, empty=0)
 
     @add.register
-    def _(self, constraint: constraints.Max) -> None:
+    def _(self, constraint: constraints.MaxOf) -> None:
         self._chain("largest", constraint.result, constraint.operands, empty=0)
 
     @add.register
@@ -113,7 +113,7 @@ class _Builder:
         self._narrow(constraint.variable, lambda old: old.common(allowed))
 
     @add.register
-    def _(self, constraint: constraints.Select) -> None:
+    def _(self, constraint: constraints.SelectFrom) -> None:
         self._narrow(constraint.index, lambda old: old.between(0, len(constraint.choices) - 1))
         terms = (constraint.result, constraint.index, *constraint.choices)
         self._relate(Chosen(self.source, tuple(map(self._number, terms))))
@@ -149,7 +149,7 @@ def _anything() -> ValueSet:
     return ValueSet(-(1 << 60), 1 << 60)
 
 
-def _equal_variables(problem: constraints.Problem) -> dict[str, str]:
+def _equal_variables(problem: constraints.ConstraintProblem) -> dict[str, str]:
     """For each variable the one that stands for it and all that equal it."""
     leaders = {variable.name: variable.name for variable in problem.variables}
 

@@ -16,7 +16,7 @@ Column = Callable[[constraints.Term], NDArray[np.float64]]
 Residual = NDArray[np.float64]
 
 
-def violations(problem: constraints.Problem, values: Columns) -> Residual:
+def violations(problem: constraints.ConstraintProblem, values: Columns) -> Residual:
     """A row a row of numbers, a column a constraint; then one for all domains. 0: satisfied."""
     places = {variable.name: place for place, variable in enumerate(problem.variables)}
 
@@ -71,7 +71,7 @@ def _(constraint: constraints.In, column: Column) -> Residual:
 
 
 @residual.register
-def _(constraint: constraints.Select, column: Column) -> Residual:
+def _(constraint: constraints.SelectFrom, column: Column) -> Residual:
     choices = np.stack([column(term) for term in constraint.choices])
     index = column(constraint.index)
     near = index.clip(0, len(choices) - 1).astype(np.int64)
@@ -87,12 +87,12 @@ def _(constraint: constraints.CeilDiv, column: Column) -> Residual:
 
 
 @residual.register
-def _(constraint: constraints.Min, column: Column) -> Residual:
+def _(constraint: constraints.MinOf, column: Column) -> Residual:
     least = np.min([column(term) for term in constraint.operands], axis=0)
     return np.asarray(np.abs(column(constraint.result) - least))
 
 
 @residual.register
-def _(constraint: constraints.Max, column: Column) -> Residual:
+def _(constraint: constraints.MaxOf, column: Column) -> Residual:
     most = np.max([column(term) for term in constraint.operands], axis=0)
     return np.asarray(np.abs(column(constraint.result) - most))

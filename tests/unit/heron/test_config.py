@@ -60,7 +60,8 @@ def test_all_fields_can_be_given() -> None:
     [
         (
             {},
-            """x.json has no field 'cases', an object such as {"gemm_64": ["gemm", [64, 64, 64]]}""",
+            "x.json has no field 'cases', an object such as "
+            + json.dumps({"gemm_64": ["gemm", [64, 64, 64]]}),
         ),
         ({"max_trial": 3}, "x.json has an unknown field 'max_trial'; did you mean 'max_trials'?"),
         ({"max_trials": "32"}, "x.json: 'max_trials' must be a whole number, got '32'"),

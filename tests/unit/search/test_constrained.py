@@ -27,10 +27,10 @@ def chain() -> ArraySpace:
     """Three splits of 720 in four parts each, with a limit on the product of the innermost."""
     loops = [[f"{axis}{n}" for n in range(4)] for axis in "ijk"]
     return ArraySolver().prepare(
-        c.Problem(
+        c.ConstraintProblem(
             (
-                *(c.Variable(name, range(1, 721)) for axis in loops for name in axis),
-                c.Variable("tile", range(1, 10**9)),
+                *(c.IntegerVariable(name, range(1, 721)) for axis in loops for name in axis),
+                c.IntegerVariable("tile", range(1, 10**9)),
             ),
             (
                 *(c.Prod("split", 720, tuple(axis)) for axis in loops),

@@ -20,12 +20,12 @@ from tilewright.solver.array_solver import ArraySolver, ArraySpace
 from tilewright.solver.base import NO_HINT, NoSolutionError, Solver
 
 
-def prepared(problem: c.Problem) -> ArraySpace:
+def prepared(problem: c.ConstraintProblem) -> ArraySpace:
     return ArraySolver().prepare(problem)
 
 
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
-def test_counts_all_solutions_and_draws_each(make: Callable[[], c.Problem]) -> None:
+def test_counts_all_solutions_and_draws_each(make: Callable[[], c.ConstraintProblem]) -> None:
     problem = make()
     space, wanted = prepared(problem), listed(problem)
     assert space.count == pytest.approx(len(wanted))
@@ -44,7 +44,7 @@ def chi_square_z(counts: Counter[tuple[int, ...]], cells: int) -> float:
 
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("seed", range(3))
-def test_samples_are_spread_evenly(make: Callable[[], c.Problem], seed: int) -> None:
+def test_samples_are_spread_evenly(make: Callable[[], c.ConstraintProblem], seed: int) -> None:
     """A chi-square test: each solution is as likely as any other."""
     problem = make()
     wanted = listed(problem)
@@ -77,8 +77,8 @@ def test_constraints_that_are_postponed_leave_the_spread_even() -> None:
 def test_hardly_any_draw_fits_so_draws_are_repaired() -> None:
     names = [f"x{n}" for n in range(9)]
     sums = (names[:6], names[3:], names[::2])
-    problem = c.Problem(
-        tuple(c.Variable(name, range(28)) for name in names),
+    problem = c.ConstraintProblem(
+        tuple(c.IntegerVariable(name, range(28)) for name in names),
         tuple(c.Sum("a sum", 81, tuple(each)) for each in sums),
     )
     with mock.patch.object(tables, "MOST_JOINED", 60):
@@ -116,7 +116,7 @@ def test_repair_keeps_solutions_and_comes_close() -> None:
 
 
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
-def test_children_take_key_values_from_a_parent(make: Callable[[], c.Problem]) -> None:
+def test_children_take_key_values_from_a_parent(make: Callable[[], c.ConstraintProblem]) -> None:
     problem = make()
     space, rng = prepared(problem), np.random.default_rng(3)
     first, second = (space.sample(300, rng).values for _ in range(2))
@@ -142,8 +142,8 @@ def test_within_smaller_domains() -> None:
 @pytest.mark.parametrize("extent", [1, 2, 7919, 999_983])
 def test_extents_of_one_and_primes(extent: int) -> None:
     wide = range(1, 1_000_001)
-    problem = c.Problem(
-        tuple(c.Variable(name, wide) for name in ("outer", "middle", "inner")),
+    problem = c.ConstraintProblem(
+        tuple(c.IntegerVariable(name, wide) for name in ("outer", "middle", "inner")),
         (c.Prod("a split", extent, ("outer", "middle", "inner")),),
     )
     space = prepared(problem)
@@ -152,8 +152,12 @@ def test_extents_of_one_and_primes(extent: int) -> None:
 
 def test_a_domain_of_a_million_values() -> None:
     many = tuple(range(1, 2_000_001, 2))
-    problem = c.Problem(
-        (c.Variable("a", many), c.Variable("b", many), c.Variable("whole", many)),
+    problem = c.ConstraintProblem(
+        (
+            c.IntegerVariable("a", many),
+            c.IntegerVariable("b", many),
+            c.IntegerVariable("whole", many),
+        ),
         (c.Prod("a split", "whole", ("a", "b")), c.Eq("an extent", "whole", 3**13)),
     )
     assert prepared(problem).count == pytest.approx(14)
@@ -161,8 +165,12 @@ def test_a_domain_of_a_million_values() -> None:
 
 def test_wide_products_are_checked_not_listed() -> None:
     wide = range(1, 100_001)
-    problem = c.Problem(
-        (c.Variable("a", wide), c.Variable("b", wide), c.Variable("p", range(1, 1 << 40))),
+    problem = c.ConstraintProblem(
+        (
+            c.IntegerVariable("a", wide),
+            c.IntegerVariable("b", wide),
+            c.IntegerVariable("p", range(1, 1 << 40)),
+        ),
         (c.Prod("a product", "p", ("a", "b")), c.Le("a limit", "p", 10**9)),
     )
     space = prepared(problem)
@@ -173,7 +181,9 @@ def test_wide_products_are_checked_not_listed() -> None:
 
 
 def test_no_solution() -> None:
-    problem = c.Problem((c.Variable("a", range(1, 9)),), (c.Prod("a split", 7, ("a", 2)),))
+    problem = c.ConstraintProblem(
+        (c.IntegerVariable("a", range(1, 9)),), (c.Prod("a split", 7, ("a", 2)),)
+    )
     space = prepared(problem)
     assert space.is_empty
     assert space.count == 0
@@ -187,8 +197,8 @@ def test_no_solution() -> None:
 
 def test_contradictions_that_only_joins_notice() -> None:
     names = ("x", "y", "z")
-    problem = c.Problem(
-        tuple(c.Variable(name, range(2)) for name in names),
+    problem = c.ConstraintProblem(
+        tuple(c.IntegerVariable(name, range(2)) for name in names),
         tuple(c.Sum("two that differ", 1, pair) for pair in (("x", "y"), ("y", "z"), ("x", "z"))),
     )
     assert prepared(problem).is_empty

@@ -20,7 +20,9 @@ KNOBS = {
 
 
 @pytest.mark.parametrize(("name", "make"), SMALL.items(), ids=SMALL)
-def test_solutions_follow_from_their_knobs(name: str, make: Callable[[], c.Problem]) -> None:
+def test_solutions_follow_from_their_knobs(
+    name: str, make: Callable[[], c.ConstraintProblem]
+) -> None:
     problem = make()
     names = [variable.name for variable in problem.variables]
     known = [names.index(knob) for knob in KNOBS[name]]
@@ -33,9 +35,9 @@ def test_solutions_follow_from_their_knobs(name: str, make: Callable[[], c.Probl
 
 
 def test_what_does_not_fit_and_what_does_not_follow() -> None:
-    problem = c.Problem(
-        tuple(c.Variable(name, range(1, 9)) for name in "abxyz"),
-        (c.Prod(ORIGIN, 6, ("a", "b")), c.Select(ORIGIN, "x", "y", (3, 5))),
+    problem = c.ConstraintProblem(
+        tuple(c.IntegerVariable(name, range(1, 9)) for name in "abxyz"),
+        (c.Prod(ORIGIN, 6, ("a", "b")), c.SelectFrom(ORIGIN, "x", "y", (3, 5))),
     )
     completion = Completion(problem, [0, 2])
     assert completion.missing == ("z",)

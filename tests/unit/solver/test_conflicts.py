@@ -13,13 +13,13 @@ from tilewright.solver.conflicts import conflict_of, in_words
 LIMIT = "max_threads_per_block = 1024"
 
 
-def threads() -> c.Problem:
-    return c.Problem(
+def threads() -> c.ConstraintProblem:
+    return c.ConstraintProblem(
         (
-            c.Variable("tx", range(1, 65)),
-            c.Variable("ty", range(1, 65)),
-            c.Variable("threads", range(1, 5000)),
-            c.Variable("other", range(1, 9)),
+            c.IntegerVariable("tx", range(1, 65)),
+            c.IntegerVariable("ty", range(1, 65)),
+            c.IntegerVariable("threads", range(1, 5000)),
+            c.IntegerVariable("other", range(1, 9)),
         ),
         (
             c.Le("something else", "other", 4),
@@ -62,14 +62,14 @@ def test_problems_with_solutions_have_no_conflict(make: object) -> None:
 
 
 def test_one_constraint_alone() -> None:
-    problem = c.Problem((c.Variable("a", (2, 4)),), (c.Eq("the user", "a", 3),))
+    problem = c.ConstraintProblem((c.IntegerVariable("a", (2, 4)),), (c.Eq("the user", "a", 3),))
     assert str(conflict_of(problem)) == (
         "this constraint cannot hold:\n  a = 3    (from the user)\nwhere\n  a is one of 2, 4"
     )
 
 
 def test_an_empty_domain() -> None:
-    problem = c.Problem((c.Variable("a", ()),), ())
+    problem = c.ConstraintProblem((c.IntegerVariable("a", ()),), ())
     assert str(conflict_of(problem)) == "variable 'a' has no value to choose from"
 
 

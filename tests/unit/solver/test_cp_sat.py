@@ -36,7 +36,7 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @NEEDS_ORTOOLS
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
-def test_enumerates_what_brute_force_does(make: Callable[[], c.Problem]) -> None:
+def test_enumerates_what_brute_force_does(make: Callable[[], c.ConstraintProblem]) -> None:
     problem = make()
     found = CpSatSolver().prepare(problem).every_solution()
     assert {tuple(row) for row in found.values.tolist()} == listed(problem)
@@ -45,7 +45,7 @@ def test_enumerates_what_brute_force_does(make: Callable[[], c.Problem]) -> None
 
 @NEEDS_ORTOOLS
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
-def test_samples_and_repairs_are_solutions(make: Callable[[], c.Problem]) -> None:
+def test_samples_and_repairs_are_solutions(make: Callable[[], c.ConstraintProblem]) -> None:
     problem = make()
     space, rng = CpSatSolver().prepare(problem), np.random.default_rng(0)
     drawn = space.sample(5, rng)
@@ -55,7 +55,9 @@ def test_samples_and_repairs_are_solutions(make: Callable[[], c.Problem]) -> Non
 
 @NEEDS_ORTOOLS
 def test_agrees_that_there_is_no_solution() -> None:
-    problem = c.Problem((c.Variable("a", range(1, 9)),), (c.Prod("a split", 7, ("a", 2)),))
+    problem = c.ConstraintProblem(
+        (c.IntegerVariable("a", range(1, 9)),), (c.Prod("a split", 7, ("a", 2)),)
+    )
     for solver in (CpSatSolver(), ArraySolver()):
         assert solver.prepare(problem).is_empty
         assert not solver.is_satisfiable(problem)
@@ -83,8 +85,8 @@ def test_the_dump_runs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_the_dump_as_text() -> None:
     text = model_program(
-        c.Problem(
-            (c.Variable("a", (1, 3)), c.Variable("b", range(1, 9))),
+        c.ConstraintProblem(
+            (c.IntegerVariable("a", (1, 3)), c.IntegerVariable("b", range(1, 9))),
             (c.Prod("split of i", 6, ("a", "b")), c.Le("a limit", "a", 2)),
         )
     )

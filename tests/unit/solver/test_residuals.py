@@ -14,7 +14,7 @@ from tilewright.solver.residuals import violations
 
 
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
-def test_zero_is_a_solution(make: Callable[[], c.Problem]) -> None:
+def test_zero_is_a_solution(make: Callable[[], c.ConstraintProblem]) -> None:
     problem = make()
     everything = itertools.product(*(variable.domain for variable in problem.variables))
     rows = np.asarray(list(itertools.islice(everything, 0, None, 37)) + sorted(listed(problem)))
@@ -23,8 +23,8 @@ def test_zero_is_a_solution(make: Callable[[], c.Problem]) -> None:
 
 
 def test_distances() -> None:
-    problem = c.Problem(
-        (c.Variable("a", range(1, 9)), c.Variable("b", range(1, 9))),
+    problem = c.ConstraintProblem(
+        (c.IntegerVariable("a", range(1, 9)), c.IntegerVariable("b", range(1, 9))),
         (c.Le("x", "a", 4), c.Prod("x", 12, ("a", "b")), c.In("x", "b", (2, 7))),
     )
     found = violations(problem, np.asarray([[6, 3], [3, 4], [9, 1]]))

@@ -6,7 +6,7 @@ the same way back.
 
 from __future__ import annotations
 
-from tilewright.algebra.constraints import Eq, Prod, Select, Sum
+from tilewright.algebra.constraints import Eq, Prod, SelectFrom, Sum
 from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.add_cache_stage import cache_write
@@ -102,8 +102,8 @@ def _declare_tile(template: Template) -> None:
         )
         for number, flag in enumerate(flags):
             row = tuple(int(number == other) for other in range(len(_SIDES)))
-            template.require(Select(origin, flag, place, row))
-        template.require(Sum(origin, 1, tuple(flags)), Select(origin, knob, place, _SIDES))
+            template.require(SelectFrom(origin, flag, place, row))
+        template.require(Sum(origin, 1, tuple(flags)), SelectFrom(origin, knob, place, _SIDES))
     area = template.declare(Key("V", None, None, "wmma_m_wmma_n"), range(1, 4097))
     template.require(Prod(origin, area, (wmma("m"), wmma("n"))), Eq(origin, area, _AREA))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.algebra.constraints import Le, Min, Prod, Select, Sum, Term
+from tilewright.algebra.constraints import Le, MinOf, Prod, SelectFrom, Sum, Term
 from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.base import HeronRule, heron_rules, is_root
@@ -119,9 +119,9 @@ class TensorizeMatrix(HeronRule):
         repeats, place = helper("repeats", (1, 2)), helper("repeats_place", (0, 1))
         least = helper("least_distance", (1, _LEAST_DISTANCE))
         template.require(
-            Min(origin, repeats, (depth, 2)),
+            MinOf(origin, repeats, (depth, 2)),
             Sum(origin, repeats, (place, 1)),
-            Select(origin, least, place, (1, _LEAST_DISTANCE)),
+            SelectFrom(origin, least, place, (1, _LEAST_DISTANCE)),
             Le(origin, least, area),
         )
 
