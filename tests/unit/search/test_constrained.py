@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from tilewright.errors import TuneError
 from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
 from tilewright.search.constrained.base import ConstrainedStrategy
 from tilewright.search.constrained.cga import ConstrainedGenetic
+from tilewright.search.constrained.legality import Individuals
 from tilewright.search.constrained.rcga import RandomKeyGenetic
 from tilewright.search.constrained.simulated_annealing import SimulatedAnnealing
 from tilewright.search.constrained.srga import StochasticRankingGenetic
@@ -113,6 +116,15 @@ def test_a_space_that_is_used_up(name: str) -> None:
     assert len(strategy.ask(8)) == 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_goes_on_in_another_process(name: str, space: ArraySpace) -> None:
+    whole, other = made(name, space, seed=3), made(name, space, seed=4)
+    points = whole.ask(8)
+    whole.tell(points, worth(points).tolist())
+    other.load_state(json.loads(json.dumps(whole.state())))
+    assert (whole.ask(8) == other.ask(8)).all()
+
+
 def test_failures_teach_nothing(space: ArraySpace) -> None:
     strategy = made("cga", space)
     points = strategy.ask(8)
@@ -164,7 +176,7 @@ def test_annealing_accepts_what_is_worse_while_it_is_hot(space: ArraySpace) -> N
 def test_stochastic_ranking_puts_legal_ones_first_mostly(space: ArraySpace) -> None:
     strategy = made("srga", space)
     assert isinstance(strategy, StochasticRankingGenetic)
-    legal = strategy._population.at(np.arange(4))
+    legal = Individuals.of(space, strategy._population[:4])
     broken = legal.at(np.arange(4))
     broken.violation[:] = 5.0
     everyone = broken.beside(legal)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,9 @@ class ConstrainedStrategy(ABC):
     `knobs`: the columns of the problem that are chosen; all others follow from them.
     """
 
+    # Attributes of a strategy, rows of values, that another process must have to go on.
+    kept: ClassVar[tuple[str, ...]] = ()
+
     space: ArraySpace
     knobs: Sequence[int]
     settings: ConstrainedSettings = field(default_factory=ConstrainedSettings)
@@ -84,6 +88,27 @@ class ConstrainedStrategy(ABC):
         self.scores = np.concatenate([self.scores, np.asarray(scores, dtype=np.float64)])
         if self.settings.use_cost_model:
             self.model.fit(self.points, self.scores)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that it needs to go on in another process, as plain JSON values."""
+        known = [np.frombuffer(key, dtype=np.int64).tolist() for key in sorted(self._known)]
+        return {
+            "rng": self.rng.bit_generator.state,
+            "points": self.points.tolist(),
+            "scores": self.scores.tolist(),
+            "known": known,
+            "kept": {name: getattr(self, name).tolist() for name in self.kept},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.rng.bit_generator.state = state["rng"]
+        self.points, self.scores = self.points[:0], self.scores[:0]
+        points = np.asarray(state["points"], dtype=np.int64).reshape(-1, len(self.space.names))
+        self._known = {np.asarray(key, dtype=np.int64).tobytes() for key in state["known"]}
+        self.tell(points, state["scores"])
+        for name, rows in state["kept"].items():
+            setattr(self, name, np.asarray(rows, dtype=np.int64).reshape(-1, len(self.space.names)))
 
     @abstractmethod
     def _propose(self, count: int) -> Columns:

@@ -21,6 +21,8 @@ _KEPT_OF_POOL = 20
 class ConstrainedGenetic(ConstrainedStrategy):
     """Key variables by importance, crossover by constraint, mutation by dropping one."""
 
+    kept = ("_survivors",)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._survivors: Columns = self.points

@@ -13,6 +13,8 @@ from tilewright.solver.base import Columns
 class PlainGenetic(ConstrainedStrategy):
     """A genetic algorithm that knows constraints only as a check afterwards."""
 
+    kept = ("_population", "_seen_values")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._population = self.sample(self.settings.pop_num)

@@ -23,22 +23,24 @@ _MUTATION_CHANCE = 0.1
 class InfeasibilityDriven(ConstrainedStrategy):
     """Simulated binary crossover and polynomial mutation on places in domains."""
 
+    kept = ("_population", "_seen_values")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        drawn = self.sample(1000)
         # Domains may be wide; the values that solutions take are what evolution moves among.
-        self._values = [np.unique(column) for column in drawn.T]
-        self._population = Individuals.of(self.space, drawn[: self.settings.pop_num])
+        self._seen_values = self.sample(1000)
+        self._population = self._seen_values[: self.settings.pop_num]
 
     def _propose(self, count: int) -> Columns:
-        measured = Individuals.of(self.space, self.best_measured(self.settings.history_topk))
-        population = self._population.beside(measured)
+        measured = self.best_measured(self.settings.history_topk)
+        population = Individuals.of(self.space, np.concatenate([self._population, measured]))
+        self._values = [np.unique(column) for column in self._seen_values.T]
         legal = [population.legal]
         for _ in range(self.settings.iter_walks):
             children = Individuals.of(self.space, self._children(population.values))
             legal.append(children.legal)
             population = self._survivors(population.beside(children))
-        self._population = population
+        self._population = population.values
         return self.batch(np.concatenate(legal), count)
 
     def _survivors(self, everyone: Individuals) -> Individuals:

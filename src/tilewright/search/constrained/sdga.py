@@ -13,6 +13,8 @@ from tilewright.solver.base import Columns
 class DecodedGenetic(ConstrainedStrategy):
     """Genes are hints; what is measured is the solution that a repair makes of them."""
 
+    kept = ("_genes",)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._genes = self.sample(self.settings.pop_num)

@@ -13,6 +13,8 @@ from tilewright.solver.base import Columns
 class SimulatedAnnealing(ConstrainedStrategy):
     """As many walks as a population has; the temperature falls to nothing within a round."""
 
+    kept = ("_walkers", "_seen_values")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._walkers = self.sample(self.settings.pop_num)

@@ -21,13 +21,15 @@ _SWEEPS = 10
 class StochasticRankingGenetic(ConstrainedStrategy):
     """One-point crossover over all variables; only what happens to be legal is measured."""
 
+    kept = ("_population",)
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._population = Individuals.of(self.space, self.sample(self.settings.pop_num))
+        self._population = self.sample(self.settings.pop_num)
 
     def _propose(self, count: int) -> Columns:
-        measured = Individuals.of(self.space, self.best_measured(self.settings.history_topk))
-        population = self._population.beside(measured)
+        measured = self.best_measured(self.settings.history_topk)
+        population = Individuals.of(self.space, np.concatenate([self._population, measured]))
         legal = [population.legal]
         for _ in range(self.settings.iter_walks):
             order = self._ranking(population)
@@ -35,7 +37,8 @@ class StochasticRankingGenetic(ConstrainedStrategy):
             legal.append(children.legal)
             best = population.at(order[: self.settings.pop_num // 2])
             population = best.beside(children)
-        self._population = population.at(self._ranking(population)[: self.settings.pop_num])
+        survivors = self._ranking(population)[: self.settings.pop_num]
+        self._population = population.values[survivors]
         return self.batch(np.concatenate(legal), count)
 
     def _ranking(self, population: Individuals) -> NDArray[np.int64]:
