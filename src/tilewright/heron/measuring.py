@@ -14,6 +14,7 @@ from tilewright.measure import Builder, Runner
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.records import BuilderInput, RunnerInput, RunnerResult, args_info_of
 from tilewright.runtime.devices import device
+from tilewright.runtime.threads import available_cores
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 
@@ -84,7 +85,10 @@ class LocalMeasurer(HeronMeasurer):
 
     def __init__(self, space: HeronSpace, config: HeronConfig, target: Target) -> None:
         self.space, self.target = space, target
-        self.builder = Builder.create("local", timeout_sec=config.build_timeout)
+        workers = min(config.parallel_num, available_cores()) if config.parallel else 1
+        self.builder = Builder.create(
+            "local", timeout_sec=config.build_timeout, max_workers=workers
+        )
         evaluator = EvaluatorConfig(config.runner_number, config.runner_repeat, _ROW_MS)
         self.runner = Runner.create(
             "local", timeout_sec=config.runner_timeout, evaluator_config=evaluator

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from tilewright.heron.config import HeronConfig
 from tilewright.heron.measuring import HeronMeasurer, HeronOutcome
 from tilewright.heron.space import HeronSpace
@@ -18,6 +20,7 @@ from tilewright.solver.array_solver import ArraySpace
 from tilewright.solver.model_text import model_program
 
 RECORDS, STATISTICS = "records.txt", "stat.txt"
+_FEASIBLE_SAMPLES = 1000
 _WORST = 1e-6  # the score of what works and takes a second or longer
 
 
@@ -48,8 +51,16 @@ class HeronRun:
         program = model_program(self.space.problem)
         (self.folder / "constraints.py").write_text(program, encoding="utf-8")
         (self.folder / "schedule.py").write_text(self.space.script({}), encoding="utf-8")
+        feasible = self.folder / self.config.feasible_file_path
+        feasible.write_text(json.dumps(self._feasible()), encoding="utf-8")
         for name in (RECORDS, STATISTICS):
             (self.folder / name).write_text("", encoding="utf-8")
+
+    def _feasible(self) -> dict[str, list[int]]:
+        """For each variable the values that it has in some random solutions."""
+        drawn = self.solutions.sample(_FEASIBLE_SAMPLES, np.random.default_rng(self.seed)).values
+        names = self.solutions.names
+        return {name: np.unique(drawn[:, place]).tolist() for place, name in enumerate(names)}
 
     def tune(self, measurer: HeronMeasurer) -> HeronResult:
         """Measure at most `max_trials` candidates."""

@@ -28,7 +28,7 @@ def test_the_space_is_printed_and_written(command: Any) -> None:
     )
     assert lines[8] == "g: 56 variables, about 7.29e+09 solutions; out/g"
     assert sorted(path.name for path in Path("out/g").iterdir()) == [
-        "constraints.py", "records.txt", "schedule.py", "stat.txt",
+        "constraints.py", "feasible.json", "records.txt", "schedule.py", "stat.txt",
     ]  # fmt: skip
     compile(Path("out/g/constraints.py").read_text(encoding="utf-8"), "constraints.py", "exec")
 
@@ -65,3 +65,23 @@ def test_tensor_cores_need_a_gpu(command: Any) -> None:
     err = command("heron", "-p", "tensorcore", "-c", "quick_start.json", status=2).err
     assert err.startswith("error: platform 'tensorcore' measures on an NVIDIA GPU: ")
     assert err.endswith("; --no-measure writes the space without one\n")
+
+
+def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
+    write(
+        cases={"fits": ["gemm", [64, 64, 64]], "no": ["gemm", [64, 64, 64]]},
+        constraints=["dense_tileStore == 1", "dense.local.acc_buffer_tileAll == 1"],
+    )
+    asked = ("space", "why", "quick_start.json", "--heron", "vta")
+    assert command(*asked).lines[0].startswith("fits: 44 variables, 48 constraints, about ")
+    write(
+        cases={"large": ["gemm", [4096, 1024, 1024]]},
+        constraints=["dense_tileStore == 1", "dense_cthread == 1"],
+    )
+    lines = command(*asked).lines
+    assert lines[0].startswith("large: 44 variables, ")
+    assert lines[0].endswith("these 9 constraints cannot hold together, any 8 of them can:")
+    assert "  V#ST:None,AX:None,PA:acc_mem <= 2048    (from acc scratchpad: 2048 elements)" in lines
+    (answer,) = json.loads(command(*asked, "--json").out)
+    assert answer["solutions"] == 0
+    assert {"acc scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}

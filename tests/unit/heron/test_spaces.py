@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tilewright
 from tilewright.algebra.constraints import Eq
@@ -17,7 +18,7 @@ from tilewright.heron.rules.always_inline import AlwaysInline
 from tilewright.heron.rules.user_defined import UserDefinedRule, loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.heron.template import Template, TensorStage
-from tilewright.ir import For
+from tilewright.ir import For, IntImm
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.conflicts import conflict_of
 from tilewright.testing import simt
@@ -62,12 +63,13 @@ def wrong_extents(of: HeronSpace, values: dict[str, int]) -> list[str]:
             except tilewright.errors.TilewrightError:
                 continue  # split or fused since
             assert isinstance(found, For)
+            assert isinstance(found.extent, IntImm)
             # Before a stage is placed its loops are those of the whole tensor.
             is_placed = stage not in of.compute_positions or any(
                 isinstance(done, steps.ComputeAtStep) and done.stage == stage
                 for done in of.steps[: of.steps.index(step) + 1]
             )
-            if is_placed and name in values and int(found.extent) != values[name]:
+            if is_placed and name in values and found.extent.value != values[name]:
                 wrong.append(f"{name}: {found.extent} and {values[name]}")
     return wrong
 
@@ -92,7 +94,7 @@ def test_extents_of_loops_are_the_variables(
         assert wrong_extents(found, values) == []
 
 
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def product(a: NDArray[np.uint8], b: NDArray[np.int8]) -> NDArray[np.int64]:
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64).T)
 
 

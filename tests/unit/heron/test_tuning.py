@@ -68,6 +68,7 @@ def test_files_of_a_run(tmp_path: Path, method: str) -> None:
         assert row["code"] == "_".join(str(row["variables"][name]) for name in found.knobs)
         assert row["perf"] == (0 if failed else pytest.approx(math.log(1 / row["latency"])))
         assert (row["latency"] is None) == failed
+    assert result.best_secs is not None
     assert result.best_secs == min(row["latency"] for row in rows if row["latency"])
     assert result.failures == ["run: it was the fifth"] * 10
     stats = [json.loads(line) for line in (tmp_path / "out/stat.txt").read_text().splitlines()]
