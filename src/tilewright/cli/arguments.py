@@ -82,11 +82,17 @@ def work_of(name: str) -> ModuleType:
     return importlib.import_module(f"tilewright.cli.{name}")
 
 
-_MODEL_OPTIONS = {"dim": DimOption, "shape": ShapeOption, "layout": LayoutOption}
+# How to read a model: what an option takes, and what it is if it is not given.
+_MODEL_OPTIONS: dict[str, tuple[Any, object]] = {
+    "dim": (DimOption, None),
+    "shape": (ShapeOption, None),
+    "layout": (LayoutOption, None),
+    "winograd": (WinogradOption, True),
+}
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `reading` stands for three options, which say how to read a model.
+    """A command whose parameter `reading` stands for the options that say how to read a model.
 
     They stand where it does: the order of parameters is that of the help text.
     """
@@ -100,8 +106,8 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command, locals={"ModelOptions": object}, eval_str=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     options = [
-        inspect.Parameter(name, kind, default=None, annotation=option)
-        for name, option in _MODEL_OPTIONS.items()
+        inspect.Parameter(name, kind, default=default, annotation=option)
+        for name, (option, default) in _MODEL_OPTIONS.items()
     ]
     parameters = [
         part
