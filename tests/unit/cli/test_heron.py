@@ -81,7 +81,7 @@ def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
     lines = command(*asked).lines
     assert lines[0].startswith("large: 44 variables, ")
     assert lines[0].endswith("these 9 constraints cannot hold together, any 8 of them can:")
-    assert "  V#ST:None,AX:None,PA:acc_mem <= 2048    (from acc scratchpad: 2048 elements)" in lines
+    assert "  V#ST:None,AX:None,PA:inp_mem <= 2048    (from inp scratchpad: 2048 elements)" in lines
     (answer,) = json.loads(command(*asked, "--json").out)
     assert answer["solutions"] == 0
-    assert {"acc scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}
+    assert {"inp scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}
