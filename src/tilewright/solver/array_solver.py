@@ -8,8 +8,8 @@ drawing; and if hardly anything passes, what fails is repaired, and the result s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from tilewright.solver.base import (
     solvers,
 )
 from tilewright.solver.cases import cases_of
+from tilewright.solver.crossover import KnobCrossover
 from tilewright.solver.domains import Values, ValueSet
 from tilewright.solver.elimination import eliminate
 from tilewright.solver.later import Later
@@ -40,7 +41,13 @@ _VAIN_BATCHES = 4  # without enough solutions, before repairing
 _REPAIR_STEPS = 300
 _MORE_REPAIRS = 3  # of which the one that keeps most hints counts
 _MOST_CHANGED = 0.5  # of the values, in a step of repair
-_SHARES_OF_SECOND = (0.5, 0.5, 0.3, 0.1)  # chances of a child's second parent, attempt by attempt
+_SHARES_OF_SECOND = (0.5, 0.2, 0.0)  # chances of a child's second parent, attempt by attempt
+
+
+_Attempt = Callable[
+    [Columns, Columns, NDArray[np.bool_], np.random.Generator],
+    tuple[Columns, NDArray[np.bool_]],
+]
 
 
 @solvers.register("arrays")
@@ -321,25 +328,41 @@ class ArraySpace(SolutionSpace):
     ) -> SolutionSet:
         """Solutions that take, at the marked variables, a value of one of two parents.
 
-        Parents are solutions, so there always is one: the last attempt copies the first parent
-        wherever it can.
+        Parents are solutions, so there always is one: where nothing else is found, the last
+        attempt copies the first parent wherever it can.
         """
-        rows = len(first)
         result = first.copy()
-        left = np.arange(rows)
-        for attempt, share in enumerate((*_SHARES_OF_SECOND, 0.0)):
+        left = np.arange(len(first))
+        for attempt in self._attempts:
             if not len(left):
                 break
-            is_second = rng.random((len(left), 1 if attempt == 1 else first.shape[1])) < share
-            wish = np.where(is_second, second[left], first[left])
-            if attempt + 1 < len(_SHARES_OF_SECOND):
-                wish = np.where(keys[left], wish, NO_HINT)  # all else is left to chance
-            values, broken = self._near(wish, rng, exact=True)
-            matches = (values == first[left]) | (values == second[left]) | ~keys[left]
-            fits = matches.all(axis=1) & (broken == 0)
-            result[left[fits]] = values[fits]
-            left = left[~fits]
+            made, is_child = attempt(first[left], second[left], keys[left], rng)
+            result[left[is_child]] = made[is_child]
+            left = left[~is_child]
         return SolutionSet(self.names, result)
+
+    @cached_property
+    def _attempts(self) -> list[_Attempt]:
+        """Ways to make children, until all are made."""
+        drawn = [partial(self._drawn_children, share) for share in _SHARES_OF_SECOND]
+        crossed = KnobCrossover(self)
+        return [*([crossed] if crossed.is_possible else []), *drawn]
+
+    def _drawn_children(
+        self,
+        share: float,
+        first: Columns,
+        second: Columns,
+        keys: NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> tuple[Columns, NDArray[np.bool_]]:
+        """Draws near a mixture of both parents; `share`: how much of it is the second."""
+        wish = np.where(rng.random(first.shape) < share, second, first)
+        if share:
+            wish = np.where(keys, wish, NO_HINT)  # all else is left to chance
+        values, broken = self._near(wish, rng, exact=True)
+        matches = (values == first) | (values == second) | ~keys
+        return values, matches.all(axis=1) & (broken == 0)
 
     def _check_width(self, hints: Columns) -> None:
         if hints.ndim != 2 or hints.shape[1] != len(self.names):
