@@ -32,7 +32,11 @@ def chain() -> ArraySpace:
     return ArraySolver().prepare(
         c.ConstraintProblem(
             (
-                *(c.IntegerVariable(name, range(1, 721)) for axis in loops for name in axis),
+                *(
+                    c.IntegerVariable(name, range(1, 721), "loop" if name[1] == "0" else "tunable")
+                    for axis in loops
+                    for name in axis
+                ),
                 c.IntegerVariable("tile", range(1, 10**9)),
             ),
             (
