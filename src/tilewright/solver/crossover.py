@@ -44,7 +44,8 @@ class KnobCrossover:
         rng: np.random.Generator,
     ) -> tuple[Columns, NDArray[np.bool_]]:
         """For each pair a child, and whether one was found."""
-        one, other, demanded = (np.repeat(rows, _TRIES, axis=0) for rows in (first, second, keys))
+        one, other = (np.repeat(parents, _TRIES, axis=0) for parents in (first, second))
+        demanded = np.repeat(keys, _TRIES, axis=0)
         rows = self._completion.rows(self._mixed(one, other, demanded, rng))
         fits = ((rows == one) | (rows == other) | ~demanded).all(axis=1)
         fits &= (rows != one).any(axis=1) & (rows != other).any(axis=1)
@@ -76,7 +77,7 @@ class KnobCrossover:
         rows = np.arange(len(one))
         is_free = ~demanded[rows, place]
         mixed[rows[is_free], place[is_free]] = donors[rows[is_free], place[is_free]]
-        return mixed
+        return np.asarray(mixed)
 
     def _donated(self, rng: np.random.Generator) -> Columns:
         if self._donors is None:
