@@ -50,13 +50,17 @@ class ConstrainedSearch(TaskSearch):
     def __init__(self, kind: str, **settings: Any) -> None:
         super().__init__()
         self.kind = kind  # type: ignore[misc]  # each strategy has a name of its own
-        self.settings = ConstrainedSettings(**settings)
+        self._settings = ConstrainedSettings(**settings)
         self._arms: list[_Arm] = []
         self._origins: dict[int, _Origin] = {}
 
+    def settings(self) -> dict[str, Any]:
+        """What the search was made with."""
+        given = {name: getattr(self._settings, name) for name in ConstrainedSettings.names()}
+        return {"kind": self.kind, **given}
+
     def clone(self) -> Self:
-        given = {name: getattr(self.settings, name) for name in ConstrainedSettings.names()}
-        return type(self)(self.kind, **given)
+        return type(self)(**self.settings())
 
     def _begin(self, tuning: Tuning) -> None:
         self._origins = {}
@@ -68,7 +72,7 @@ class ConstrainedSearch(TaskSearch):
         solutions = ArraySolver().prepare(problem.problem)
         seed = self.random.fork_seed()
         strategy = constrained_strategies.create(
-            self.kind, solutions, problem.knobs, self.settings, seed
+            self.kind, solutions, problem.knobs, self._settings, seed
         )
         return problem, strategy
 

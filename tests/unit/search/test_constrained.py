@@ -11,6 +11,7 @@ from tests.unit.solver.problems import listed, tiles
 
 from tilewright.algebra import constraints as c
 from tilewright.errors import TuneError
+from tilewright.search import ConstrainedSearch, SearchStrategy
 from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
 from tilewright.search.constrained.base import ConstrainedStrategy
 from tilewright.search.constrained.cga import ConstrainedGenetic
@@ -21,6 +22,9 @@ from tilewright.search.constrained.srga import StochasticRankingGenetic
 from tilewright.solver.array_solver import ArraySolver, ArraySpace
 from tilewright.solver.base import Columns
 from tilewright.solver.residuals import violations
+from tilewright.testing.made_up_runs import MadeUp, NoBuilder
+from tilewright.testing.te_workload import create_te_workload
+from tilewright.tune.api import tune_tir
 
 NAMES = ("cga", "crand", "ga", "idea", "rcga", "sa", "sdga", "srga")
 SMALL = ConstrainedSettings(pop_num=40, iter_walks=3, select_num=20, history_topk=8)
@@ -200,3 +204,17 @@ def test_bad_settings(field: str, value: float, message: str) -> None:
     with pytest.raises(TuneError) as error:
         ConstrainedSettings(**{field: value})  # type: ignore[arg-type]
     assert str(error.value) == message
+
+
+def test_a_search_of_the_tuner() -> None:
+    """All candidates that a search of the tuner proposes, it learns from."""
+    mod = create_te_workload("GMM", 0)
+    search = SearchStrategy.create("cga", pop_num=8, iter_walks=1, select_num=8)
+    assert isinstance(search, ConstrainedSearch)
+    assert search.clone().settings() == search.settings()
+    database = tune_tir(
+        mod, "llvm", max_trials_global=8, num_trials_per_iter=4, builder=NoBuilder(),
+        runner=MadeUp(), database="memory", cost_model="random", strategy=search, space="llvm",
+        seed=1, console=False, check=False,
+    )  # fmt: skip
+    assert len(database.get_all_tuning_records()) >= 8
