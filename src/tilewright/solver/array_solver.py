@@ -55,18 +55,22 @@ class ArraySolver(Solver):
     """Needs nothing but NumPy."""
 
     def prepare(self, problem: ConstraintProblem, seconds: float | None = None) -> ArraySpace:
-        return ArraySpace(problem)
+        return ArraySpace(problem, seconds)
 
 
 class _Part:
     """One case of a problem: its network and how to draw from it."""
 
     def __init__(
-        self, network: ConstraintNetwork, names: Sequence[str], postponed: frozenset[int]
+        self,
+        network: ConstraintNetwork,
+        names: Sequence[str],
+        postponed: frozenset[int],
+        deadline: Deadline,
     ) -> None:
         self.network = network
         self.numbers = [network.numbers[name] for name in names]
-        self.elimination = eliminate(network, postponed)
+        self.elimination = eliminate(network, postponed, deadline)
         self.later = Later(network, self.elimination)
         self.columns = self._columns_of_numbers()
 
@@ -153,8 +157,10 @@ class _Part:
 class ArraySpace(SolutionSpace):
     """The solutions of a problem as conditionals that samples are drawn from, case by case."""
 
-    def __init__(self, problem: ConstraintProblem) -> None:
+    def __init__(self, problem: ConstraintProblem, seconds: float | None = None) -> None:
         self.problem = problem
+        self.remark = ""  # on what preparing had to leave out
+        self._deadline = Deadline.after(seconds)
         self.network: ConstraintNetwork = network_of(problem)
         propagate(self.network)
 
@@ -164,8 +170,13 @@ class ArraySpace(SolutionSpace):
         postponed: frozenset[int] = frozenset()
         if self.network.is_dead():
             return parts
-        for case in cases_of(self.network):
-            part = _Part(case, self.names, postponed)
+        cases = cases_of(self.network)
+        for number, case in enumerate(cases):
+            if parts and self._deadline.is_over:
+                limit = f"its limit of {self._deadline.seconds:g} s"
+                self.remark = f"looked at {number} of {len(cases)} cases within {limit}"
+                break
+            part = _Part(case, self.names, postponed, self._deadline)
             postponed = postponed | part.elimination.postponed
             if part.elimination.log_count > -math.inf:
                 parts.append(part)
@@ -227,7 +238,7 @@ class ArraySpace(SolutionSpace):
             values, _ = self._draw(size, rng)
             parts.append(values)
             found += size
-        note = "" if found >= count else deadline.remark(found, count)
+        note = self.remark if found >= count else deadline.remark(found, count)
         return SolutionSet(self.names, self._stacked(parts), note)
 
     def _stacked(self, parts: Sequence[Columns]) -> Columns:
@@ -247,7 +258,7 @@ class ArraySpace(SolutionSpace):
             parts.append(kept)
             found += len(kept)
         if found >= count:
-            return SolutionSet(self.names, self._stacked(parts))
+            return SolutionSet(self.names, self._stacked(parts), self.remark)
         if not deadline.is_over:
             repaired = self._repaired_draws(count - found, rng, deadline)
             parts.append(repaired)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tilewright.solver.base import Deadline
 from tilewright.solver.network import ConstraintNetwork
 from tilewright.solver.relations import Chosen, Computed, Relation
 from tilewright.solver.tables import Conditional, Places, Table, has_keys, joined, summed
@@ -58,19 +59,27 @@ class Elimination:
         return columns
 
 
-def eliminate(network: ConstraintNetwork, postponed: frozenset[int] = frozenset()) -> Elimination:
+_JOINED_IN_HURRY = 1 << 12  # rows of a join when the time is up
+
+
+def eliminate(
+    network: ConstraintNetwork, postponed: frozenset[int], deadline: Deadline
+) -> Elimination:
     """Sum out all variables of a network whose domains were propagated.
 
-    `postponed`: constraints that are known to be too much.
+    `postponed`: constraints that are known to be too much. After the deadline only small tables
+    are joined.
     """
     while True:
-        found = _attempt(network, postponed)
+        found = _attempt(network, postponed, deadline)
         if isinstance(found, Elimination):
             return found
         postponed = postponed | found
 
 
-def _attempt(network: ConstraintNetwork, postponed: frozenset[int]) -> Elimination | frozenset[int]:
+def _attempt(
+    network: ConstraintNetwork, postponed: frozenset[int], deadline: Deadline
+) -> Elimination | frozenset[int]:
     """An elimination without some constraints, or which others to leave out, too."""
     left_out, computed_later = _closure(network, postponed)
     sizes = [domain.size for domain in network.domains]
@@ -87,7 +96,7 @@ def _attempt(network: ConstraintNetwork, postponed: frozenset[int]) -> Eliminati
             return frozenset({relation.source})
         tables += [(table, frozenset({relation.source})) for table in made]
     open_variables = {v for v, size in enumerate(sizes) if size > 1 and v not in computed_later}
-    return _Eliminator(result, tables, open_variables).run()
+    return _Eliminator(result, tables, open_variables, deadline).run()
 
 
 def _tables_of(relation: Relation, network: ConstraintNetwork) -> list[Table] | None:
@@ -138,7 +147,9 @@ class _Eliminator:
         result: Elimination,
         tables: Iterable[tuple[Table, frozenset[int]]],
         variables: Iterable[int],
+        deadline: Deadline,
     ) -> None:
+        self.deadline = deadline
         self.result = result
         self.sizes = result.sizes
         self.pool = list(tables)
@@ -204,7 +215,9 @@ class _Eliminator:
             place = max(range(len(rest)), key=lambda p: _shared(table, rest[p][0]))
             other, more = rest.pop(place)
             scope = {*table.scope, *other.scope}
-            whole = joined(table, other, self.sizes) if has_keys([*scope], self.sizes) else None
+            most = _JOINED_IN_HURRY if self.deadline.is_over else None
+            can_join = has_keys([*scope], self.sizes)
+            whole = joined(table, other, self.sizes, most) if can_join else None
             if whole is None:
                 return self._blamed(more, sources)
             table, sources = whole, sources | more

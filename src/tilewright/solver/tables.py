@@ -48,7 +48,7 @@ def has_keys(scope: Sequence[int], sizes: Sequence[int]) -> bool:
     return math.prod(sizes[variable] for variable in scope) < _MOST_KEYS
 
 
-def joined(one: Table, other: Table, sizes: Sequence[int]) -> Table | None:
+def joined(one: Table, other: Table, sizes: Sequence[int], most: int | None = None) -> Table | None:
     """Rows that agree on the variables of both; None: there would be too many."""
     common = [variable for variable in one.scope if variable in other.scope]
     new = [variable for variable in other.scope if variable not in one.scope]
@@ -58,7 +58,7 @@ def joined(one: Table, other: Table, sizes: Sequence[int]) -> Table | None:
     begins = np.searchsorted(ordered, keys, side="left")
     counts = np.searchsorted(ordered, keys, side="right") - begins
     total = int(counts.sum())
-    if total > MOST_JOINED:
+    if total > (MOST_JOINED if most is None else most):
         return None
     left = np.repeat(np.arange(len(keys)), counts)
     ends = np.cumsum(counts)

@@ -96,6 +96,14 @@ def test_a_limit_of_time_returns_what_there_is() -> None:
     assert found.note == note
 
 
+def test_a_limit_of_time_for_preparing() -> None:
+    problem = SMALL["choices"]()
+    space = ArraySolver().prepare(problem, seconds=1e-9)
+    found = space.sample(200, np.random.default_rng(0))
+    assert found.note == "looked at 1 of 3 cases within its limit of 1e-09 s"
+    assert {tuple(row) for row in found.values.tolist()} < listed(problem)
+
+
 def test_repair_keeps_solutions_and_comes_close() -> None:
     problem = tiles()
     space = prepared(problem)
