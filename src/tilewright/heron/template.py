@@ -10,7 +10,6 @@ from tilewright.algebra.constraints import (
     ConstraintProblem,
     Domain,
     Eq,
-    In,
     IntegerVariable,
     Prod,
     SelectFrom,
@@ -103,10 +102,6 @@ class Template:
         if candidates is not None:
             self.candidates[key.short] = tuple(candidates)
         return self.declare(key, domain)
-
-    def narrow(self, name: str, values: Sequence[int], origin: str) -> None:
-        """Demand that a variable takes one of some values."""
-        self.constraints.append(In(origin, name, tuple(values)))
 
     def require(self, *constraints: Constraint) -> None:
         """Demand something."""
@@ -221,15 +216,6 @@ class Template:
 
     # --- stages inside others -------------------------------------------------------------------
 
-    def position(self, name: str) -> None:
-        """The last loop of the tile just made: producers may be computed inside it."""
-        self.stages[name].positions.append(self._last_tiled(name))
-
-    def _last_tiled(self, name: str) -> str:
-        stage = self.stages[name]
-        tiled = [axis for axis in stage.loops if axis.endswith((".outer", ".fused"))]
-        return tiled[-1]
-
     def compute_at(self, name: str) -> None:
         """Attach a stage to its consumer: each extent follows from the chosen position."""
         consumer, position = self.attached[name]
@@ -300,14 +286,11 @@ class Template:
         halves = [f"{node}.outer", f"{node}.inner"]
         if loop_key(name, halves[0]).full not in self.variables:
             fused = [
-                loop for loop in inner if loop.endswith(".fused") and self._is_part(node, loop)
+                loop for loop in inner if loop.endswith(".fused") and node in fused_parts(loop)
             ]
             return [node] if node in inner or fused else []
         found = [part for half in halves for part in self._nodes_inside(name, half, inner)]
         return [node] if found == halves else found
-
-    def _is_part(self, node: str, fused: str) -> bool:
-        return node in fused_parts(fused)
 
     # --- the end --------------------------------------------------------------------------------
 

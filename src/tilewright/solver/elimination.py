@@ -54,8 +54,8 @@ class Elimination:
         }
         for conditional in reversed(self.conditionals):
             groups = conditional.groups(columns, self.sizes, count)
-            near, _ = conditional.draw_near(groups, wanted[conditional.variable], rng)
-            columns[conditional.variable] = near
+            hints = wanted[conditional.variable]
+            columns[conditional.variable] = conditional.draw_near(groups, hints, rng)
         return columns
 
 

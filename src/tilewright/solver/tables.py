@@ -99,17 +99,15 @@ class Conditional:
         rows = np.clip(found, self.begins[groups], self.begins[groups + 1] - 1)
         return self.values[rows]
 
-    def draw_near(
-        self, groups: Places, wanted: Places, rng: np.random.Generator
-    ) -> tuple[Places, NDArray[np.bool_]]:
-        """The wanted value (a place) where it fits, else any; and where it did."""
+    def draw_near(self, groups: Places, wanted: Places, rng: np.random.Generator) -> Places:
+        """The wanted value (a place) where it fits, else any."""
         drawn = self.draw(groups, rng)
         order = self._value_keys()
         span = int(self.values.max()) + 1 if len(self.values) else 1
         asked = groups * span + np.minimum(wanted, span - 1)
         places = np.searchsorted(order, asked).clip(max=len(order) - 1)
         fits = (order[places] == asked) & (wanted < span) & (wanted >= 0)
-        return np.where(fits, wanted, drawn), fits
+        return np.where(fits, wanted, drawn)
 
     def _value_keys(self) -> Places:
         """Combination and value of each row as one number; both rise."""

@@ -30,7 +30,6 @@ class UnrollRoot(HeronRule):
         knob = template.knob(stage.name, "unroll_pragma", range(6), candidates=_UNROLL_STEPS)
         outers = template.tile(stage.name, list(stage.spatial), lambda axis: 1, "unroll")
         stage.tags.update(dict.fromkeys(outers, "unroll"))
-        template.facts[f"unroll {stage.name}"] = (outers[0], "unroll_pragma")
         if self.is_outermost:
             template.steps.append(steps.UnrollPragma(stage.name, outers[0], knob))
         stage.positions.append(outers[-1])
