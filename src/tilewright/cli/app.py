@@ -225,6 +225,31 @@ def run(
 
 
 @app.command()
+def heron(
+    platform: Annotated[
+        str,
+        typer.Option("--platform", "-p", metavar="NAME", help="dlboost, tensorcore or vta."),
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="A configuration of Heron's.")
+    ],
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", metavar="N", help="Instead of the file's max_trials."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search.")] = 0,
+    measure: Annotated[bool, typer.Option(help="Without: write the space and stop.")] = True,
+    show_space: Annotated[
+        bool, typer.Option("--show-space", help="Print knobs, candidates and variables.")
+    ] = False,
+) -> None:
+    """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
+    work = work_of("heron")
+    command = work.HeronCommand(platform, config, seed, trials, measure, show_space)
+    raise typer.Exit(work.run(command))
+
+
+@app.command()
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
