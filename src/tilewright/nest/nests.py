@@ -16,6 +16,7 @@ from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
 from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
+from tilewright.nest.limits import Limit, limits_of
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
@@ -48,7 +49,9 @@ class _Accesses:
     """Reads the accesses of a function."""
 
     def __init__(self, reader: IndexReader) -> None:
+        self._reader = reader
         self._direct = reader.direct
+        self._limits: dict[EnclosingBlock | None, list[Limit]] = {}
         self.ranges: Ranges = reader.counters
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
@@ -73,7 +76,29 @@ class _Accesses:
     ) -> MemoryAccess:
         """A load or store."""
         read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
-        return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, self._reaches)
+        return MemoryAccess(
+            buffer,
+            read,
+            is_store,
+            self.ranges,
+            unit_bytes,
+            self._reaches,
+            self._limits_in(scope),
+        )
+
+    def _limits_in(self, scope: EnclosingBlock | None) -> list[Limit]:
+        """What the predicates of all blocks around hold back."""
+        known = self._limits.get(scope)
+        if known is None:
+            predicates = [around.realize.predicate for around in _around(scope)]
+            limits = [
+                limit
+                for predicate in predicates
+                if not isinstance(predicate, ir.IntImm)
+                for limit in limits_of(predicate, self._reader)
+            ]
+            known = self._limits[scope] = limits
+        return known
 
     def _raw(self, index: ir.PrimExpr, scope: EnclosingBlock | None) -> Affine:
         known = self._divided.get((scope, index))
