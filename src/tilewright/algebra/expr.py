@@ -1,0 +1,285 @@
+"""Integer expressions over the decisions of a sketch, each kept once, with the bounds of its values.
+
+Whatever all decisions agree on is a plain `int`: the functions here take numbers and expressions
+alike and return a number wherever the bounds of their operands leave only one. Conditions are
+expressions with the values 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+Value: TypeAlias = "int | Expr"
+Key: TypeAlias = tuple[Any, ...]
+
+
+class Expr:
+    """A node; two nodes of a graph with the same operation and operands are one object."""
+
+    __slots__ = ("args", "graph", "high", "low", "number", "op")
+
+    def __init__(self, graph: Graph, op: str, args: tuple[Any, ...], low: int, high: int) -> None:
+        self.graph = graph
+        self.op = op
+        self.args = args
+        self.low = low
+        self.high = high
+        self.number = len(graph.nodes)
+
+    def __add__(self, other: Value) -> Value:
+        return add(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Value) -> Value:
+        return multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Value) -> Value:
+        return add(self, multiply(other, -1))
+
+    def __rsub__(self, other: Value) -> Value:
+        return add(other, multiply(self, -1))
+
+    def __repr__(self) -> str:
+        if self.op == "variable":
+            return str(self.args[0])
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+class Graph:
+    """All nodes of one model, in an order in which operands come first."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Expr] = []
+        self._known: dict[Key, Expr] = {}
+
+    def variable(self, name: str, low: int, high: int) -> Value:
+        """An unknown number between two bounds."""
+        return self.node("variable", (name,), low, high)
+
+    def node(self, op: str, args: tuple[Any, ...], low: int, high: int) -> Value:
+        """The node with these operands, or the one number that it can be."""
+        if low == high:
+            return low
+        key = (op, *[arg.number if type(arg) is Expr else (arg,) for arg in args])
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Expr(self, op, args, low, high)
+            self.nodes.append(known)
+        return known
+
+
+def bounds(value: Value) -> tuple[int, int]:
+    """The smallest and the largest number that a value can be."""
+    return (value.low, value.high) if type(value) is Expr else (value, value)  # type: ignore[return-value]
+
+
+def _graph(*values: Value) -> Graph:
+    return next(value.graph for value in values if isinstance(value, Expr))
+
+
+def add(a: Value, b: Value) -> Value:
+    """`a + b`; a constant stands on the right."""
+    if type(a) is int:
+        a, b = b, a
+    if type(a) is int:
+        return a + b
+    assert isinstance(a, Expr)
+    if type(b) is int:
+        if b == 0:
+            return a
+        if a.op == "+" and type(a.args[1]) is int:
+            return add(a.args[0], a.args[1] + b)
+        return a.graph.node("+", (a, b), a.low + b, a.high + b)
+    assert isinstance(b, Expr)
+    if a.op == "+" and type(a.args[1]) is int:
+        return add(add(a.args[0], b), a.args[1])
+    if b.op == "+" and type(b.args[1]) is int:
+        return add(add(a, b.args[0]), b.args[1])
+    if a.number > b.number:
+        a, b = b, a
+    return a.graph.node("+", (a, b), a.low + b.low, a.high + b.high)
+
+
+def multiply(a: Value, b: Value) -> Value:
+    """`a * b`, as a constant and a product of expressions in one order."""
+    if type(a) is int and type(b) is int:
+        return a * b
+    (first, left), (second, right) = factors_of(a), factors_of(b)
+    scale = first * second
+    if scale == 0:
+        return 0
+    product = _product(tuple(sorted([*left, *right], key=_number)))
+    if scale == 1:
+        return product
+    low, high = bounds(product)
+    ends = sorted((scale * low, scale * high))
+    return _graph(product).node("*", (product, scale), *ends)
+
+
+def _number(expr: Expr) -> int:
+    return expr.number
+
+
+def factors_of(value: Value) -> tuple[int, tuple[Expr, ...]]:
+    """A constant and the expressions that it is multiplied with."""
+    if not isinstance(value, Expr):
+        return value, ()
+    if value.op == "*":
+        left, right = value.args
+        if type(right) is int:
+            return right, factors_of(left)[1]
+        return 1, (*factors_of(left)[1], right)
+    return 1, (value,)
+
+
+def _product(factors: tuple[Expr, ...]) -> Expr:
+    """Factors multiplied from the left, so that products share their beginnings."""
+    total = factors[0]
+    for factor in factors[1:]:
+        ends = [a * b for a in bounds(total) for b in bounds(factor)]
+        total = total.graph.node("*", (total, factor), min(ends), max(ends))  # type: ignore[assignment]
+    return total
+
+
+def product_of(values: Sequence[Value]) -> Value:
+    """The product of all values."""
+    total: Value = 1
+    for value in values:
+        total = multiply(total, value)
+    return total
+
+
+def floor_divide(a: Value, b: Value) -> Value:
+    """`a // b` for a positive divisor."""
+    if type(a) is int and type(b) is int:
+        return a // b
+    if type(b) is int and b == 1:
+        return a
+    if type(b) is int and (divided := _divided(a, b)) is not None:
+        return divided
+    (low, high), (least, most) = bounds(a), bounds(b)
+    ends = [end // max(1, divisor) for end in (low, high) for divisor in (least, most)]
+    return _graph(a, b).node("//", (a, b), min(ends), max(ends))
+
+
+def _divided(a: Value, divisor: int) -> Value | None:
+    """A constant multiple over a constant that divides it."""
+    scale, factors = factors_of(a)
+    if scale % divisor or not factors:
+        return None
+    return multiply(_product(factors), scale // divisor)
+
+
+def remainder(a: Value, b: Value) -> Value:
+    """`a % b` for a positive divisor."""
+    if type(a) is int and type(b) is int:
+        return a % b
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if low >= 0 and high < least:
+        return a
+    if type(b) is int and factors_of(a)[0] % b == 0:
+        return 0
+    return _graph(a, b).node("%", (a, b), 0, min(most - 1, high) if low >= 0 else most - 1)
+
+
+def ceil_divide(a: Value, b: Value) -> Value:
+    """How many pieces of `b` cover `a`; both are positive."""
+    if type(a) is int and type(b) is int:
+        return -(-a // b)
+    if type(b) is int and b == 1:
+        return a
+    (low, high), (least, most) = bounds(a), bounds(b)
+    return _graph(a, b).node("ceil", (a, b), -(-low // most), -(-high // max(1, least)))
+
+
+def minimum(a: Value, b: Value) -> Value:
+    """The smaller one."""
+    return _extremum("min", a, b, min)
+
+
+def maximum(a: Value, b: Value) -> Value:
+    """The larger one."""
+    return _extremum("max", a, b, max)
+
+
+def _extremum(op: str, a: Value, b: Value, pick: Callable[[int, int], int]) -> Value:
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if a is b or (type(a) is int and type(b) is int):
+        return a if a is b else pick(low, least)
+    if high <= least:
+        return a if op == "min" else b
+    if most <= low:
+        return b if op == "min" else a
+    return _graph(a, b).node(op, (a, b), pick(low, least), pick(high, most))
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+def less_equal(a: Value, b: Value) -> Value:
+    """`a <= b`."""
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if high <= least:
+        return 1
+    if low > most:
+        return 0
+    return _graph(a, b).node("<=", (a, b), 0, 1)
+
+
+def less(a: Value, b: Value) -> Value:
+    """`a < b`."""
+    return less_equal(add(a, 1), b)
+
+
+def equal(a: Value, b: Value) -> Value:
+    """`a == b`."""
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if a is b or (low == high == least == most):
+        return 1
+    if high < least or most < low:
+        return 0
+    return _graph(a, b).node("==", (a, b), 0, 1)
+
+
+def negate(condition: Value) -> Value:
+    """`not condition`."""
+    return add(1, multiply(condition, -1))
+
+
+def both(a: Value, b: Value) -> Value:
+    """`a and b`."""
+    if a is b:
+        return a
+    return minimum(a, b)
+
+
+def either(a: Value, b: Value) -> Value:
+    """`a or b`."""
+    if a is b:
+        return a
+    return maximum(a, b)
+
+
+def where(condition: Value, a: Value, b: Value) -> Value:
+    """`a` if the condition holds, else `b`."""
+    if type(condition) is int:
+        return a if condition else b
+    if a is b or (type(a) is int and type(b) is int and a == b):
+        return a
+    (low, high), (least, most) = bounds(a), bounds(b)
+    return _graph(condition).node("where", (condition, a, b), min(low, least), max(high, most))
+
+
+def is_more_than_one(extent: Value) -> Value:
+    """`extent > 1`."""
+    return less_equal(2, extent)
+
+
+def ceil_log(value: Value) -> float:
+    """The binary logarithm of the largest number that a value can be."""
+    return math.log2(max(1, bounds(value)[1]))
