@@ -1,4 +1,4 @@
-"""Integer expressions over the decisions of a sketch, each kept once, with the bounds of its values.
+"""Integer expressions over the decisions of a sketch, each kept once, with bounds of its values.
 
 Whatever all decisions agree on is a plain `int`: the functions here take numbers and expressions
 alike and return a number wherever the bounds of their operands leave only one. Conditions are
@@ -56,6 +56,24 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Expr] = []
         self._known: dict[Key, Expr] = {}
+        self._products: list[tuple[tuple[Expr, ...], int]] = []  # that are known numbers
+
+    def know_product(self, factors: Sequence[Value], product: int) -> None:
+        """Say that some variables always have the same product."""
+        variables = tuple(each for each in factors if isinstance(each, Expr))
+        others = math.prod(each for each in factors if not isinstance(each, Expr))
+        if variables:
+            self._products.append((variables, product // others))
+
+    def reduced(self, factors: list[Expr]) -> tuple[int, list[Expr]]:
+        """A product without the parts of it that are known numbers, and those."""
+        scale = 1
+        for known, product in self._products:
+            while all(factors.count(each) >= known.count(each) for each in known):
+                for each in known:
+                    factors.remove(each)
+                scale *= product
+        return scale, factors
 
     def variable(self, name: str, low: int, high: int) -> Value:
         """An unknown number between two bounds."""
@@ -110,10 +128,13 @@ def multiply(a: Value, b: Value) -> Value:
     if type(a) is int and type(b) is int:
         return a * b
     (first, left), (second, right) = factors_of(a), factors_of(b)
-    scale = first * second
-    if scale == 0:
+    if first * second == 0:
         return 0
-    product = _product(tuple(sorted([*left, *right], key=_number)))
+    known, factors = _graph(a, b).reduced(sorted([*left, *right], key=_number))
+    scale = first * second * known
+    if not factors:
+        return scale
+    product = _product(tuple(factors))
     if scale == 1:
         return product
     low, high = bounds(product)
@@ -278,8 +299,3 @@ def where(condition: Value, a: Value, b: Value) -> Value:
 def is_more_than_one(extent: Value) -> Value:
     """`extent > 1`."""
     return less_equal(2, extent)
-
-
-def ceil_log(value: Value) -> float:
-    """The binary logarithm of the largest number that a value can be."""
-    return math.log2(max(1, bounds(value)[1]))

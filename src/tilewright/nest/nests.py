@@ -217,6 +217,12 @@ _CHEAP_CALLS = frozenset(
 )  # fmt: skip
 
 
+def operations_of(value: ir.PrimExpr) -> tuple[float, list[ir.BufferLoad]]:
+    """The operations of an expression as it is written, and what it loads."""
+    count = _Operations()
+    return count.of(value), count.loads
+
+
 class _Operations:
     """Counts the operations of an expression and collects what it loads."""
 

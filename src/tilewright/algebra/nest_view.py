@@ -1,0 +1,249 @@
+"""The stores of a tree of loops with all that costs and features ask of them, as expressions.
+
+Loops are slots: where decisions say how many of them run in parallel or make a vector, slots carry
+marks. A depth between two slots of one fused loop is no place at which anything is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright import ir
+from tilewright.algebra.expr import (
+    Value,
+    both,
+    ceil_divide,
+    either,
+    equal,
+    is_more_than_one,
+    less_equal,
+    maximum,
+    multiply,
+    product_of,
+)
+from tilewright.algebra.loop_tree import (
+    Digit,
+    LoopNode,
+    LoopTree,
+    NotCovered,
+    Stage,
+    Terms,
+    digits_of,
+    is_spatial,
+    loops_of,
+    roots_of,
+)
+from tilewright.algebra.reach import Reaches, scaled, summed
+from tilewright.arith.affine import affine_of
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, LAYOUT_REWRITE_PREPROC
+from tilewright.nest.access import LINE
+from tilewright.nest.nests import distinct_loads, operations_of
+
+_EVERYTHING = 1 << 62  # more than any index
+
+
+@dataclass
+class Slot:
+    """A loop, or a part of one that decisions make."""
+
+    extent: Value
+    kind: ir.ForKind
+    loop: LoopNode
+    in_parallel: Value = 0
+    in_vector: Value = 0
+
+
+@dataclass
+class AccessView:
+    """An access as seen from each depth; `depends` is 1 for slots that move it."""
+
+    buffer: ir.Buffer
+    is_store: bool
+    footprints: list[Value]  # bytes in whole lines below each slot, and (last) below none
+    depends: list[Value]
+    unit_stride: list[Value]  # 1 for slots along which neighbours in memory follow each other
+
+    @property
+    def element_bytes(self) -> int:
+        return max(1, self.buffer.dtype.bits // 8)
+
+
+@dataclass
+class NestView:
+    """One store, the slots around it and its accesses."""
+
+    name: str
+    slots: list[Slot]
+    store: AccessView
+    loads: list[AccessView]
+    operations: float
+    is_reduction: bool
+    shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
+    unroll_step: Value = 0
+    packs_weights: bool = False
+    boundaries: list[Value] = field(default_factory=list)  # 1 for depths that are seen
+
+    @property
+    def accesses(self) -> list[AccessView]:
+        return [self.store, *self.loads]
+
+
+def nests_of(tree: LoopTree) -> list[NestView]:
+    """All nests in program order."""
+    return [nest for stage in tree.stages() for nest in _nests(stage)]
+
+
+def _nests(stage: Stage) -> list[NestView]:
+    block = stage.block
+    if block.match_buffers:
+        raise NotCovered(f"block {stage.name!r} is a tensor instruction")
+    found: list[NestView] = []
+    loops = loops_of(stage)
+    if block.init is not None and stage.does != "update":
+        results = loops if stage.does == "init" else _loops_of_results(stage, loops)
+        found.append(_nest(stage, block.init, results))
+    if stage.does != "init":
+        found.append(_nest(stage, block.body, loops))
+    return found
+
+
+def _loops_of_results(stage: Stage, loops: Sequence[LoopNode]) -> list[LoopNode]:
+    """The loops of a reduction in which its results start: those that do not reduce."""
+    reducing = {
+        digit
+        for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
+        if not is_spatial(iter_var)
+        for digit in roots_of(terms)
+    }
+    return [loop for loop in loops if reducing.isdisjoint(loop.digits)]
+
+
+def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
+    if not isinstance(body, ir.BufferStore):
+        raise NotCovered(f"block {stage.name!r} is more than one store")
+    operations, loaded = operations_of(body.value)
+    loads = distinct_loads(loaded)
+    others = [load for load in loads if load.buffer is not body.buffer]
+    reader = _Accesses(stage, loops)
+    return NestView(
+        stage.name,
+        [Slot(loop.extent, loop.kind, loop) for loop in loops],
+        reader.read(body.buffer, body.indices, True),
+        [reader.read(load.buffer, load.indices, False) for load in others],
+        max(operations, 0.5),
+        len(others) < len(loads),
+        _shares(stage, loops),
+        _unroll_step(loops),
+        LAYOUT_REWRITE_PREPROC in stage.annotations,
+    )
+
+
+def _shares(stage: Stage, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]]:
+    everything = Reaches(digits_of(loops_of(stage)))
+    return [(each.limit, everything.of(each.terms) + 1) for each in stage.predicates]
+
+
+def _unroll_step(loops: Sequence[LoopNode]) -> Value:
+    most: Value = 0
+    for loop in loops:
+        most = maximum(most, loop.annotations.get(AUTO_UNROLL_MAX_STEP, 0))
+    return most
+
+
+class _Accesses:
+    """Reads the accesses of a stage; depths share what is known of digits."""
+
+    def __init__(self, stage: Stage, loops: Sequence[LoopNode]) -> None:
+        self._stage = stage
+        self._loops = loops
+        self._below = [
+            Reaches(digits_of(loops[depth:]), stage.predicates) for depth in range(len(loops) + 1)
+        ]
+        self._alone = [Reaches(set(loop.digits)) for loop in loops]
+        self._values = {
+            each.var: terms
+            for each, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
+        }
+
+    def read(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr], is_store: bool) -> AccessView:
+        forms = [self._terms(index) for index in indices]
+        width = max(1, buffer.dtype.bits // 8)
+        found = [_bytes([reach.of(f) + 1 for f in forms], width) for reach in self._below]
+        depends = [self._depends(number, forms) for number in range(len(self._loops))]
+        strides = _strides(buffer)
+        flat = summed([scaled(f, s) for f, s in zip(forms, strides, strict=True)])
+        steps = [equal(_stride(flat, loop), 1) for loop in self._loops]
+        return AccessView(buffer, is_store, found, depends, steps)
+
+    def _terms(self, index: ir.PrimExpr) -> Terms:
+        """An index as a sum of digits; its base does not matter."""
+        parts: list[Terms] = []
+        for term, scale in affine_of(index).terms.items():
+            if isinstance(term, ir.Var) and term in self._values:
+                parts.append(scaled(self._values[term], scale))
+            else:
+                parts.append({self._quotient(term): scale})
+        return summed(parts)
+
+    def _quotient(self, term: ir.PrimExpr) -> Digit:
+        match term:
+            case ir.FloorMod(
+                a=ir.FloorDiv(a=inner, b=ir.IntImm(value=below)), b=ir.IntImm(value=n)
+            ):
+                return Digit(n, self._whole(inner), below, 1 << 62)
+            case ir.FloorMod(a=inner, b=ir.IntImm(value=n)):
+                return Digit(n, self._whole(inner), 1, 1 << 62)
+            case ir.FloorDiv(a=inner, b=ir.IntImm(value=below)):
+                return Digit(1 << 62, self._whole(inner), below, 1 << 62)
+        raise NotCovered(f"block {self._stage.name!r} has `{term}` in an index")
+
+    def _whole(self, expr: ir.PrimExpr) -> Terms:
+        if affine_of(expr).base:
+            raise NotCovered(f"block {self._stage.name!r} divides `{expr}` in an index")
+        return self._terms(expr)
+
+    def _depends(self, number: int, forms: Sequence[Terms]) -> Value:
+        moves: Value = 0
+        for form in forms:
+            moves = either(moves, less_equal(1, self._alone[number].of(form)))
+        return moves
+
+
+def _strides(buffer: ir.Buffer) -> list[int]:
+    shape = [each.value if isinstance(each, ir.IntImm) else 1 for each in buffer.shape]
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _bytes(spans: Sequence[Value], width: int) -> Value:
+    if not spans:
+        return LINE
+    lines = ceil_divide(multiply(spans[-1], width), LINE)
+    return multiply(product_of([*spans[:-1], lines]), LINE)
+
+
+def _stride(flat: Terms, loop: LoopNode) -> Value:
+    """Elements between two iterations of a loop; 0 where they follow no rule."""
+    if len(loop.digits) != 1:
+        return 0
+    (digit,) = loop.digits
+    direct = flat.get(digit, 0)
+    derived = [each for each in flat if each.source is not None and digit in each.source]
+    if not derived:
+        return direct
+    source = derived[0].source
+    if direct != 0 or source is None or any(each.source is not source for each in derived):
+        return 0
+    last = next((each for each in derived if type(each.below) is int and each.below == 1), None)
+    if last is None:
+        return 0
+    regular: Value = 1
+    for each in derived:
+        expected = multiply(flat[last], each.below)
+        fits = equal(flat[each], expected)
+        regular = both(regular, either(fits, equal(each.extent, 1)))
+    return multiply(regular, multiply(flat[last], source[digit]))
+
+
+__all__ = ["AccessView", "NestView", "Slot", "is_more_than_one", "nests_of"]

@@ -1,0 +1,98 @@
+"""How far sums of digits reach while some loops run and the others stand at zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from fractions import Fraction
+
+from tilewright.algebra.expr import (
+    Value,
+    bounds,
+    factors_of,
+    floor_divide,
+    minimum,
+    multiply,
+    product_of,
+)
+from tilewright.algebra.loop_tree import Digit, Predicate
+
+Form = Mapping[Digit, Value]
+
+
+class Reaches:
+    """The reach of sums while the loops of `running` run, held back by predicates."""
+
+    def __init__(self, running: Set[Digit], predicates: Sequence[Predicate] = ()) -> None:
+        self._running = running
+        self._predicates = sorted(predicates, key=lambda each: -len(each.terms))
+        self._known: dict[Digit, Value] = {}
+
+    def of(self, terms: Form) -> Value:
+        """How far apart the ends of a sum are."""
+        return self._of(dict(terms), self._predicates)
+
+    def _of(self, terms: dict[Digit, Value], predicates: Sequence[Predicate]) -> Value:
+        for number, predicate in enumerate(predicates):
+            held = _held(predicate, terms)
+            if held is not None:
+                part, last = held
+                rest = {digit: c for digit, c in terms.items() if digit not in part}
+                inside = predicates[number + 1 :]
+                return minimum(self._of(part, inside), last) + self._of(rest, inside)
+        total: Value = 0
+        for digit, coefficient in terms.items():
+            size = multiply(coefficient, -1) if bounds(coefficient)[1] <= 0 else coefficient
+            total = total + multiply(size, self._of_digit(digit))
+        return total
+
+    def _of_digit(self, digit: Digit) -> Value:
+        if digit.source is None:
+            return digit.extent - 1 if digit in self._running else 0
+        known = self._known.get(digit)
+        if known is None:
+            whole = minimum(self.of(digit.source), digit.total - 1)
+            known = minimum(floor_divide(whole, digit.below), digit.extent - 1)
+            self._known[digit] = known
+        return known
+
+
+def _held(
+    predicate: Predicate, terms: Mapping[Digit, Value]
+) -> tuple[dict[Digit, Value], Value] | None:
+    """The part of a sum that a predicate holds back, and the largest value that it leaves."""
+    shared = [digit for digit in predicate.terms if digit in terms]
+    if not shared:
+        return None
+    ratios = {_ratio(terms[digit], predicate.terms[digit]) for digit in shared}
+    ratio = ratios.pop()
+    if ratios or ratio is None or ratio[0] <= 0:
+        return None
+    share, more = ratio
+    last = multiply(predicate.limit - 1, share.numerator)
+    last = floor_divide(multiply(last, product_of(more)), share.denominator)
+    return {digit: terms[digit] for digit in shared}, last
+
+
+def _ratio(coefficient: Value, stride: Value) -> tuple[Fraction, tuple] | None:  # type: ignore[type-arg]
+    """How many times a stride a coefficient is: a number, and expressions that it has more."""
+    (first, left), (second, right) = factors_of(coefficient), factors_of(stride)
+    more = list(left)
+    for factor in right:
+        if factor not in more:
+            return None
+        more.remove(factor)
+    return Fraction(first, second), tuple(more)
+
+
+def scaled(terms: Form, factor: Value) -> dict[Digit, Value]:
+    """`factor * terms`."""
+    return {digit: multiply(stride, factor) for digit, stride in terms.items()}
+
+
+def summed(forms: Sequence[Form]) -> dict[Digit, Value]:
+    """The sum of several forms."""
+    total: dict[Digit, Value] = {}
+    for form in forms:
+        for digit, stride in form.items():
+            total[digit] = total[digit] + stride if digit in total else stride
+    return total
