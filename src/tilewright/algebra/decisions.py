@@ -62,6 +62,7 @@ class Location:
 
     inst: Instruction
     name: str
+    loops: int  # that it could be computed at
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,22 +8,29 @@ tiled. What is left is interpreted.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import ir
-from tilewright.algebra.decisions import Categorical, Decision, Tile
+from tilewright.algebra.choices import Choices
+from tilewright.algebra.decisions import Categorical, Decision, Location, Tile
 from tilewright.algebra.expr import Graph, Value
 from tilewright.algebra.lift import lift
-from tilewright.algebra.loop_tree import LoopTree, NotCovered
+from tilewright.algebra.locations import candidate_loops, effective_location
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotCovered
+from tilewright.algebra.postprocs import rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.primitives.compute_at import ComputeAt
+from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.sample_categorical import SampleCategorical
+from tilewright.schedule.primitives.sample_compute_location import INLINE, SampleComputeLocation
 from tilewright.schedule.primitives.sample_perfect_tile import SamplePerfectTile
 from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.trace.instruction import Instruction
 from tilewright.schedule.trace.trace import learned
+from tilewright.space.base import Postproc
 
 # Steps that change blocks and buffers, or ask for blocks, and leave loops as they are.
 _ON_BLOCKS = frozenset({
@@ -41,9 +48,15 @@ class Interpretation:
     decisions: list[Decision]
 
 
-def interpret(mod: ir.IRModule, trace: Trace) -> Interpretation:
-    """The tree that the steps of a trace make of a program; raises NotCovered with a reason."""
-    start = _Start(mod)
+def interpret(
+    mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc], choices: Choices
+) -> Interpretation:
+    """The tree that a trace and post-processors make of a program.
+
+    Raises `NotCovered` with a reason, and `Undecided` where the tree depends on decisions in a way
+    that `choices` does not settle.
+    """
+    start = _Start(mod, choices)
     fixed = trace.fixed_steps()
     for inst in fixed:
         start.run(inst)
@@ -53,20 +66,41 @@ def interpret(mod: ir.IRModule, trace: Trace) -> Interpretation:
             break
         if inst.step.kind in _ON_BLOCKS:
             start.run(inst)
-        else:
+        elif not start.inlines(inst):
             steps.append(inst)
     run = _Run(start)
     for inst in steps:
         run.step(inst)
+    for postproc in postprocs:
+        rewrite = rewrite_of(type(postproc).__name__)
+        if rewrite is None:
+            raise NotCovered(f"{type(postproc).__name__} says nothing about what it does to loops")
+        rewrite(run.tree, start.func, choices)
     return Interpretation(run.tree, run.graph, run.decisions)
 
 
 class _Start:
     """A schedule on which steps are carried out, and its handles by those of the trace."""
 
-    def __init__(self, mod: ir.IRModule) -> None:
+    def __init__(self, mod: ir.IRModule, choices: Choices) -> None:
         self.sch = Schedule(mod, error_render_level="fast")
         self.known: dict[object, Any] = {}
+        self.choices = choices
+
+    @property
+    def func(self) -> ir.PrimFunc:
+        functions = list(self.sch.mod.functions.values())
+        if len(functions) != 1 or not isinstance(functions[0], ir.PrimFunc):
+            raise NotCovered("the module has several functions")
+        return functions[0]
+
+    def inlines(self, inst: Instruction) -> bool:
+        """True for a block that is computed where it is used: this is done at once."""
+        step = inst.step
+        if not isinstance(step, ComputeAt) or self.choices.get(step.loop) != INLINE:
+            return False
+        self.sch.compute_inline(self.known[step.block])
+        return True
 
     def run(self, inst: Instruction) -> None:
         try:
@@ -78,18 +112,16 @@ class _Start:
 
 class _Run:
     def __init__(self, start: _Start) -> None:
-        functions = list(start.sch.mod.functions.values())
-        if len(functions) != 1 or not isinstance(functions[0], ir.PrimFunc):
-            raise NotCovered("the module has several functions")
         self.graph = Graph()
+        self._start = start
         self.decisions: list[Decision] = []
-        self.tree, nodes = lift(functions[0])
+        self.tree, nodes = lift(start.func)
         self._known: dict[object, Any] = {}
         for rv, own in start.known.items():
             if isinstance(own, (BlockRV, LoopRV)):
                 stmt = start.sch.symbols[own].stmt  # type: ignore[union-attr]
-                root = functions[0].body.block  # type: ignore[attr-defined]
-                self._known[rv] = self.tree if stmt is root else nodes.get(stmt)  # type: ignore[arg-type]
+                root = start.func.body.block  # type: ignore[attr-defined]
+                self._known[rv] = self.tree if stmt is root else nodes.get(stmt)
 
     def step(self, inst: Instruction) -> None:
         step = inst.step
@@ -101,6 +133,8 @@ class _Run:
             made: list[Any] = [self._draw(inst, [_number(each) for each in step.candidates])]
         elif isinstance(step, SamplePerfectTile):
             made = self._tile(inst, given["loop"].extent)
+        elif isinstance(step, SampleComputeLocation):
+            made = [self._locate(inst, step)]
         else:
             function = transfer_of(type(step))
             if function is None:
@@ -122,6 +156,22 @@ class _Run:
         self.decisions.append(Categorical(inst, name, tuple(values)))
         return self.graph.variable(name, min(values), max(values))
 
+    def _locate(self, inst: Instruction, step: SampleComputeLocation) -> LoopNode | None:
+        name = f"d{len(self.decisions)}"
+        stage = self._known.get(step.block)
+        loops = [] if stage is None else candidate_loops(self.tree, stage)
+        self.decisions.append(Location(inst, name, len(loops)))
+        if stage is None:  # it was inlined
+            return None
+        decided = self.graph.variable(name, INLINE, max(0, len(loops) - 1))
+        where_to = effective_location(self.tree, stage, loops, decided, self._can_inline(step))
+        at = self._start.choices.decide(inst.outputs[0], where_to)
+        return None if at < 0 else loops[at]
+
+    def _can_inline(self, step: SampleComputeLocation) -> bool:
+        sch = self._start.sch
+        return can_compute_inline(sch.state, sch.get_sref(self._start.known[step.block]))
+
     def _tile(self, inst: Instruction, extent: Value) -> list[Value]:
         if not isinstance(extent, int):
             raise NotCovered("a loop is tiled whose extent depends on other decisions")
@@ -142,6 +192,3 @@ def _number(value: object) -> int:
     if not isinstance(number, int):
         raise NotCovered(f"a decision is taken between values like {value!r}")
     return number
-
-
-__all__ = ["Interpretation", "Mapping", "interpret"]

@@ -54,6 +54,9 @@ class LoopNode:
     kind: ir.ForKind = ir.ForKind.SERIAL
     tag: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
+    # Where decisions say it: 1 if it is a part of the nest's one parallel loop, or of its vector.
+    in_parallel: Value = 0
+    in_vector: Value = 0
 
     @property
     def extent(self) -> Value:
@@ -82,6 +85,17 @@ Node: TypeAlias = "LoopNode | Stage"
 
 def is_spatial(iter_var: ir.IterVar) -> bool:
     return iter_var.iter_type is ir.IterType.DATA_PAR
+
+
+def types_of(loop: LoopNode, stages: Iterable[Stage]) -> set[ir.IterType]:
+    """The types of the iterators that stages bind to a loop."""
+    digits = set(loop.digits)
+    return {
+        iter_var.iter_type
+        for stage in stages
+        for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
+        if not digits.isdisjoint(roots_of(terms))
+    }
 
 
 @dataclass(eq=False)

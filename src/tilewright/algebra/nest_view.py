@@ -6,9 +6,10 @@ marks. A depth between two slots of one fused loop is no place at which anything
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.algebra.expr import (
@@ -21,6 +22,7 @@ from tilewright.algebra.expr import (
     less_equal,
     maximum,
     multiply,
+    negate,
     product_of,
 )
 from tilewright.algebra.loop_tree import (
@@ -83,7 +85,17 @@ class NestView:
     shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
     unroll_step: Value = 0
     packs_weights: bool = False
-    boundaries: list[Value] = field(default_factory=list)  # 1 for depths that are seen
+
+    @property
+    def boundaries(self) -> list[Value]:
+        """1 for depths at which a loop begins, and (last) for the inside."""
+        found: list[Value] = [1]
+        for outer, inner in itertools.pairwise(self.slots):
+            fused = either(
+                both(outer.in_parallel, inner.in_parallel), both(outer.in_vector, inner.in_vector)
+            )
+            found.append(negate(fused))
+        return [*found, 1] if self.slots else found
 
     @property
     def accesses(self) -> list[AccessView]:
@@ -129,7 +141,7 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     reader = _Accesses(stage, loops)
     return NestView(
         stage.name,
-        [Slot(loop.extent, loop.kind, loop) for loop in loops],
+        [Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector) for loop in loops],
         reader.read(body.buffer, body.indices, True),
         [reader.read(load.buffer, load.indices, False) for load in others],
         max(operations, 0.5),

@@ -41,6 +41,7 @@ def decompose_reduction(tree: LoopTree, stage: Stage, loop: LoopNode) -> Stage:
     ]
     for copy, each in zip(copies, kept, strict=True):
         copy.annotations = dict(each.annotations)
+        copy.in_parallel, copy.in_vector = each.in_parallel, each.in_vector
     stage.name, stage.does = f"{stage.name}_update", "update"
     position = tree.siblings(loop).index(loop)
     tree.insert(nest_of(copies, init), loop.parent, position)
