@@ -28,7 +28,7 @@ from tilewright.schedule.primitives.sample_categorical import SampleCategorical
 from tilewright.schedule.primitives.sample_compute_location import INLINE, SampleComputeLocation
 from tilewright.schedule.primitives.sample_perfect_tile import SamplePerfectTile
 from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
-from tilewright.schedule.trace.instruction import Instruction
+from tilewright.schedule.trace.instruction import Instruction, Primitive
 from tilewright.schedule.trace.trace import learned
 from tilewright.space.base import Postproc
 
@@ -105,9 +105,9 @@ class _Start:
     def run(self, inst: Instruction) -> None:
         try:
             made = self.sch.run(inst.step.with_handles(self.known), None)
+            self.known.update(learned(inst, made))
         except (ScheduleError, KeyError) as error:
-            raise NotCovered(f"{inst.step.kind} depends on loops: {error}") from error
-        self.known.update(learned(inst, made))
+            raise NotCovered(f"{inst.step.kind} depends on steps before it: {error}") from error
 
 
 class _Run:
@@ -125,22 +125,25 @@ class _Run:
 
     def step(self, inst: Instruction) -> None:
         step = inst.step
+        if isinstance(step, SampleCategorical):
+            made: list[Any] = [self._draw(inst, [_number(each) for each in step.candidates])]
+        elif isinstance(step, SamplePerfectTile):
+            made = self._tile(inst, self._value(step.loop).extent)
+        elif isinstance(step, SampleComputeLocation):
+            made = [self._locate(inst, step)]
+        else:
+            made = self._interpreted(step)
+        self._known.update(zip(inst.outputs, made, strict=False))
+
+    def _interpreted(self, step: Primitive[object]) -> list[Any]:
+        function = transfer_of(type(step))
+        if function is None:
+            raise NotCovered(f"{step.kind} says nothing about what it does to loops")
         given = {
             each.name: self._value(getattr(step, each.name))
             for each in dataclasses.fields(step)  # type: ignore[arg-type]
         }
-        if isinstance(step, SampleCategorical):
-            made: list[Any] = [self._draw(inst, [_number(each) for each in step.candidates])]
-        elif isinstance(step, SamplePerfectTile):
-            made = self._tile(inst, given["loop"].extent)
-        elif isinstance(step, SampleComputeLocation):
-            made = [self._locate(inst, step)]
-        else:
-            function = transfer_of(type(step))
-            if function is None:
-                raise NotCovered(f"{step.kind} says nothing about what it does to loops")
-            made = function(self.tree, step, given)
-        self._known.update(zip(inst.outputs, made, strict=False))
+        return function(self.tree, step, given)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -156,17 +159,17 @@ class _Run:
         self.decisions.append(Categorical(inst, name, tuple(values)))
         return self.graph.variable(name, min(values), max(values))
 
-    def _locate(self, inst: Instruction, step: SampleComputeLocation) -> LoopNode | None:
+    def _locate(self, inst: Instruction, step: SampleComputeLocation) -> LoopNode | str:
         name = f"d{len(self.decisions)}"
         stage = self._known.get(step.block)
         loops = [] if stage is None else candidate_loops(self.tree, stage)
         self.decisions.append(Location(inst, name, len(loops)))
-        if stage is None:  # it was inlined
-            return None
+        if stage is None:
+            return "inlined"
         decided = self.graph.variable(name, INLINE, max(0, len(loops) - 1))
         where_to = effective_location(self.tree, stage, loops, decided, self._can_inline(step))
         at = self._start.choices.decide(inst.outputs[0], where_to)
-        return None if at < 0 else loops[at]
+        return "root" if at < 0 else loops[at]
 
     def _can_inline(self, step: SampleComputeLocation) -> bool:
         sch = self._start.sch

@@ -60,7 +60,7 @@ def compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, index: int) 
             if region.buffer is written.buffer
         ]
         if spans:
-            needed.append(_solved(stage, written, _joined(spans)))
+            needed.append(_solved(stage, written, _joined(written.buffer, spans)))
     if len(needed) != 1:
         raise NotCovered(f"block {stage.name!r} is computed for several buffers at once")
     _move(tree, stage, loop, needed[0], index)
@@ -79,7 +79,7 @@ def reverse_compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, inde
             if region.buffer is read.buffer
         ]
         if spans:
-            wanted.append(_solved(stage, read, _joined(spans)))
+            wanted.append(_solved(stage, read, _joined(read.buffer, spans)))
     if len(wanted) != 1:
         raise NotCovered(f"block {stage.name!r} follows several producers at once")
     _move(tree, stage, loop, wanted[0], index)
@@ -217,13 +217,20 @@ class _Axis:
         return dense
 
 
-def _joined(boxes: Sequence[Sequence[Span]]) -> list[Span]:
-    return [_join(spans) for spans in zip(*boxes, strict=True)]
+def _joined(buffer: ir.Buffer, boxes: Sequence[Sequence[Span]]) -> list[Span]:
+    return [
+        _join(extent, spans)
+        for extent, spans in zip(buffer.shape, zip(*boxes, strict=True), strict=True)
+    ]
 
 
-def _join(spans: Sequence[Span]) -> Span:
+def _join(extent: ir.PrimExpr, spans: Sequence[Span]) -> Span:
     first = spans[0]
     if any(not _same(first.low, other.low) for other in spans):
+        everything = [span for span in spans if not span.low and span.base <= 0]
+        for span in everything:
+            if isinstance(extent, ir.IntImm) and bounds(span.extent)[0] >= extent.value:
+                return span
         raise NotCovered("regions begin at places whose distance varies")
     begin = min(span.base for span in spans)
     end: Value = first.base + first.extent

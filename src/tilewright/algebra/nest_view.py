@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright import ir
 from tilewright.algebra.expr import (
@@ -85,17 +85,7 @@ class NestView:
     shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
     unroll_step: Value = 0
     packs_weights: bool = False
-
-    @property
-    def boundaries(self) -> list[Value]:
-        """1 for depths at which a loop begins, and (last) for the inside."""
-        found: list[Value] = [1]
-        for outer, inner in itertools.pairwise(self.slots):
-            fused = either(
-                both(outer.in_parallel, inner.in_parallel), both(outer.in_vector, inner.in_vector)
-            )
-            found.append(negate(fused))
-        return [*found, 1] if self.slots else found
+    boundaries: list[Value] = field(default_factory=list)  # 1 where a loop begins, and inside
 
     @property
     def accesses(self) -> list[AccessView]:
@@ -139,9 +129,10 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     loads = distinct_loads(loaded)
     others = [load for load in loads if load.buffer is not body.buffer]
     reader = _Accesses(stage, loops)
+    slots = [Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector) for loop in loops]
     return NestView(
         stage.name,
-        [Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector) for loop in loops],
+        slots,
         reader.read(body.buffer, body.indices, True),
         [reader.read(load.buffer, load.indices, False) for load in others],
         max(operations, 0.5),
@@ -149,7 +140,18 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
         _shares(stage, loops),
         _unroll_step(loops),
         LAYOUT_REWRITE_PREPROC in stage.annotations,
+        _boundaries(slots),
     )
+
+
+def _boundaries(slots: Sequence[Slot]) -> list[Value]:
+    found: list[Value] = [1]
+    for outer, inner in itertools.pairwise(slots):
+        fused = either(
+            both(outer.in_parallel, inner.in_parallel), both(outer.in_vector, inner.in_vector)
+        )
+        found.append(negate(fused))
+    return [*found, 1] if slots else found
 
 
 def _shares(stage: Stage, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]]:

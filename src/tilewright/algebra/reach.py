@@ -8,11 +8,14 @@ from fractions import Fraction
 from tilewright.algebra.expr import (
     Value,
     bounds,
+    equal,
     factors_of,
     floor_divide,
     minimum,
     multiply,
     product_of,
+    remainder,
+    where,
 )
 from tilewright.algebra.loop_tree import Digit, Predicate
 
@@ -50,10 +53,20 @@ class Reaches:
             return digit.extent - 1 if digit in self._running else 0
         known = self._known.get(digit)
         if known is None:
-            whole = minimum(self.of(digit.source), digit.total - 1)
+            whole = minimum(self.of(_within(digit)), digit.total - 1)
             known = minimum(floor_divide(whole, digit.below), digit.extent - 1)
             self._known[digit] = known
         return known
+
+
+def _within(digit: Digit) -> dict[Digit, Value]:
+    """What a digit is made of, without what moves it by whole rounds."""
+    assert digit.source is not None
+    period = multiply(digit.below, digit.extent)
+    return {
+        each: where(equal(remainder(stride, period), 0), 0, stride)
+        for each, stride in digit.source.items()
+    }
 
 
 def _held(

@@ -13,7 +13,6 @@ from tilewright.algebra.loop_tree import (
     LoopNode,
     LoopTree,
     Node,
-    NotCovered,
     Predicate,
     Stage,
     Terms,
@@ -210,10 +209,9 @@ def _reverse_compute_at(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> 
     return []
 
 
-def _place(loop: object) -> LoopNode | None:
-    if loop is not None and not isinstance(loop, LoopNode):
-        raise NotCovered("a block is moved to a place that is no loop")
-    return loop
+def _place(loop: LoopNode | str) -> LoopNode | None:
+    """The loop to move to; None where a block stays in front of all loops."""
+    return loop if isinstance(loop, LoopNode) else None
 
 
 @transfer("DecomposeReduction")
