@@ -143,6 +143,7 @@ def _mapped(nest: NestView, change: Callable[[Value], Any]) -> NestView:
         nest.is_reduction,
         [(change(limit), change(covered)) for limit, covered in nest.shares],
         change(nest.unroll_step),
+        change(nest.reduction_width),
         nest.packs_weights,
         [change(each) for each in nest.boundaries],
     )

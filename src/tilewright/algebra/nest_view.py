@@ -15,9 +15,11 @@ from tilewright import ir
 from tilewright.algebra.expr import (
     Value,
     both,
+    bounds,
     ceil_divide,
     either,
     equal,
+    floor_divide,
     is_more_than_one,
     less_equal,
     maximum,
@@ -39,7 +41,11 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.reach import Reaches, scaled, summed
 from tilewright.arith.affine import affine_of
-from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, LAYOUT_REWRITE_PREPROC
+from tilewright.ir.annotation_keys import (
+    AUTO_UNROLL_MAX_STEP,
+    LAYOUT_REWRITE_PREPROC,
+    VECTOR_REDUCTION,
+)
 from tilewright.nest.access import LINE
 from tilewright.nest.nests import distinct_loads, operations_of
 
@@ -84,6 +90,7 @@ class NestView:
     is_reduction: bool
     shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
     unroll_step: Value = 0
+    reduction_width: Value = 0  # of a vector that adds up, where a loop is marked so
     packs_weights: bool = False
     boundaries: list[Value] = field(default_factory=list)  # 1 where a loop begins, and inside
 
@@ -138,7 +145,8 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
         max(operations, 0.5),
         len(others) < len(loads),
         _shares(stage, loops),
-        _unroll_step(loops),
+        _largest(AUTO_UNROLL_MAX_STEP, loops),
+        _largest(VECTOR_REDUCTION, loops),
         LAYOUT_REWRITE_PREPROC in stage.annotations,
         _boundaries(slots),
     )
@@ -159,10 +167,11 @@ def _shares(stage: Stage, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]
     return [(each.limit, everything.of(each.terms) + 1) for each in stage.predicates]
 
 
-def _unroll_step(loops: Sequence[LoopNode]) -> Value:
+def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
+    """The largest annotation of loops."""
     most: Value = 0
     for loop in loops:
-        most = maximum(most, loop.annotations.get(AUTO_UNROLL_MAX_STEP, 0))
+        most = maximum(most, loop.annotations.get(key, 0))
     return most
 
 
@@ -198,20 +207,25 @@ class _Accesses:
             if isinstance(term, ir.Var) and term in self._values:
                 parts.append(scaled(self._values[term], scale))
             else:
-                parts.append({self._quotient(term): scale})
+                parts.append(scaled(self._quotient(term), scale))
         return summed(parts)
 
-    def _quotient(self, term: ir.PrimExpr) -> Digit:
-        match term:
-            case ir.FloorMod(
-                a=ir.FloorDiv(a=inner, b=ir.IntImm(value=below)), b=ir.IntImm(value=n)
-            ):
-                return Digit(n, self._whole(inner), below, 1 << 62)
-            case ir.FloorMod(a=inner, b=ir.IntImm(value=n)):
-                return Digit(n, self._whole(inner), 1, 1 << 62)
-            case ir.FloorDiv(a=inner, b=ir.IntImm(value=below)):
-                return Digit(1 << 62, self._whole(inner), below, 1 << 62)
-        raise NotCovered(f"block {self._stage.name!r} has `{term}` in an index")
+    def _quotient(self, term: ir.PrimExpr) -> Terms:
+        """`x // below % extent`, or one of both."""
+        extent, below, inner = _EVERYTHING, 1, term
+        if isinstance(inner, ir.FloorMod) and isinstance(inner.b, ir.IntImm):
+            inner, extent = inner.a, inner.b.value
+        if isinstance(inner, ir.FloorDiv) and isinstance(inner.b, ir.IntImm):
+            inner, below = inner.a, inner.b.value
+        if extent == _EVERYTHING and below == 1:
+            raise NotCovered(f"block {self._stage.name!r} has `{term}` in an index")
+        whole = self._whole(inner)
+        high, low = _cut(whole, below)
+        if low is None:
+            return {Digit(extent, whole, below, _EVERYTHING): 1}
+        quotient = {digit: floor_divide(stride, below) for digit, stride in high.items()}
+        _, rest = _cut(quotient, extent)
+        return {Digit(extent, quotient, 1, _EVERYTHING): 1} if rest is None else rest
 
     def _whole(self, expr: ir.PrimExpr) -> Terms:
         if affine_of(expr).base:
@@ -223,6 +237,14 @@ class _Accesses:
         for form in forms:
             moves = either(moves, less_equal(1, self._alone[number].of(form)))
         return moves
+
+
+def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:
+    """The multiples of a divisor in a sum, and the rest if that stays below the divisor."""
+    high = {d: s for d, s in terms.items() if isinstance(s, int) and s % divisor == 0}
+    low = {d: s for d, s in terms.items() if d not in high}
+    reach = Reaches(roots_of(low)).of(low)
+    return high, low if bounds(reach)[1] < divisor else None
 
 
 def _strides(buffer: ir.Buffer) -> list[int]:
@@ -247,7 +269,7 @@ def _stride(flat: Terms, loop: LoopNode) -> Value:
     if not derived:
         return direct
     source = derived[0].source
-    if direct != 0 or source is None or any(each.source is not source for each in derived):
+    if direct != 0 or source is None or any(each.source != source for each in derived):
         return 0
     last = next((each for each in derived if type(each.below) is int and each.below == 1), None)
     if last is None:

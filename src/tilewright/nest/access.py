@@ -240,9 +240,10 @@ class MemoryAccess(BufferAccess):
             if not index.is_plain:
                 others += [(term, index.terms[term] * scale) for term in irregular(index)]
             scale *= extent.value if type(extent) is ir.IntImm else 1
-        if not any(_is_moved(part, loop) for part, _ in others):
+        moved = [(part, step) for part, step in others if _is_moved(part, loop)]
+        if not moved:
             return total
-        joined = _stride_of_digits(others, loop)
+        joined = _stride_of_digits(moved, loop)
         return None if joined is None else total + joined
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
