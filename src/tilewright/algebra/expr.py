@@ -56,7 +56,15 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Expr] = []
         self._known: dict[Key, Expr] = {}
+        self._results: dict[Key, Value] = {}
         self._products: list[tuple[tuple[Expr, ...], int]] = []  # that are known numbers
+
+    def product(self, a: Expr, b: Value) -> Value:
+        """The product of two operands, worked out once."""
+        key = ("times", a.number, b.number if isinstance(b, Expr) else (b,))
+        if key not in self._results:
+            self._results[key] = _multiplied(a, b)
+        return self._results[key]
 
     def know_product(self, factors: Sequence[Value], product: int) -> None:
         """Say that some variables always have the same product."""
@@ -69,7 +77,7 @@ class Graph:
         """A product without the parts of it that are known numbers, and those."""
         scale = 1
         for known, product in self._products:
-            while all(factors.count(each) >= known.count(each) for each in known):
+            while len(known) <= len(factors) and all(factors.count(each) >= known.count(each) for each in known):
                 for each in known:
                     factors.remove(each)
                 scale *= product
@@ -125,12 +133,21 @@ def add(a: Value, b: Value) -> Value:
 
 def multiply(a: Value, b: Value) -> Value:
     """`a * b`, as a constant and a product of expressions in one order."""
-    if type(a) is int and type(b) is int:
+    if type(a) is int:
+        a, b = b, a
+    if type(a) is int:
         return a * b
+    assert isinstance(a, Expr)
+    if type(b) is int and (b == 0 or b == 1):
+        return a if b else 0
+    return a.graph.product(a, b)
+
+
+def _multiplied(a: Expr, b: Value) -> Value:
     (first, left), (second, right) = factors_of(a), factors_of(b)
     if first * second == 0:
         return 0
-    known, factors = _graph(a, b).reduced(sorted([*left, *right], key=_number))
+    known, factors = a.graph.reduced(sorted([*left, *right], key=_number))
     scale = first * second * known
     if not factors:
         return scale
@@ -139,7 +156,7 @@ def multiply(a: Value, b: Value) -> Value:
         return product
     low, high = bounds(product)
     ends = sorted((scale * low, scale * high))
-    return _graph(product).node("*", (product, scale), *ends)
+    return product.graph.node("*", (product, scale), *ends)
 
 
 def _number(expr: Expr) -> int:

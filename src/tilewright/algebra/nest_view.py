@@ -193,12 +193,25 @@ class _Accesses:
     def read(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr], is_store: bool) -> AccessView:
         forms = [self._terms(index) for index in indices]
         width = max(1, buffer.dtype.bits // 8)
-        found = [_bytes([reach.of(f) + 1 for f in forms], width) for reach in self._below]
+        below = list(zip(*[self._reaches(form) for form in forms], strict=True))
+        found = [_bytes([reach + 1 for reach in reaches], width) for reaches in below]
+        if not forms:
+            found = [LINE] * (len(self._loops) + 1)
         depends = [self._depends(number, forms) for number in range(len(self._loops))]
         strides = _strides(buffer)
         flat = summed([scaled(f, s) for f, s in zip(forms, strides, strict=True)])
         steps = [equal(_stride(flat, loop), 1) for loop in self._loops]
         return AccessView(buffer, is_store, found, depends, steps)
+
+    def _reaches(self, form: Terms) -> list[Value]:
+        """How far a sum reaches below each loop, and below none."""
+        held = {digit for each in self._stage.predicates for digit in each.terms}
+        if any(digit.source is not None or digit in held for digit in form):
+            return [reach.of(form) for reach in self._below]
+        found: list[Value] = [0]
+        for alone in reversed(self._alone):
+            found.append(found[-1] + alone.of(form))
+        return found[::-1]
 
     def _terms(self, index: ir.PrimExpr) -> Terms:
         """An index as a sum of digits; its base does not matter."""
@@ -253,8 +266,6 @@ def _strides(buffer: ir.Buffer) -> list[int]:
 
 
 def _bytes(spans: Sequence[Value], width: int) -> Value:
-    if not spans:
-        return LINE
     lines = ceil_divide(multiply(spans[-1], width), LINE)
     return multiply(product_of([*spans[:-1], lines]), LINE)
 

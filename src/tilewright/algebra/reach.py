@@ -44,6 +44,8 @@ class Reaches:
                 return minimum(self._of(part, inside), last) + self._of(rest, inside)
         total: Value = 0
         for digit, coefficient in terms.items():
+            if digit.source is None and digit not in self._running:
+                continue
             size = multiply(coefficient, -1) if bounds(coefficient)[1] <= 0 else coefficient
             total = total + multiply(size, self._of_digit(digit))
         return total
