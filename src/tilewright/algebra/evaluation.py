@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tilewright.algebra.expr import Expr, Value
 
 Column = npt.NDArray[Any]
-CHUNK = 4096  # rows
+CHUNK = 16384  # rows
 
 
 def _ceil_divide(a: Any, b: Any) -> Any:
@@ -49,34 +49,35 @@ class Program:
 
     def __init__(self, outputs: Sequence[Value]) -> None:
         self.outputs = tuple(outputs)
-        self._order = _ordered(self.outputs)
-        self.inputs = tuple(str(n.args[0]) for n in self._order if n.op == "variable")
-        last: dict[Expr, int] = {}
-        for position, node in enumerate(self._order):
-            for arg in node.args:
-                if isinstance(arg, Expr):
-                    last[arg] = position
-        kept = {each for each in self.outputs if isinstance(each, Expr)}
-        self._released: list[list[Expr]] = [[] for _ in self._order]
-        for node, position in last.items():
-            if node not in kept:
-                self._released[position].append(node)
+        order = _ordered(self.outputs)
+        self.inputs = tuple(str(node.args[0]) for node in order if node.op == "variable")
+        places = {node: place for place, node in enumerate(order)}
+        constants: dict[Value, int] = {}
+        for value in [*[arg for node in order for arg in node.args], *outputs]:
+            if isinstance(value, int) and value not in constants:
+                constants[value] = len(order) + len(constants)
+        self._constants = list(constants)
+
+        def place_of(value: Value) -> int:
+            return places[value] if isinstance(value, Expr) else constants[value]
+
+        self._variables = [(places[n], n.args[0]) for n in order if n.op == "variable"]
+        self._code = [
+            (OPERATIONS[node.op], places[node], tuple(map(place_of, node.args)))
+            for node in order
+            if node.op != "variable"
+        ]
+        self._results = [place_of(value) for value in outputs]
+        self.size = len(order)
 
     def __call__(self, columns: Mapping[str, Column]) -> list[Column]:
-        """A column for each output; those of constants have one row."""
-        known: dict[Expr, Any] = {}
-        for node, released in zip(self._order, self._released, strict=True):
-            if node.op == "variable":
-                known[node] = columns[node.args[0]]
-            else:
-                args = [known[arg] if isinstance(arg, Expr) else arg for arg in node.args]
-                known[node] = OPERATIONS[node.op](*args)
-            for done in released:
-                del known[done]
-        return [
-            known[each] if isinstance(each, Expr) else np.array([each], np.int64)
-            for each in self.outputs
-        ]
+        """A column for each output; those of constants are numbers."""
+        known: list[Any] = [None] * self.size + self._constants
+        for place, name in self._variables:
+            known[place] = columns[name]
+        for operation, place, args in self._code:
+            known[place] = operation(*[known[arg] for arg in args])
+        return [known[place] for place in self._results]
 
 
 def _ordered(outputs: Sequence[Value]) -> list[Expr]:

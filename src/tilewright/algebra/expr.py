@@ -70,14 +70,16 @@ class Graph:
         """Say that some variables always have the same product."""
         variables = tuple(each for each in factors if isinstance(each, Expr))
         others = math.prod(each for each in factors if not isinstance(each, Expr))
-        if variables:
+        if variables and (variables, product // others) not in self._products:
             self._products.append((variables, product // others))
 
     def reduced(self, factors: list[Expr]) -> tuple[int, list[Expr]]:
         """A product without the parts of it that are known numbers, and those."""
         scale = 1
         for known, product in self._products:
-            while len(known) <= len(factors) and all(factors.count(each) >= known.count(each) for each in known):
+            while len(known) <= len(factors) and all(
+                factors.count(each) >= known.count(each) for each in known
+            ):
                 for each in known:
                     factors.remove(each)
                 scale *= product

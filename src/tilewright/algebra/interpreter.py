@@ -49,7 +49,7 @@ class Interpretation:
 
 
 def interpret(
-    mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc], choices: Choices
+    mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc], choices: Choices, graph: Graph
 ) -> Interpretation:
     """The tree that a trace and post-processors make of a program.
 
@@ -68,7 +68,7 @@ def interpret(
             start.run(inst)
         elif not start.inlines(inst):
             steps.append(inst)
-    run = _Run(start)
+    run = _Run(start, graph)
     for inst in steps:
         run.step(inst)
     for postproc in postprocs:
@@ -111,8 +111,8 @@ class _Start:
 
 
 class _Run:
-    def __init__(self, start: _Start) -> None:
-        self.graph = Graph()
+    def __init__(self, start: _Start, graph: Graph) -> None:
+        self.graph = graph
         self._start = start
         self.decisions: list[Decision] = []
         self.tree, nodes = lift(start.func)

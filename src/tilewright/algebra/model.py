@@ -6,9 +6,9 @@ rows are divided into cases. Each case is interpreted when the first row needs i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,33 +16,29 @@ import numpy.typing as npt
 from tilewright import ir
 from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
-from tilewright.algebra.evaluation import Column, Program
-from tilewright.algebra.expr import Expr, Value
+from tilewright.algebra.evaluation import Program
+from tilewright.algebra.expr import Expr, Graph
 from tilewright.algebra.interpreter import Interpretation, interpret
-from tilewright.algebra.nest_view import AccessView, NestView, Slot, nests_of
+from tilewright.algebra.nest_columns import NestProgram, key_of
+from tilewright.algebra.nest_view import NestView, nests_of
 from tilewright.schedule import Trace
 from tilewright.space.base import Postproc
 
 Rows = npt.NDArray[np.int64]
-_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Programs of one structure: their nests, as expressions and as a program on arrays."""
+    """Programs of one structure, by their nests; equal nests of all cases are one object."""
 
     interpretation: Interpretation
-    nests: tuple[NestView, ...]
-    program: Program
+    nests: tuple[NestProgram, ...]
+    regions: tuple[int, ...]  # nests with the same number run in one parallel loop
 
-    def evaluate(self, columns: Mapping[str, Column]) -> list[NestView]:
-        """The nests with arrays in the place of expressions."""
-        numbers = dict(zip(self.program.outputs, self.program(columns), strict=True))
-        return [_mapped(nest, lambda value: _column(value, numbers)) for nest in self.nests]
-
-
-def _column(value: Value, numbers: Mapping[Value, Column]) -> Any:
-    return numbers[value] if isinstance(value, Expr) else value
+    @property
+    def views(self) -> list[NestView]:
+        """The nests as expressions."""
+        return [each.nest for each in self.nests]
 
 
 @dataclass(eq=False)
@@ -60,6 +56,8 @@ class SpaceModel:
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
         self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
+        self._graph = Graph()
+        self._nests: dict[tuple[Any, ...], NestProgram] = {}
         self._root = self._interpreted(Choices())
         self.decisions: tuple[Decision, ...] = tuple(self._any_case().interpretation.decisions)
 
@@ -88,11 +86,17 @@ class SpaceModel:
 
     def _interpreted(self, choices: Choices) -> _Fork | Case:
         try:
-            found = interpret(self._mod, self._trace, self._postprocs, choices)
+            found = interpret(self._mod, self._trace, self._postprocs, choices, self._graph)
         except Undecided as fork:
             return _Fork(fork.key, Program([fork.value]), choices)
-        nests = tuple(nests_of(found.tree))
-        return Case(found, nests, Program(list(_values(nests))))
+        nests = nests_of(found.tree)
+        return Case(found, tuple(map(self._shared, nests)), tuple(_regions(nests)))
+
+    def _shared(self, nest: NestView) -> NestProgram:
+        key = key_of(nest)
+        if key not in self._nests:
+            self._nests[key] = NestProgram(nest)
+        return self._nests[key]
 
     def _any_case(self) -> Case:
         node = self._root
@@ -104,46 +108,7 @@ class SpaceModel:
         return node
 
 
-def _values(nests: Sequence[NestView]) -> dict[Value, None]:
-    """All expressions of some nests, each once."""
-    found: dict[Value, None] = {}
-
-    def note(value: Value) -> Value:
-        if isinstance(value, Expr):
-            found[value] = None
-        return value
-
-    for nest in nests:
-        _mapped(nest, note)
-    return found
-
-
-def _mapped(nest: NestView, change: Callable[[Value], Any]) -> NestView:
-    """A nest with other values in all its places."""
-
-    def access(view: AccessView) -> AccessView:
-        return AccessView(
-            view.buffer,
-            view.is_store,
-            [change(each) for each in view.footprints],
-            [change(each) for each in view.depends],
-            [change(each) for each in view.unit_stride],
-        )
-
-    slots = [
-        Slot(change(s.extent), s.kind, s.loop, change(s.in_parallel), change(s.in_vector))
-        for s in nest.slots
-    ]
-    return NestView(
-        nest.name,
-        slots,
-        access(nest.store),
-        [access(load) for load in nest.loads],
-        nest.operations,
-        nest.is_reduction,
-        [(change(limit), change(covered)) for limit, covered in nest.shares],
-        change(nest.unroll_step),
-        change(nest.reduction_width),
-        nest.packs_weights,
-        [change(each) for each in nest.boundaries],
-    )
+def _regions(nests: Sequence[NestView]) -> list[int]:
+    """A number for each parallel loop that nests run in."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(nest.region, len(numbers)) for nest in nests]

@@ -93,6 +93,7 @@ class NestView:
     reduction_width: Value = 0  # of a vector that adds up, where a loop is marked so
     packs_weights: bool = False
     boundaries: list[Value] = field(default_factory=list)  # 1 where a loop begins, and inside
+    region: LoopNode | None = None  # its parallel loop, or the loop that begins it
 
     @property
     def accesses(self) -> list[AccessView]:
@@ -135,6 +136,11 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     operations, loaded = operations_of(body.value)
     loads = distinct_loads(loaded)
     others = [load for load in loads if load.buffer is not body.buffer]
+    region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
+    region = region or (loops[0] if loops else None)
+    everything = loops
+    # What never runs twice is no place at which anything could be seen.
+    loops = [each for each in loops if not isinstance(each.extent, int) or each.extent > 1]
     reader = _Accesses(stage, loops)
     slots = [Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector) for loop in loops]
     return NestView(
@@ -145,10 +151,11 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
         max(operations, 0.5),
         len(others) < len(loads),
         _shares(stage, loops),
-        _largest(AUTO_UNROLL_MAX_STEP, loops),
-        _largest(VECTOR_REDUCTION, loops),
+        _largest(AUTO_UNROLL_MAX_STEP, everything),
+        _largest(VECTOR_REDUCTION, everything),
         LAYOUT_REWRITE_PREPROC in stage.annotations,
         _boundaries(slots),
+        region,
     )
 
 

@@ -243,7 +243,9 @@ class MemoryAccess(BufferAccess):
         moved = [(part, step) for part, step in others if _is_moved(part, loop)]
         if not moved:
             return total
-        joined = _stride_of_digits(moved, loop)
+        joined = _stride_of_digits(others, loop)
+        if joined is None:  # other loops may have digits of their own
+            joined = _stride_of_digits(moved, loop)
         return None if joined is None else total + joined
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
