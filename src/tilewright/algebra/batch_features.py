@@ -6,7 +6,6 @@ nest have columns of their own, all that is left is added up; so rows of all cas
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.batch_prior import NestCost
+from tilewright.algebra.nest_columns import work_of
 from tilewright.algebra.nest_view import NestView
-from tilewright.ir import IntImm
 
 Floats = npt.NDArray[np.float64]
 _OF_NEST = (
@@ -48,7 +47,7 @@ class NestFacts:
             cost.lanes, cost.unrolled, cost.inside, cost.repeats, numbers.share,
             numbers.footprints[:, -1].sum(0),
         ])  # fmt: skip
-        return NestFacts(_work(nest), table)
+        return NestFacts(work_of(nest), table)
 
     def at(self, columns: slice) -> NestFacts:
         """The facts of some candidates."""
@@ -65,12 +64,6 @@ class NestFacts:
     @property
     def start_seconds(self) -> Floats:
         return self.table[2]
-
-
-def _work(nest: NestView) -> float:
-    """Operations of a nest as far as all decisions agree; reductions come first."""
-    extents = [each.value if isinstance(each, IntImm) else 1 for each in nest.store.buffer.shape]
-    return nest.operations * math.prod(extents) * (1 << 20 if nest.is_reduction else 1)
 
 
 def features_of(facts: Sequence[NestFacts], seconds: Floats) -> Floats:

@@ -29,16 +29,12 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Programs of one structure, by their nests; equal nests of all cases are one object."""
+    """Programs of one structure, by their nests."""
 
     interpretation: Interpretation
-    nests: tuple[NestProgram, ...]
+    views: tuple[NestView, ...]  # the nests as expressions
+    nests: tuple[NestProgram, ...]  # on arrays: one object for all nests with the same numbers
     regions: tuple[int, ...]  # nests with the same number run in one parallel loop
-
-    @property
-    def views(self) -> list[NestView]:
-        """The nests as expressions."""
-        return [each.nest for each in self.nests]
 
 
 @dataclass(eq=False)
@@ -90,7 +86,8 @@ class SpaceModel:
         except Undecided as fork:
             return _Fork(fork.key, Program([fork.value]), choices)
         nests = nests_of(found.tree)
-        return Case(found, tuple(map(self._shared, nests)), tuple(_regions(nests)))
+        programs = tuple(map(self._shared, nests))
+        return Case(found, tuple(nests), programs, tuple(_regions(nests)))
 
     def _shared(self, nest: NestView) -> NestProgram:
         key = key_of(nest)

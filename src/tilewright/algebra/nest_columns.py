@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tilewright.algebra.evaluation import Column, Program
 from tilewright.algebra.expr import Expr, Value
 from tilewright.algebra.nest_view import NestView
-from tilewright.ir import ForKind
+from tilewright.ir import ForKind, IntImm
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
@@ -131,4 +132,11 @@ def key_of(nest: NestView) -> tuple[Any, ...]:
     """The same for nests of which all numbers are the same."""
     kinds = tuple(slot.kind for slot in nest.slots)
     scopes = tuple((each.buffer.scope, each.element_bytes) for each in nest.accesses)
-    return (nest.operations, nest.is_reduction, kinds, scopes, *values_of(nest))
+    own = (nest.operations, nest.is_reduction, nest.packs_weights, work_of(nest))
+    return (*own, kinds, scopes, *values_of(nest))
+
+
+def work_of(nest: NestView) -> float:
+    """Operations of a nest as far as all decisions agree; reductions come first."""
+    extents = [each.value if isinstance(each, IntImm) else 1 for each in nest.store.buffer.shape]
+    return nest.operations * math.prod(extents) * (1 << 20 if nest.is_reduction else 1)
