@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.algebra.evaluation import Program
-from tilewright.algebra.expr import Value
 from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.nest_columns import NestColumns
 from tilewright.algebra.nest_view import NestView
@@ -24,6 +22,7 @@ from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import read
 from tilewright.records import entry_function
+from tilewright.schedule import Trace
 from tilewright.search.replayer import Replayer, SearchStatistics, Sketch
 from tilewright.space.base import Postproc
 from tilewright.space.generators import create_space_generator
@@ -46,20 +45,38 @@ class ReplayedSketch:
         mod: IRModule, sketch: Sketch, postprocs: Sequence[Postproc], count: int
     ) -> ReplayedSketch:
         """Candidates with random decisions."""
-        logger = logging.getLogger("tilewright.test")
-        replayer = Replayer(mod, (), postprocs, SearchStatistics(), logger)
+        replayer = _replayer(mod, postprocs)
         drafts = [replayer.draw(sketch, seed) for seed in range(1, count + 1)]
         made = [draft for draft in drafts if draft is not None]
-        vectors = [
-            [draft.trace.decisions[draft.trace.insts[place]] for place in sketch.places]
-            for draft in made
-        ]
+        vectors = [_vector(sketch, draft.trace) for draft in made]
         functions = [entry_function(draft.candidate.sch.mod) for draft in made]
         return ReplayedSketch(mod, sketch, postprocs, vectors, functions)
+
+    def asked_for(self, vectors: Sequence[list[Any]]) -> ReplayedSketch:
+        """Candidates with given decisions; those that do not fit are repaired by the replay."""
+        replayer = _replayer(self.mod, self.postprocs)
+        insts = self.sketch.trace.insts
+        kept: list[list[Any]] = []
+        functions: list[PrimFunc] = []
+        for vector in vectors:
+            chosen = {insts[at]: each for at, each in zip(self.sketch.places, vector, strict=True)}
+            draft = replayer.replay(Trace(insts, chosen), 1)
+            if draft is not None:
+                kept.append(vector)
+                functions.append(entry_function(draft.candidate.sch.mod))
+        return ReplayedSketch(self.mod, self.sketch, self.postprocs, kept, functions)
 
     def model(self) -> SpaceModel:
         """The algebra of the sketch."""
         return SpaceModel(self.mod, self.sketch.trace, self.postprocs)
+
+
+def _replayer(mod: IRModule, postprocs: Sequence[Postproc]) -> Replayer:
+    return Replayer(mod, (), postprocs, SearchStatistics(), logging.getLogger("tilewright.test"))
+
+
+def _vector(sketch: Sketch, trace: Trace) -> list[Any]:
+    return [trace.decisions[trace.insts[place]] for place in sketch.places]
 
 
 def sketches_of(
@@ -202,9 +219,3 @@ def _is_of(view: NestView, nest: StoreNest) -> bool:
         and view.is_reduction == nest.is_reduction
         and len(view.loads) == len(nest.loads)
     )
-
-
-def number_of(value: Value, columns: dict[str, Any]) -> int:
-    """The number that a value is for one candidate."""
-    (made,) = Program([value])({name: np.asarray([n]) for name, n in columns.items()})
-    return int(np.ravel(made)[0])
