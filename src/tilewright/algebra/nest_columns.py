@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.evaluation import Column, Program
-from tilewright.algebra.expr import Expr, Value
+from tilewright.algebra.expr import Expr, Value, bounds
 from tilewright.algebra.nest_view import NestView
 from tilewright.ir import ForKind, IntImm
 
@@ -35,7 +35,7 @@ class NestColumns:
     boundaries: Masks  # depths by candidates
     element_bytes: npt.NDArray[np.int64]
     scopes: tuple[str, ...]
-    operations: float
+    operations: Floats
     is_reduction: bool
     share: Floats
     unroll_step: Floats
@@ -79,7 +79,7 @@ class NestProgram:
             fill.masks(nest.boundaries),
             np.array([access.element_bytes for access in accesses]),
             tuple(access.buffer.scope for access in accesses),
-            nest.operations,
+            np.maximum(fill.table([nest.operations])[0], 0.5),
             nest.is_reduction,
             fill.share(nest.shares),
             fill.table([nest.unroll_step])[0],
@@ -94,10 +94,10 @@ class _Filler:
         self._known = known
         self._count = count
 
-    def _numbers(self, value: Value) -> Any:
+    def _numbers(self, value: Value | float) -> Any:
         return self._known[value] if isinstance(value, Expr) else value
 
-    def table(self, values: Sequence[Value]) -> Floats:
+    def table(self, values: Sequence[Value | float]) -> Floats:
         made = np.empty((len(values), self._count), np.float64)
         for row, value in enumerate(values):
             made[row] = self._numbers(value)
@@ -116,9 +116,14 @@ class _Filler:
         return share
 
 
-def values_of(nest: NestView) -> list[Value]:
+def values_of(nest: NestView) -> list[Value | float]:
     """All values of a nest, in a fixed order."""
-    found: list[Value] = [nest.unroll_step, nest.reduction_width, *nest.boundaries]
+    found: list[Value | float] = [
+        nest.operations,
+        nest.unroll_step,
+        nest.reduction_width,
+        *nest.boundaries,
+    ]
     for slot in nest.slots:
         found += [slot.extent, slot.in_parallel, slot.in_vector]
     for access in nest.accesses:
@@ -132,11 +137,14 @@ def key_of(nest: NestView) -> tuple[Any, ...]:
     """The same for nests of which all numbers are the same."""
     kinds = tuple(slot.kind for slot in nest.slots)
     scopes = tuple((each.buffer.scope, each.element_bytes) for each in nest.accesses)
-    own = (nest.operations, nest.is_reduction, nest.packs_weights, work_of(nest))
+    own = (nest.is_reduction, nest.packs_weights, work_of(nest))
     return (*own, kinds, scopes, *values_of(nest))
 
 
 def work_of(nest: NestView) -> float:
     """Operations of a nest as far as all decisions agree; reductions come first."""
     extents = [each.value if isinstance(each, IntImm) else 1 for each in nest.store.buffer.shape]
-    return nest.operations * math.prod(extents) * (1 << 20 if nest.is_reduction else 1)
+    operations = (
+        bounds(nest.operations)[1] if isinstance(nest.operations, Expr) else nest.operations
+    )
+    return operations * math.prod(extents) * (1 << 20 if nest.is_reduction else 1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tilewright import ir
 from tilewright.algebra.expr import (
+    Expr,
     Value,
     both,
     bounds,
@@ -47,7 +48,7 @@ from tilewright.ir.annotation_keys import (
     VECTOR_REDUCTION,
 )
 from tilewright.nest.access import LINE
-from tilewright.nest.nests import distinct_loads, operations_of
+from tilewright.nest.nests import WrittenOperations, distinct_loads, operations_of
 
 _EVERYTHING = 1 << 62  # more than any index
 
@@ -86,7 +87,7 @@ class NestView:
     slots: list[Slot]
     store: AccessView
     loads: list[AccessView]
-    operations: float
+    operations: Value | float  # at least a half
     is_reduction: bool
     shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
     unroll_step: Value = 0
@@ -133,8 +134,10 @@ def _loops_of_results(stage: Stage, loops: Sequence[LoopNode]) -> list[LoopNode]
 def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     if not isinstance(body, ir.BufferStore):
         raise NotCovered(f"block {stage.name!r} is more than one store")
-    operations, loaded = operations_of(body.value)
-    loads = distinct_loads(loaded)
+    written = operations_of(body.value)
+    if written.cases > 1:
+        raise NotCovered(f"block {stage.name!r} chooses between expressions by an index")
+    loads = distinct_loads(written.loads)
     others = [load for load in loads if load.buffer is not body.buffer]
     region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
     region = region or (loops[0] if loops else None)
@@ -148,7 +151,7 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
         slots,
         reader.read(body.buffer, body.indices, True),
         [reader.read(load.buffer, load.indices, False) for load in others],
-        max(operations, 0.5),
+        _operations(stage, written, slots),
         len(others) < len(loads),
         _shares(stage, loops),
         _largest(AUTO_UNROLL_MAX_STEP, everything),
@@ -157,6 +160,45 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
         _boundaries(slots),
         region,
     )
+
+
+def _operations(stage: Stage, written: WrittenOperations, slots: Sequence[Slot]) -> Value | float:
+    """Operations that are left inside of the innermost loop; of short expressions it is all."""
+    if written.moving is None:
+        return max(written.total, 0.5)
+    moved = _moved_inside(stage, slots)
+    total: Value = 0
+    for cost, variables in written.moving:
+        moves: Value = 0
+        for var in variables:
+            moves = either(moves, moved.get(var, 0))
+        total = total + multiply(moves, int(cost))
+    return total if isinstance(total, Expr) else max(total, 0.5)
+
+
+def _moved_inside(stage: Stage, slots: Sequence[Slot]) -> dict[ir.Var, Value]:
+    """1 for the iterators of a stage that the innermost loop moves."""
+    chosen: list[tuple[Slot, Value]] = []
+    waiting: Value = 1
+    in_vector: Value = 0
+    in_parallel: Value = 0
+    for slot in reversed(slots):
+        runs = is_more_than_one(slot.extent)
+        first = both(waiting, runs)
+        in_vector = either(in_vector, both(first, slot.in_vector))
+        in_parallel = either(in_parallel, both(first, slot.in_parallel))
+        joins = either(both(in_vector, slot.in_vector), both(in_parallel, slot.in_parallel))
+        chosen.append((slot, either(first, both(runs, joins))))
+        waiting = both(waiting, negate(runs))
+    found: dict[ir.Var, Value] = {}
+    for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
+        roots = roots_of(terms)
+        moves: Value = 0
+        for slot, is_chosen in chosen:
+            if not roots.isdisjoint(slot.loop.digits):
+                moves = either(moves, is_chosen)
+        found[iter_var.var] = moves
+    return found
 
 
 def _boundaries(slots: Sequence[Slot]) -> list[Value]:
@@ -298,6 +340,3 @@ def _stride(flat: Terms, loop: LoopNode) -> Value:
         fits = equal(flat[each], expected)
         regular = both(regular, either(fits, equal(each.extent, 1)))
     return multiply(regular, multiply(flat[last], source[digit]))
-
-
-__all__ = ["AccessView", "NestView", "Slot", "is_more_than_one", "nests_of"]

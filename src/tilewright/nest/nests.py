@@ -217,10 +217,28 @@ _CHEAP_CALLS = frozenset(
 )  # fmt: skip
 
 
-def operations_of(value: ir.PrimExpr) -> tuple[float, list[ir.BufferLoad]]:
-    """The operations of an expression as it is written, and what it loads."""
+@dataclass(frozen=True)
+class WrittenOperations:
+    """The operations of a value as it is written, before it is known which loops are innermost."""
+
+    total: float
+    loads: list[ir.BufferLoad]
+    moving: list[tuple[float, frozenset[ir.Var]]] | None  # what they cost where variables move
+    cases: int  # of which an index that is written out leaves one
+
+
+def operations_of(value: ir.PrimExpr) -> WrittenOperations:
+    """The operations of a value; those of a long one count where their variables move."""
     count = _Operations()
-    return count.of(value), count.loads
+    total = count.of(value)
+    loads = count.loads
+    moving = None
+    if total > LONG_EXPRESSION:
+        if count.has_variables or len(distinct_loads(loads)) < len(loads):
+            count = _Operations()
+            count.of(Interner().intern(value))
+        moving = count.by_variables()
+    return WrittenOperations(total, loads, moving, _cases(value))
 
 
 class _Operations:
@@ -261,6 +279,10 @@ class _Operations:
         """
         moves: dict[ir.Node, bool] = dict.fromkeys(moving, True)
         return sum([cost for expr, cost in self._costs.items() if _is_moving(expr, moves)])
+
+    def by_variables(self) -> list[tuple[float, frozenset[ir.Var]]]:
+        """All costs, with the variables that move what costs them."""
+        return [(cost, frozenset(ir.nodes_of(expr, ir.Var))) for expr, cost in self._costs.items()]
 
 
 def _is_moving(expr: ir.Node, moves: dict[ir.Node, bool]) -> bool:

@@ -150,7 +150,7 @@ class _Candidate:
         yield from self._accesses(view, values, nest, loops, [slots for _, _, slots in groups])
         numbers = (
             ("share", float(values.share[self._place]), nest.share),
-            ("operations", view.operations, nest.operations),
+            ("operations", float(values.operations[self._place]), nest.operations),
             ("reduces", view.is_reduction, nest.is_reduction),
             ("packs weights", view.packs_weights, nest.packs_weights),
             (
