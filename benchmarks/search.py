@@ -19,11 +19,11 @@ from features import CPU, SPACES, candidates_of
 from harness import HEADER, Report, Row, finish, parse_arguments
 
 from tilewright import meta_schedule as ms
-from tilewright.algebra.loop_tree import NotCovered
+from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.population import random_population
-from tilewright.algebra.scoring import BatchScorer, Scores, Trees
-from tilewright.cost_model.boosters import kinds_named
+from tilewright.algebra.scoring import BatchScorer, Scores
+from tilewright.cost_model.boosters import Trees, kinds_named
 from tilewright.cost_model.gbdt import GBDTConfig
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.prior import AnalyticPrior, Machine
@@ -55,7 +55,7 @@ def models_of(context: ms.TuneContext) -> tuple[list[SpaceModel], list[str]]:
         sketch = Sketch(number, each)
         try:
             found.append(SpaceModel(context.mod, sketch.trace, context.space_generator.postprocs))
-        except NotCovered as reason:
+        except NotInterpreted as reason:
             reasons.append(str(reason))
     return found, reasons
 

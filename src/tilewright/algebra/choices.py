@@ -1,4 +1,4 @@
-"""Where the structure of a program depends on decisions: cases, each interpreted by itself."""
+"""Cases, where the structure of a program depends on decisions: each is interpreted by itself."""
 
 from __future__ import annotations
 

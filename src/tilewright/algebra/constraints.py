@@ -20,7 +20,7 @@ Assignment = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Variable:
+class IntegerVariable:
     """An integer and the values that it may take."""
 
     name: str
@@ -129,7 +129,7 @@ class In(Constraint):
 
 
 @dataclass(frozen=True)
-class Select(Constraint):
+class SelectFrom(Constraint):
     """`result` is the operand among `choices` at position `index`."""
 
     result: Term
@@ -166,7 +166,7 @@ class CeilDiv(Constraint):
 
 
 @dataclass(frozen=True)
-class Min(Constraint):
+class MinOf(Constraint):
     """`result` is the smallest operand."""
 
     result: Term
@@ -181,7 +181,7 @@ class Min(Constraint):
 
 
 @dataclass(frozen=True)
-class Max(Constraint):
+class MaxOf(Constraint):
     """`result` is the largest operand."""
 
     result: Term
@@ -196,10 +196,10 @@ class Max(Constraint):
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConstraintProblem:
     """Variables and what must hold between them."""
 
-    variables: tuple[Variable, ...]
+    variables: tuple[IntegerVariable, ...]
     constraints: tuple[Constraint, ...]
 
     def __post_init__(self) -> None:
@@ -219,3 +219,11 @@ class Problem:
     def broken_by(self, values: Assignment) -> Iterator[Constraint]:
         """The constraints that an assignment does not satisfy; domains are not looked at."""
         return (constraint for constraint in self.constraints if not constraint.holds(values))
+
+
+# Short names, for those who write many of them.
+Variable = IntegerVariable
+Select = SelectFrom
+Min = MinOf
+Max = MaxOf
+Problem = ConstraintProblem

@@ -15,7 +15,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical:
+class CategoricalDecision:
     """One of some numbers; a decision is its position."""
 
     inst: Instruction
@@ -32,7 +32,7 @@ class Categorical:
 
 
 @dataclass(frozen=True, eq=False)
-class Tile:
+class TileDecision:
     """Factors of an extent."""
 
     inst: Instruction
@@ -57,7 +57,7 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
-class Location:
+class LocationDecision:
     """Where a block is computed."""
 
     inst: Instruction
@@ -72,7 +72,7 @@ class Location:
         return {self.name: np.asarray(decisions, np.int64)}
 
 
-Decision: TypeAlias = Categorical | Tile | Location
+Decision: TypeAlias = CategoricalDecision | TileDecision | LocationDecision
 
 
 def columns_of(decisions: Iterable[Decision], vectors: Sequence[Sequence[Any]]) -> Columns:

@@ -44,7 +44,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class Program:
+class ArrayProgram:
     """Evaluates some expressions together; what they share is worked out once."""
 
     def __init__(self, outputs: Sequence[Value]) -> None:

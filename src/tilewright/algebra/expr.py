@@ -20,7 +20,9 @@ class Expr:
 
     __slots__ = ("args", "graph", "high", "low", "number", "op")
 
-    def __init__(self, graph: Graph, op: str, args: tuple[Any, ...], low: int, high: int) -> None:
+    def __init__(
+        self, graph: ExprGraph, op: str, args: tuple[Any, ...], low: int, high: int
+    ) -> None:
         self.graph = graph
         self.op = op
         self.args = args
@@ -50,7 +52,7 @@ class Expr:
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
-class Graph:
+class ExprGraph:
     """All nodes of one model, in an order in which operands come first."""
 
     def __init__(self) -> None:
@@ -106,7 +108,7 @@ def bounds(value: Value) -> tuple[int, int]:
     return (value.low, value.high) if type(value) is Expr else (value, value)  # type: ignore[return-value]
 
 
-def _graph(*values: Value) -> Graph:
+def _graph(*values: Value) -> ExprGraph:
     return next(value.graph for value in values if isinstance(value, Expr))
 
 

@@ -13,11 +13,16 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.algebra.choices import Choices
-from tilewright.algebra.decisions import Categorical, Decision, Location, Tile
-from tilewright.algebra.expr import Graph, Value
+from tilewright.algebra.decisions import (
+    CategoricalDecision,
+    Decision,
+    LocationDecision,
+    TileDecision,
+)
+from tilewright.algebra.expr import ExprGraph, Value
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
-from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotCovered
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
 from tilewright.algebra.postprocs import rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
@@ -44,16 +49,20 @@ class Interpretation:
     """A tree of loops, and the decisions that its extents depend on."""
 
     tree: LoopTree
-    graph: Graph
+    graph: ExprGraph
     decisions: list[Decision]
 
 
 def interpret(
-    mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc], choices: Choices, graph: Graph
+    mod: ir.IRModule,
+    trace: Trace,
+    postprocs: Sequence[Postproc],
+    choices: Choices,
+    graph: ExprGraph,
 ) -> Interpretation:
     """The tree that a trace and post-processors make of a program.
 
-    Raises `NotCovered` with a reason, and `Undecided` where the tree depends on decisions in a way
+    Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a way
     that `choices` does not settle.
     """
     start = _Start(mod, choices)
@@ -74,7 +83,9 @@ def interpret(
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
         if rewrite is None:
-            raise NotCovered(f"{type(postproc).__name__} says nothing about what it does to loops")
+            raise NotInterpreted(
+                f"{type(postproc).__name__} says nothing about what it does to loops"
+            )
         rewrite(run.tree, start.func, choices)
     return Interpretation(run.tree, run.graph, run.decisions)
 
@@ -91,7 +102,7 @@ class _Start:
     def func(self) -> ir.PrimFunc:
         functions = list(self.sch.mod.functions.values())
         if len(functions) != 1 or not isinstance(functions[0], ir.PrimFunc):
-            raise NotCovered("the module has several functions")
+            raise NotInterpreted("the module has several functions")
         return functions[0]
 
     def inlines(self, inst: Instruction) -> bool:
@@ -107,11 +118,11 @@ class _Start:
             made = self.sch.run(inst.step.with_handles(self.known), None)
             self.known.update(learned(inst, made))
         except (ScheduleError, KeyError) as error:
-            raise NotCovered(f"{inst.step.kind} depends on steps before it: {error}") from error
+            raise NotInterpreted(f"{inst.step.kind} depends on steps before it: {error}") from error
 
 
 class _Run:
-    def __init__(self, start: _Start, graph: Graph) -> None:
+    def __init__(self, start: _Start, graph: ExprGraph) -> None:
         self.graph = graph
         self._start = start
         self.decisions: list[Decision] = []
@@ -138,7 +149,7 @@ class _Run:
     def _interpreted(self, step: Primitive[object]) -> list[Any]:
         function = transfer_of(type(step))
         if function is None:
-            raise NotCovered(f"{step.kind} says nothing about what it does to loops")
+            raise NotInterpreted(f"{step.kind} says nothing about what it does to loops")
         given = {
             each.name: self._value(getattr(step, each.name))
             for each in dataclasses.fields(step)  # type: ignore[arg-type]
@@ -150,20 +161,20 @@ class _Run:
             return [self._value(each) for each in value]
         if isinstance(value, (BlockRV, LoopRV, ExprRV)) or value in self._known:
             if value not in self._known or self._known[value] is None:
-                raise NotCovered("a step uses a handle of something that is gone")
+                raise NotInterpreted("a step uses a handle of something that is gone")
             return self._known[value]
         return value.value if isinstance(value, ir.IntImm) else value
 
     def _draw(self, inst: Instruction, values: list[int]) -> Value:
         name = f"d{len(self.decisions)}"
-        self.decisions.append(Categorical(inst, name, tuple(values)))
+        self.decisions.append(CategoricalDecision(inst, name, tuple(values)))
         return self.graph.variable(name, min(values), max(values))
 
     def _locate(self, inst: Instruction, step: SampleComputeLocation) -> LoopNode | str:
         name = f"d{len(self.decisions)}"
         stage = self._known.get(step.block)
         loops = [] if stage is None else candidate_loops(self.tree, stage)
-        self.decisions.append(Location(inst, name, len(loops)))
+        self.decisions.append(LocationDecision(inst, name, len(loops)))
         if stage is None:
             return "inlined"
         decided = self.graph.variable(name, INLINE, max(0, len(loops) - 1))
@@ -177,10 +188,12 @@ class _Run:
 
     def _tile(self, inst: Instruction, extent: Value) -> list[Value]:
         if not isinstance(extent, int):
-            raise NotCovered("a loop is tiled whose extent depends on other decisions")
+            raise NotInterpreted("a loop is tiled whose extent depends on other decisions")
         step = inst.step
         assert isinstance(step, SamplePerfectTile)
-        tile = Tile(inst, f"d{len(self.decisions)}", extent, step.n, step.max_innermost_factor)
+        tile = TileDecision(
+            inst, f"d{len(self.decisions)}", extent, step.n, step.max_innermost_factor
+        )
         self.decisions.append(tile)
         factors = [
             self.graph.variable(name, 1, extent if last is None else last)
@@ -193,5 +206,5 @@ class _Run:
 def _number(value: object) -> int:
     number = value.value if isinstance(value, ir.IntImm) else value
     if not isinstance(number, int):
-        raise NotCovered(f"a decision is taken between values like {value!r}")
+        raise NotInterpreted(f"a decision is taken between values like {value!r}")
     return number

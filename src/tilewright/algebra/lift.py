@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tilewright import ir
-from tilewright.algebra.loop_tree import Digit, LoopNode, LoopTree, Node, NotCovered, Stage, Terms
+from tilewright.algebra.loop_tree import (
+    Digit,
+    LoopNode,
+    LoopTree,
+    Node,
+    NotInterpreted,
+    StageNode,
+    Terms,
+)
 from tilewright.arith.affine import affine_of
 
 
@@ -11,7 +19,7 @@ def lift(func: ir.PrimFunc) -> tuple[LoopTree, dict[ir.Node, Node]]:
     """The tree of a function, and which of its nodes stands for which loop or block."""
     root = func.body
     if not isinstance(root, ir.BlockRealize):
-        raise NotCovered("the function has no root block")
+        raise NotInterpreted("the function has no root block")
     lifted = _Lifting()
     tree = LoopTree(annotations=dict(root.block.annotations))
     for stmt in ir.statements_of(root.block.body):
@@ -29,14 +37,14 @@ class _Lifting:
             return self._loop(stmt, parent)
         if isinstance(stmt, ir.BlockRealize):
             return self._stage(stmt, parent)
-        raise NotCovered(f"there is a {type(stmt).__name__} between loops and blocks")
+        raise NotInterpreted(f"there is a {type(stmt).__name__} between loops and blocks")
 
     def _loop(self, stmt: ir.For, parent: LoopNode | None) -> LoopNode:
         extent = stmt.extent
         if not isinstance(extent, ir.IntImm) or not isinstance(stmt.min, ir.IntImm):
-            raise NotCovered(f"the extent of loop {stmt.loop_var.name!r} is not a number")
+            raise NotInterpreted(f"the extent of loop {stmt.loop_var.name!r} is not a number")
         if stmt.min.value:
-            raise NotCovered(f"loop {stmt.loop_var.name!r} does not start at zero")
+            raise NotInterpreted(f"loop {stmt.loop_var.name!r} does not start at zero")
         digit = self._digits[stmt.loop_var] = Digit(extent.value)
         tag = "" if stmt.thread_binding is None else stmt.thread_binding.thread_tag
         notes = dict(stmt.annotations)
@@ -45,12 +53,12 @@ class _Lifting:
         loop.body = [self.visit(each, loop) for each in ir.statements_of(stmt.body)]
         return loop
 
-    def _stage(self, realize: ir.BlockRealize, parent: LoopNode | None) -> Stage:
+    def _stage(self, realize: ir.BlockRealize, parent: LoopNode | None) -> StageNode:
         block = realize.block
         if not isinstance(realize.predicate, ir.IntImm):
-            raise NotCovered(f"block {block.name_hint!r} has a predicate from the start")
+            raise NotInterpreted(f"block {block.name_hint!r} has a predicate from the start")
         bindings = [self._binding(block, value) for value in realize.iter_values]
-        stage = Stage(block.name_hint, block, bindings, [], parent)
+        stage = StageNode(block.name_hint, block, bindings, [], parent)
         stage.annotations = dict(block.annotations)
         self.nodes[block] = stage
         return stage
@@ -58,5 +66,7 @@ class _Lifting:
     def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:
         form = affine_of(value)
         if form.base or any(term not in self._digits for term in form.terms):
-            raise NotCovered(f"block {block.name_hint!r} binds `{value}`, which is no sum of loops")
+            raise NotInterpreted(
+                f"block {block.name_hint!r} binds `{value}`, which is no sum of loops"
+            )
         return {self._digits[term]: scale for term, scale in form.terms.items()}

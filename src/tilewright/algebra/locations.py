@@ -1,4 +1,4 @@
-"""Where a stage may be computed, and where it is: the nearest place outside of what was decided."""
+"""Compute locations: the places of a stage, and the one it takes for what was decided."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tilewright.algebra.expr import (
     negate,
     where,
 )
-from tilewright.algebra.loop_tree import LoopNode, LoopTree, Stage, loops_of, types_of
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, StageNode, loops_of, types_of
 from tilewright.algebra.moving import readers_of
 from tilewright.ir import IterType
 from tilewright.schedule.primitives.sample_compute_location import INLINE, ROOT
 
 
-def candidate_loops(tree: LoopTree, stage: Stage) -> list[LoopNode]:
+def candidate_loops(tree: LoopTree, stage: StageNode) -> list[LoopNode]:
     """The loops around all consumers of a stage, outermost first."""
     consumers = list(readers_of(tree, stage))
     if not consumers:
@@ -31,7 +31,7 @@ def candidate_loops(tree: LoopTree, stage: Stage) -> list[LoopNode]:
 
 
 def effective_location(
-    tree: LoopTree, stage: Stage, loops: Sequence[LoopNode], decided: Value, can_inline: bool
+    tree: LoopTree, stage: StageNode, loops: Sequence[LoopNode], decided: Value, can_inline: bool
 ) -> Value:
     """The place that is taken when `decided` is asked for."""
     at: Value = ROOT
@@ -42,7 +42,7 @@ def effective_location(
     return at
 
 
-def _stands_alone(tree: LoopTree, stage: Stage) -> bool:
+def _stands_alone(tree: LoopTree, stage: StageNode) -> bool:
     loops = loops_of(stage)
     return not loops or len(tree.stages_below(loops[0])) == 1
 

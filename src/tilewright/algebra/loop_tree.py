@@ -15,7 +15,7 @@ from tilewright import ir
 from tilewright.algebra.expr import Value, product_of
 
 
-class NotCovered(Exception):
+class NotInterpreted(Exception):
     """A sketch, or a step of one, that is not interpreted; its text says why."""
 
 
@@ -64,7 +64,7 @@ class LoopNode:
 
 
 @dataclass(eq=False)
-class Stage:
+class StageNode:
     """A block: its iterators as sums of digits, and what its body does to buffers."""
 
     name: str
@@ -80,14 +80,14 @@ class Stage:
         return any(not is_spatial(iter_var) for iter_var in self.block.iter_vars)
 
 
-Node: TypeAlias = "LoopNode | Stage"
+Node: TypeAlias = "LoopNode | StageNode"
 
 
 def is_spatial(iter_var: ir.IterVar) -> bool:
     return iter_var.iter_type is ir.IterType.DATA_PAR
 
 
-def types_of(loop: LoopNode, stages: Iterable[Stage]) -> set[ir.IterType]:
+def types_of(loop: LoopNode, stages: Iterable[StageNode]) -> set[ir.IterType]:
     """The types of the iterators that stages bind to a loop."""
     digits = set(loop.digits)
     return {
@@ -109,11 +109,11 @@ class LoopTree:
         """The statements among which a node stands."""
         return self.body if node.parent is None else node.parent.body
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[StageNode]:
         """All stages in program order."""
         return list(_stages(self.body))
 
-    def stages_below(self, node: Node) -> list[Stage]:
+    def stages_below(self, node: Node) -> list[StageNode]:
         return list(_stages([node]))
 
     def remove(self, node: Node) -> None:
@@ -137,9 +137,9 @@ class LoopTree:
             node.parent = old.parent
 
 
-def _stages(nodes: Iterable[Node]) -> Iterator[Stage]:
+def _stages(nodes: Iterable[Node]) -> Iterator[StageNode]:
     for node in nodes:
-        if isinstance(node, Stage):
+        if isinstance(node, StageNode):
             yield node
         else:
             yield from _stages(node.body)
@@ -155,7 +155,7 @@ def loops_of(node: Node) -> list[LoopNode]:
     return found[::-1]
 
 
-def loops_between(stage: Stage, top: LoopNode | None) -> list[LoopNode]:
+def loops_between(stage: StageNode, top: LoopNode | None) -> list[LoopNode]:
     """The loops around a stage inside of `top`, outermost first."""
     loops = loops_of(stage)
     return loops if top is None else loops[loops.index(top) + 1 :]
@@ -176,7 +176,7 @@ def roots_of(terms: Iterable[Digit]) -> set[Digit]:
     return found
 
 
-def nest_of(loops: list[LoopNode], stage: Stage) -> Node:
+def nest_of(loops: list[LoopNode], stage: StageNode) -> Node:
     """Loops inside of each other with a stage in the last."""
     inner: Node = stage
     for loop in reversed(loops):

@@ -23,9 +23,9 @@ from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
     LoopTree,
-    NotCovered,
+    NotInterpreted,
     Predicate,
-    Stage,
+    StageNode,
     Terms,
     digits_of,
     loops_between,
@@ -33,7 +33,7 @@ from tilewright.algebra.loop_tree import (
     nest_of,
     roots_of,
 )
-from tilewright.algebra.reach import Reaches, scaled, summed
+from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
 
 
@@ -46,7 +46,7 @@ class Span:
     extent: Value
 
 
-def compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, index: int) -> None:
+def compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:
     """Compute, in each iteration of a loop, what the consumers of a stage need there."""
     if loop is None:  # it stays where it is
         return
@@ -62,11 +62,11 @@ def compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, index: int) 
         if spans:
             needed.append(_solved(stage, written, _joined(written.buffer, spans)))
     if len(needed) != 1:
-        raise NotCovered(f"block {stage.name!r} is computed for several buffers at once")
+        raise NotInterpreted(f"block {stage.name!r} is computed for several buffers at once")
     _move(tree, stage, loop, needed[0], index)
 
 
-def reverse_compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, index: int) -> None:
+def reverse_compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:
     """Run, in each iteration of a loop, what can be computed from what was produced there."""
     if loop is None:
         return
@@ -81,14 +81,14 @@ def reverse_compute_at(tree: LoopTree, stage: Stage, loop: LoopNode | None, inde
         if spans:
             wanted.append(_solved(stage, read, _joined(read.buffer, spans)))
     if len(wanted) != 1:
-        raise NotCovered(f"block {stage.name!r} follows several producers at once")
+        raise NotInterpreted(f"block {stage.name!r} follows several producers at once")
     _move(tree, stage, loop, wanted[0], index)
 
 
 # --- what is touched ----------------------------------------------------------------------------
 
 
-def terms_of(stage: Stage, index: ir.PrimExpr) -> tuple[list[tuple[int, Terms]], int]:
+def terms_of(stage: StageNode, index: ir.PrimExpr) -> tuple[list[tuple[int, Terms]], int]:
     """An index of a stage as multiples of its iterators, which are sums of digits, and a number."""
     form = affine_of(index)
     iterators = {each.var: number for number, each in enumerate(stage.block.iter_vars)}
@@ -102,7 +102,7 @@ def terms_of(stage: Stage, index: ir.PrimExpr) -> tuple[list[tuple[int, Terms]],
     return sorted(parts, key=lambda part: part[0]), base
 
 
-def _constant(stage: Stage, term: ir.PrimExpr) -> int:
+def _constant(stage: StageNode, term: ir.PrimExpr) -> int:
     """A quotient of iterators that is the same number everywhere."""
     if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         low = high = (form := affine_of(term.a)).base
@@ -116,11 +116,11 @@ def _constant(stage: Stage, term: ir.PrimExpr) -> int:
         else:
             if low // term.b.value == high // term.b.value:
                 return int(low // term.b.value)
-    raise NotCovered(f"block {stage.name!r} has `{term}` in an index")
+    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
 
 
 def _relaxed(
-    stage: Stage,
+    stage: StageNode,
     region: ir.BufferRegion,
     loop: LoopNode,
     shared_in: ir.Buffer | None,
@@ -133,15 +133,15 @@ def _relaxed(
         running |= digits_of(_sharing([*loops_of(loop), loop], shared_in.scope))
     held, use = None, 0
     if with_predicates and stage.predicates:
-        held = Reaches(running, stage.predicates)
+        held = DigitReaches(running, stage.predicates)
         use = negate(_is_ignored(stage, running))
     return [_Axis(stage, axis, running).span(held, use) for axis in region.region]
 
 
-def _is_ignored(stage: Stage, running: set[Digit]) -> Value:
+def _is_ignored(stage: StageNode, running: set[Digit]) -> Value:
     """1 where the predicate of a stage does not depend on what runs alone: it says nothing then."""
     loops = loops_of(stage)
-    everything = Reaches(digits_of(loops))
+    everything = DigitReaches(digits_of(loops))
     fused = {digit for loop in loops if len(loop.digits) > 1 for digit in loop.digits}
     ignored: Value = 0
     for each in stage.predicates:
@@ -169,14 +169,14 @@ def shares_threads(tag: str, scope: str) -> bool:
 class _Axis:
     """One dimension of a region while some digits run."""
 
-    def __init__(self, stage: Stage, axis: ir.Range, running: set[Digit]) -> None:
+    def __init__(self, stage: StageNode, axis: ir.Range, running: set[Digit]) -> None:
         if not isinstance(axis.extent, ir.IntImm):
-            raise NotCovered(f"block {stage.name!r} touches a region of unknown size")
+            raise NotInterpreted(f"block {stage.name!r} touches a region of unknown size")
         self._width = axis.extent.value
         self._stage, self._running = stage, running
         parts, self._base = terms_of(stage, axis.min)
         if parts and parts[0][0] < 0:
-            raise NotCovered(f"block {stage.name!r} runs backwards")
+            raise NotInterpreted(f"block {stage.name!r} runs backwards")
         self._inner = [(scale, self._part(terms, inside=True)) for scale, terms in parts]
         outer = [scaled(self._part(terms, inside=False), scale) for scale, terms in parts]
         self._low = summed(outer)
@@ -191,22 +191,22 @@ class _Axis:
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
             else:
-                raise NotCovered(f"block {self._stage.name!r} is moved into a part of a loop")
+                raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
         return found
 
-    def span(self, held: Reaches | None, use: Value) -> Span:
+    def span(self, held: DigitReaches | None, use: Value) -> Span:
         """What is touched; predicates hold it back only where no gaps are left."""
-        free = Reaches(self._running)
+        free = DigitReaches(self._running)
         reach = self._reach(free)
         if held is not None:
             dense = self._is_dense(free)
             reach = where(both(dense, use), self._reach(held), reach)
         return Span(self._low, self._base, reach + self._width)
 
-    def _reach(self, reaches: Reaches) -> Value:
+    def _reach(self, reaches: DigitReaches) -> Value:
         return reaches.of(summed([scaled(terms, scale) for scale, terms in self._inner]))
 
-    def _is_dense(self, reaches: Reaches) -> Value:
+    def _is_dense(self, reaches: DigitReaches) -> Value:
         """1 where no iterator steps over more than what smaller steps fill."""
         width: Value = self._width
         dense: Value = 1
@@ -231,7 +231,7 @@ def _join(extent: ir.PrimExpr, spans: Sequence[Span]) -> Span:
         for span in everything:
             if isinstance(extent, ir.IntImm) and bounds(span.extent)[0] >= extent.value:
                 return span
-        raise NotCovered("regions begin at places whose distance varies")
+        raise NotInterpreted("regions begin at places whose distance varies")
     begin = min(span.base for span in spans)
     end: Value = first.base + first.extent
     for span in spans[1:]:
@@ -246,7 +246,7 @@ def _same(a: Terms, b: Terms) -> bool:
 # --- what runs then -----------------------------------------------------------------------------
 
 
-def _solved(stage: Stage, accessed: ir.BufferRegion, box: Sequence[Span]) -> list[Span | None]:
+def _solved(stage: StageNode, accessed: ir.BufferRegion, box: Sequence[Span]) -> list[Span | None]:
     """For each iterator of a stage the values that make an access touch a box; None: all."""
     wanted: dict[ir.Var, Span] = {}
     for axis, span in zip(accessed.region, box, strict=True):
@@ -254,13 +254,13 @@ def _solved(stage: Stage, accessed: ir.BufferRegion, box: Sequence[Span]) -> lis
         if isinstance(index, ir.IntImm):
             continue
         if not isinstance(index, ir.Var) or index in wanted or not ir.is_one(axis.extent):
-            raise NotCovered(f"block {stage.name!r} is moved by way of the index `{index}`")
+            raise NotInterpreted(f"block {stage.name!r} is moved by way of the index `{index}`")
         wanted[index] = span
     return [wanted.get(each.var) for each in stage.block.iter_vars]
 
 
 def _move(
-    tree: LoopTree, stage: Stage, loop: LoopNode, wanted: Sequence[Span | None], index: int
+    tree: LoopTree, stage: StageNode, loop: LoopNode, wanted: Sequence[Span | None], index: int
 ) -> None:
     stage_index = _position(tree, stage, loop, index)
     tree.remove(stage)
@@ -277,14 +277,14 @@ def _move(
 
 
 def _domain(
-    stage: Stage, iter_var: ir.IterVar, span: Span | None, outside: set[Digit]
+    stage: StageNode, iter_var: ir.IterVar, span: Span | None, outside: set[Digit]
 ) -> tuple[Digit, Terms]:
     """The loop of an iterator and what the iterator is; a predicate where that is too much."""
     own = _own_extent(iter_var)
     if span is None:
         digit = Digit(own)
         return digit, {digit: 1}
-    reach = Reaches(outside).of(span.low)
+    reach = DigitReaches(outside).of(span.low)
     covers = both(less_equal(reach, -span.base), less_equal(own - span.base, span.extent))
     digit = Digit(where(covers, own, span.extent))
     low = span.low
@@ -298,14 +298,14 @@ def _domain(
 def _own_extent(iter_var: ir.IterVar) -> int:
     dom = iter_var.dom
     if dom is None or not isinstance(dom.extent, ir.IntImm) or not ir.is_zero(dom.min):
-        raise NotCovered(f"the iterator {iter_var.var.name!r} has no constant domain from zero")
+        raise NotInterpreted(f"the iterator {iter_var.var.name!r} has no constant domain from zero")
     return dom.extent.value
 
 
-def _position(tree: LoopTree, stage: Stage, loop: LoopNode, index: int) -> int:
+def _position(tree: LoopTree, stage: StageNode, loop: LoopNode, index: int) -> int:
     """After producers, before consumers: the last such place, or (-2) the first."""
     if index not in (-1, -2):
-        raise NotCovered("a block is moved to a numbered place in a loop")
+        raise NotInterpreted("a block is moved to a numbered place in a loop")
     writes = {region.buffer for region in stage.block.writes}
     reads = {region.buffer for region in stage.block.reads}
     first, last = 0, len(loop.body)
@@ -322,7 +322,7 @@ def _touches(regions: Sequence[ir.BufferRegion], buffers: set[ir.Buffer]) -> boo
     return any(region.buffer in buffers for region in regions)
 
 
-def readers_of(tree: LoopTree, stage: Stage) -> Iterator[Stage]:
+def readers_of(tree: LoopTree, stage: StageNode) -> Iterator[StageNode]:
     """The stages that read what a stage writes."""
     writes = {region.buffer for region in stage.block.writes}
     for other in tree.stages():

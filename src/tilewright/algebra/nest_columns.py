@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.algebra.evaluation import Column, Program
-from tilewright.algebra.expr import Expr, Value, bounds
+from tilewright.algebra.evaluation import ArrayProgram, Column
+from tilewright.algebra.expr import Expr, Value
 from tilewright.algebra.nest_view import NestView
 from tilewright.ir import ForKind, IntImm
 
@@ -51,7 +51,7 @@ class NestProgram:
         for value in values_of(nest):
             if isinstance(value, Expr):
                 found[value] = None
-        self._program = Program(list(found))
+        self._program = ArrayProgram(list(found))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -144,7 +144,6 @@ def key_of(nest: NestView) -> tuple[Any, ...]:
 def work_of(nest: NestView) -> float:
     """Operations of a nest as far as all decisions agree; reductions come first."""
     extents = [each.value if isinstance(each, IntImm) else 1 for each in nest.store.buffer.shape]
-    operations = (
-        bounds(nest.operations)[1] if isinstance(nest.operations, Expr) else nest.operations
-    )
+    written = nest.operations
+    operations = written.high if isinstance(written, Expr) else written
     return operations * math.prod(extents) * (1 << 20 if nest.is_reduction else 1)

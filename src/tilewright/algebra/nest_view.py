@@ -32,15 +32,15 @@ from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
     LoopTree,
-    NotCovered,
-    Stage,
+    NotInterpreted,
+    StageNode,
     Terms,
     digits_of,
     is_spatial,
     loops_of,
     roots_of,
 )
-from tilewright.algebra.reach import Reaches, scaled, summed
+from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
 from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
@@ -106,10 +106,10 @@ def nests_of(tree: LoopTree) -> list[NestView]:
     return [nest for stage in tree.stages() for nest in _nests(stage)]
 
 
-def _nests(stage: Stage) -> list[NestView]:
+def _nests(stage: StageNode) -> list[NestView]:
     block = stage.block
     if block.match_buffers:
-        raise NotCovered(f"block {stage.name!r} is a tensor instruction")
+        raise NotInterpreted(f"block {stage.name!r} is a tensor instruction")
     found: list[NestView] = []
     loops = loops_of(stage)
     if block.init is not None and stage.does != "update":
@@ -120,7 +120,7 @@ def _nests(stage: Stage) -> list[NestView]:
     return found
 
 
-def _loops_of_results(stage: Stage, loops: Sequence[LoopNode]) -> list[LoopNode]:
+def _loops_of_results(stage: StageNode, loops: Sequence[LoopNode]) -> list[LoopNode]:
     """The loops of a reduction in which its results start: those that do not reduce."""
     reducing = {
         digit
@@ -131,12 +131,12 @@ def _loops_of_results(stage: Stage, loops: Sequence[LoopNode]) -> list[LoopNode]
     return [loop for loop in loops if reducing.isdisjoint(loop.digits)]
 
 
-def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
+def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     if not isinstance(body, ir.BufferStore):
-        raise NotCovered(f"block {stage.name!r} is more than one store")
+        raise NotInterpreted(f"block {stage.name!r} is more than one store")
     written = operations_of(body.value)
     if written.cases > 1:
-        raise NotCovered(f"block {stage.name!r} chooses between expressions by an index")
+        raise NotInterpreted(f"block {stage.name!r} chooses between expressions by an index")
     loads = distinct_loads(written.loads)
     others = [load for load in loads if load.buffer is not body.buffer]
     region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
@@ -162,7 +162,9 @@ def _nest(stage: Stage, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     )
 
 
-def _operations(stage: Stage, written: WrittenOperations, slots: Sequence[Slot]) -> Value | float:
+def _operations(
+    stage: StageNode, written: WrittenOperations, slots: Sequence[Slot]
+) -> Value | float:
     """Operations that are left inside of the innermost loop; of short expressions it is all."""
     if written.moving is None:
         return max(written.total, 0.5)
@@ -176,7 +178,7 @@ def _operations(stage: Stage, written: WrittenOperations, slots: Sequence[Slot])
     return total if isinstance(total, Expr) else max(total, 0.5)
 
 
-def _moved_inside(stage: Stage, slots: Sequence[Slot]) -> dict[ir.Var, Value]:
+def _moved_inside(stage: StageNode, slots: Sequence[Slot]) -> dict[ir.Var, Value]:
     """1 for the iterators of a stage that the innermost loop moves."""
     chosen: list[tuple[Slot, Value]] = []
     waiting: Value = 1
@@ -211,8 +213,8 @@ def _boundaries(slots: Sequence[Slot]) -> list[Value]:
     return [*found, 1] if slots else found
 
 
-def _shares(stage: Stage, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]]:
-    everything = Reaches(digits_of(loops_of(stage)))
+def _shares(stage: StageNode, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]]:
+    everything = DigitReaches(digits_of(loops_of(stage)))
     return [(each.limit, everything.of(each.terms) + 1) for each in stage.predicates]
 
 
@@ -227,13 +229,14 @@ def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
 class _Accesses:
     """Reads the accesses of a stage; depths share what is known of digits."""
 
-    def __init__(self, stage: Stage, loops: Sequence[LoopNode]) -> None:
+    def __init__(self, stage: StageNode, loops: Sequence[LoopNode]) -> None:
         self._stage = stage
         self._loops = loops
         self._below = [
-            Reaches(digits_of(loops[depth:]), stage.predicates) for depth in range(len(loops) + 1)
+            DigitReaches(digits_of(loops[depth:]), stage.predicates)
+            for depth in range(len(loops) + 1)
         ]
-        self._alone = [Reaches(set(loop.digits)) for loop in loops]
+        self._alone = [DigitReaches(set(loop.digits)) for loop in loops]
         self._values = {
             each.var: terms
             for each, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
@@ -280,7 +283,7 @@ class _Accesses:
         if isinstance(inner, ir.FloorDiv) and isinstance(inner.b, ir.IntImm):
             inner, below = inner.a, inner.b.value
         if extent == _EVERYTHING and below == 1:
-            raise NotCovered(f"block {self._stage.name!r} has `{term}` in an index")
+            raise NotInterpreted(f"block {self._stage.name!r} has `{term}` in an index")
         whole = self._whole(inner)
         high, low = _cut(whole, below)
         if low is None:
@@ -291,7 +294,7 @@ class _Accesses:
 
     def _whole(self, expr: ir.PrimExpr) -> Terms:
         if affine_of(expr).base:
-            raise NotCovered(f"block {self._stage.name!r} divides `{expr}` in an index")
+            raise NotInterpreted(f"block {self._stage.name!r} divides `{expr}` in an index")
         return self._terms(expr)
 
     def _depends(self, number: int, forms: Sequence[Terms]) -> Value:
@@ -305,7 +308,7 @@ def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:
     """The multiples of a divisor in a sum, and the rest if that stays below the divisor."""
     high = {d: s for d, s in terms.items() if isinstance(s, int) and s % divisor == 0}
     low = {d: s for d, s in terms.items() if d not in high}
-    reach = Reaches(roots_of(low)).of(low)
+    reach = DigitReaches(roots_of(low)).of(low)
     return high, low if bounds(reach)[1] < divisor else None
 
 

@@ -6,7 +6,6 @@ extents; marks on loops say it for each decision vector.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -28,8 +27,8 @@ from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
     LoopTree,
-    NotCovered,
-    Stage,
+    NotInterpreted,
+    StageNode,
     loops_of,
     types_of,
 )
@@ -61,7 +60,7 @@ def rewrite_parallel_vectorize_unroll(tree: LoopTree, func: ir.PrimFunc, choices
     if not steps and asked == [_OFF, _OFF]:
         return
     if not all(isinstance(each, int) for each in asked):
-        raise NotCovered("limits of parallel and vector loops depend on decisions")
+        raise NotInterpreted("limits of parallel and vector loops depend on decisions")
     most: Value = _OFF
     for each in steps:
         most = maximum(most, each)
@@ -71,7 +70,7 @@ def rewrite_parallel_vectorize_unroll(tree: LoopTree, func: ir.PrimFunc, choices
             _rewrite(tree, stage, wishes, choices)
 
 
-def _rewrite(tree: LoopTree, stage: Stage, wishes: _Wishes, choices: Choices) -> None:
+def _rewrite(tree: LoopTree, stage: StageNode, wishes: _Wishes, choices: Choices) -> None:
     nest = _Nest(tree, stage)
     parallel, product = nest.parallel(wishes.parallel)
     vector, takes_all = nest.vector(wishes.vectorize, product)
@@ -94,11 +93,11 @@ def _rewrite(tree: LoopTree, stage: Stage, wishes: _Wishes, choices: Choices) ->
 class _Nest:
     """The loops around a stage, as the plan asks for them."""
 
-    def __init__(self, tree: LoopTree, stage: Stage) -> None:
+    def __init__(self, tree: LoopTree, stage: StageNode) -> None:
         self.stage = stage
         self.loops = loops_of(stage)
         if any(len(loop.digits) > 1 for loop in self.loops):
-            raise NotCovered(f"loops around block {stage.name!r} were fused")
+            raise NotInterpreted(f"loops around block {stage.name!r} were fused")
         self._spatial = [
             types_of(loop, tree.stages_below(loop)) <= {ir.IterType.DATA_PAR} for loop in self.loops
         ]
@@ -171,7 +170,7 @@ class _Nest:
         block = self.stage.block
         reads = block.reads
         if self.stage.does == "update":
-            raise NotCovered(f"block {self.stage.name!r} is taken apart already")
+            raise NotInterpreted(f"block {self.stage.name!r} is taken apart already")
         for region in (*reads, *block.writes):
             strides = _Strides(self.stage, region)
             expected: Value = 0
@@ -200,7 +199,7 @@ def _is_free(loop: LoopNode) -> Value:
 class _Strides:
     """How far apart in memory the iterations of a loop are, in one region."""
 
-    def __init__(self, stage: Stage, region: ir.BufferRegion) -> None:
+    def __init__(self, stage: StageNode, region: ir.BufferRegion) -> None:
         iterators = dict(zip((v.var for v in stage.block.iter_vars), stage.bindings, strict=True))
         self._rows = [_coefficients(axis.min, iterators) for axis in region.region]
         shape = region.buffer.shape
@@ -236,11 +235,3 @@ def _coefficients(
         for digit, coefficient in part.items():
             found[digit] = found.get(digit, 0) + multiply(coefficient, scale)
     return found
-
-
-def lanes_of(loops: Sequence[LoopNode]) -> Value:
-    """The extent of the vector that some loops make."""
-    product: Value = 1
-    for loop in loops:
-        product = multiply(product, where(loop.in_vector, loop.extent, 1))
-    return product

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.algebra.decisions import Categorical, Columns, Decision, Location, Tile
+from tilewright.algebra.decisions import (
+    CategoricalDecision,
+    Columns,
+    Decision,
+    LocationDecision,
+    TileDecision,
+)
 from tilewright.schedule.primitives.sample_compute_location import INLINE
 from tilewright.schedule.primitives.sample_perfect_tile import factorize
 
@@ -28,15 +34,15 @@ def random_population(
 
 def _drawn(decision: Decision, count: int, random: np.random.Generator) -> Columns:
     match decision:
-        case Categorical(values=values):
+        case CategoricalDecision(values=values):
             return decision.columns(random.integers(0, len(values), count))
-        case Location(loops=loops):
+        case LocationDecision(loops=loops):
             return decision.columns(random.integers(INLINE, max(1, loops), count))
-        case Tile():
+        case TileDecision():
             return decision.columns(_tiles(decision, count, random))
 
 
-def _tiles(tile: Tile, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+def _tiles(tile: TileDecision, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
     """Factorisations, each prime spread evenly; what does not fit is drawn again."""
     made = _spread(tile, count, random)
     for _ in range(_ROUNDS):
@@ -51,7 +57,7 @@ def _tiles(tile: Tile, count: int, random: np.random.Generator) -> npt.NDArray[n
     return made
 
 
-def _spread(tile: Tile, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+def _spread(tile: TileDecision, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
     made = np.ones((count, tile.parts), np.int64)
     for prime, power in factorize(tile.extent):
         ways = _compositions(power, tile.parts)

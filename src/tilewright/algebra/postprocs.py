@@ -1,4 +1,4 @@
-"""What post-processors do to a tree of loops, by the name of their class."""
+"""Post-processors on trees of loops, by the name of their class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from tilewright import ir
 from tilewright.algebra.choices import Choices
-from tilewright.algebra.loop_tree import LoopTree, NotCovered, Stage, is_spatial, loops_of, types_of
+from tilewright.algebra.loop_tree import (
+    LoopTree,
+    NotInterpreted,
+    StageNode,
+    is_spatial,
+    loops_of,
+    types_of,
+)
 from tilewright.algebra.parallel_vector import rewrite_parallel_vectorize_unroll
 from tilewright.algebra.reductions import decompose_reduction
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE
@@ -30,7 +37,7 @@ def _reductions(tree: LoopTree, func: ir.PrimFunc, choices: Choices) -> None:
                 break
 
 
-def _over_threads(stage: Stage) -> bool:
+def _over_threads(stage: StageNode) -> bool:
     reducing = {
         digit
         for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
@@ -43,12 +50,14 @@ def _over_threads(stage: Stage) -> bool:
 def _tensorize(tree: LoopTree, func: ir.PrimFunc, choices: Choices) -> None:
     for stage in tree.stages():
         if AUTO_TENSORIZE in stage.annotations:
-            raise NotCovered(f"block {stage.name!r} becomes a tensor instruction")
+            raise NotInterpreted(f"block {stage.name!r} becomes a tensor instruction")
 
 
 def _layout(tree: LoopTree, func: ir.PrimFunc, choices: Choices) -> None:
     for buffer in layout_free_buffers(func):
-        raise NotCovered(f"the layout of {buffer.name!r} follows the loops around its last reader")
+        raise NotInterpreted(
+            f"the layout of {buffer.name!r} follows the loops around its last reader"
+        )
 
 
 _REWRITES: dict[str, Rewrite] = {

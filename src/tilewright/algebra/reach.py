@@ -1,4 +1,4 @@
-"""How far sums of digits reach while some loops run and the others stand at zero."""
+"""The reach of sums of digits while some loops run and the others stand at zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilewright.algebra.loop_tree import Digit, Predicate
 Form = Mapping[Digit, Value]
 
 
-class Reaches:
+class DigitReaches:
     """The reach of sums while the loops of `running` run, held back by predicates."""
 
     def __init__(self, running: Set[Digit], predicates: Sequence[Predicate] = ()) -> None:

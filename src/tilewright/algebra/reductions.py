@@ -8,7 +8,7 @@ from tilewright.algebra.loop_tree import (
     LoopNode,
     LoopTree,
     Predicate,
-    Stage,
+    StageNode,
     Terms,
     is_spatial,
     loops_of,
@@ -17,7 +17,7 @@ from tilewright.algebra.loop_tree import (
 )
 
 
-def decompose_reduction(tree: LoopTree, stage: Stage, loop: LoopNode) -> Stage:
+def decompose_reduction(tree: LoopTree, stage: StageNode, loop: LoopNode) -> StageNode:
     """Initialise right before a loop; the stage only updates from then on."""
     loops = loops_of(stage)
     inside = loops[loops.index(loop) :]
@@ -29,7 +29,9 @@ def decompose_reduction(tree: LoopTree, stage: Stage, loop: LoopNode) -> Stage:
     kept = [each for each in inside if not used.isdisjoint(each.digits)]
     dropped = {d for each in inside if each not in kept for d in each.digits}
     fresh = _Copies({digit: Digit(digit.extent) for each in kept for digit in each.digits})
-    init = Stage(f"{stage.name}_init", stage.block, [fresh.terms(t) for t in spatial], does="init")
+    init = StageNode(
+        f"{stage.name}_init", stage.block, [fresh.terms(t) for t in spatial], does="init"
+    )
     init.annotations = dict(stage.annotations)
     init.predicates = [
         Predicate(fresh.terms(each.terms), each.limit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +12,12 @@ from tilewright.algebra.batch_features import COLUMNS, NestFacts, features_of
 from tilewright.algebra.batch_prior import NestCost, total_seconds
 from tilewright.algebra.decisions import Columns
 from tilewright.algebra.evaluation import chunks
-from tilewright.algebra.model import SpaceModel
+from tilewright.algebra.model import Rows, SpaceModel, StructureCase
 from tilewright.algebra.nest_columns import NestProgram
+from tilewright.cost_model.boosters import Trees
 from tilewright.cost_model.prior import Machine
 
 Floats = npt.NDArray[np.float64]
-
-
-class Trees(Protocol):
-    """Predicts from rows of features what the prior gets wrong, in powers of two."""
-
-    def predict(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """A number for each row."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +25,9 @@ class Scores:
     """What is known of each row of a population."""
 
     features: Floats
-    prior: Floats  # the logarithm (base 2) of seconds
+    prior: Floats  # the logarithm (base 2) of seconds; not a number where nothing is known
     predicted: Floats  # the same, with what trees have learned
+    to_replay: Mapping[int, str] = field(default_factory=dict)  # rows that are not covered, and why
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,25 +42,32 @@ class BatchScorer:
     def score(self, columns: Columns) -> Scores:
         """The scores of a population, in its order."""
         count = max((len(column) for column in columns.values()), default=1)
-        features = np.zeros((count, len(COLUMNS)))
-        prior = np.zeros(count)
+        features = np.full((count, len(COLUMNS)), np.nan)
+        prior = np.full(count, np.nan)
+        to_replay: dict[int, str] = {}
         for chunk in chunks(count):
             part = {name: column[chunk] for name, column in columns.items()}
-            seconds, features[chunk] = self._chunk(part)
+            cases: list[tuple[StructureCase, Rows]] = []
+            for case, rows in self.model.cases(part):
+                if isinstance(case, StructureCase):
+                    cases.append((case, rows))
+                else:
+                    to_replay.update(dict.fromkeys((rows + chunk.start).tolist(), case.reason))
+            seconds, features[chunk] = self._chunk(part, cases, chunk.stop - chunk.start)
             prior[chunk] = np.log2(seconds)
-        return Scores(features, prior, self._corrected(features, prior))
+        return Scores(features, prior, self._corrected(features, prior), to_replay)
 
-    def _chunk(self, columns: Columns) -> tuple[Floats, Floats]:
+    def _chunk(
+        self, columns: Columns, cases: Sequence[tuple[StructureCase, Rows]], count: int
+    ) -> tuple[Floats, Floats]:
         """Seconds and features of some rows; each nest is looked at once, for all its cases."""
-        cases = list(self.model.cases(columns))
-        places: dict[NestProgram, list[npt.NDArray[np.int64]]] = {}
+        places: dict[NestProgram, list[Rows]] = {}
         for case, rows in cases:
             for nest in case.nests:
                 places.setdefault(nest, []).append(rows)
         known = {nest: self._facts(nest, columns, parts) for nest, parts in places.items()}
-        count = sum(len(rows) for _, rows in cases)
-        seconds = np.empty(count)
-        features = np.empty((count, len(COLUMNS)))
+        seconds = np.full(count, np.nan)
+        features = np.full((count, len(COLUMNS)), np.nan)
         for case, rows in cases:
             facts = [next(known[nest]) for nest in case.nests]
             kept = [
@@ -79,7 +80,7 @@ class BatchScorer:
         return seconds, features
 
     def _facts(
-        self, nest: NestProgram, columns: Columns, parts: Sequence[npt.NDArray[np.int64]]
+        self, nest: NestProgram, columns: Columns, parts: Sequence[Rows]
     ) -> Iterator[NestFacts]:
         """What is known of a nest, for each of the groups of rows that have it."""
         rows = np.concatenate(parts)
@@ -94,10 +95,3 @@ class BatchScorer:
         if self.trees is None:
             return prior
         return prior + self.trees.predict(features.astype(np.float32))
-
-
-def best_of(scores: Scores, count: int) -> Sequence[int]:
-    """The rows with the shortest predicted times, the best first."""
-    count = min(count, len(scores.predicted))
-    chosen = np.argpartition(scores.predicted, count - 1)[:count] if count else np.arange(0)
-    return [int(row) for row in chosen[np.argsort(scores.predicted[chosen])]]

@@ -1,4 +1,4 @@
-"""What schedule primitives do to a tree of loops: one function each, found by the primitive."""
+"""Schedule primitives on trees of loops: one function each, found by the primitive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.algebra.loop_tree import (
     LoopTree,
     Node,
     Predicate,
-    Stage,
+    StageNode,
     Terms,
     loops_of,
     roots_of,
@@ -91,7 +91,7 @@ def _derive(digits: Sequence[Digit], source: Terms, total: Value) -> None:
         digit.total = total
 
 
-def _substitute(stage: Stage, old: Digit, value: Terms) -> None:
+def _substitute(stage: StageNode, old: Digit, value: Terms) -> None:
     stage.bindings = [substituted(terms, old, value) for terms in stage.bindings]
     stage.predicates = [
         Predicate(substituted(each.terms, old, value), each.limit) for each in stage.predicates
@@ -101,7 +101,7 @@ def _substitute(stage: Stage, old: Digit, value: Terms) -> None:
             digit.source = substituted(digit.source, old, value)
 
 
-def _derived(stage: Stage) -> list[Digit]:
+def _derived(stage: StageNode) -> list[Digit]:
     """All digits of a stage that are made of others."""
     waiting = [digit for terms in stage.bindings for digit in terms]
     found: list[Digit] = []

@@ -1,4 +1,4 @@
-"""What the algebra of a sketch says, compared with what is read from replayed candidates.
+"""Compares the algebra of a sketch with what is read from replayed candidates.
 
 Every difference is a line of text, so that a test shows what is wrong and not only that it is.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.algebra.model import SpaceModel
+from tilewright.algebra.loop_tree import NotInterpreted
+from tilewright.algebra.model import SpaceModel, StructureCase
 from tilewright.algebra.nest_columns import NestColumns
 from tilewright.algebra.nest_view import NestView
 from tilewright.algebra.scoring import BatchScorer
@@ -96,6 +97,8 @@ def differences(replayed: ReplayedSketch, model: SpaceModel) -> list[str]:
     columns = model.columns(replayed.vectors)
     found: list[str] = []
     for case, rows in model.cases(columns):
+        if not isinstance(case, StructureCase):
+            raise NotInterpreted(case.reason)
         values = [
             nest({name: columns[name][rows] for name in nest.inputs}, len(rows))
             for nest in case.nests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.algebra.loop_tree import NotCovered
+from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.cost_model.prior import Machine
 from tilewright.target import Target
 from tilewright.testing.space_algebra import (
@@ -72,6 +72,6 @@ def test_a_sketch_that_is_not_covered_says_why(
     name: str, space: str, sketch: int, reason: str
 ) -> None:
     mod, sketches, postprocs = sketches_of(create_te_workload(name, 0), TARGET, space)
-    with pytest.raises(NotCovered) as error:
+    with pytest.raises(NotInterpreted) as error:
         ReplayedSketch(mod, sketches[sketch], postprocs, [], []).model()
     assert str(error.value) == reason
