@@ -53,17 +53,21 @@ class NestFacts:
         """The facts of some candidates."""
         return NestFacts(self.work, self.table[:, columns])
 
+    def _row(self, number: int) -> Floats:
+        row: Floats = self.table[number]
+        return row
+
     @property
     def seconds(self) -> Floats:
-        return self.table[0]
+        return self._row(0)
 
     @property
     def parallel_extent(self) -> Floats:
-        return self.table[1]
+        return self._row(1)
 
     @property
     def start_seconds(self) -> Floats:
-        return self.table[2]
+        return self._row(2)
 
 
 def features_of(facts: Sequence[NestFacts], seconds: Floats) -> Floats:
@@ -77,7 +81,8 @@ def features_of(facts: Sequence[NestFacts], seconds: Floats) -> Floats:
     for fact in ranked[2:]:
         table[1 + 2 * width :] += fact.table[:rest]
     table[[0, *_TIMES]] /= _TICK
-    return np.log2(1.0 + table).T
+    rows: Floats = np.log2(1.0 + table).T
+    return rows
 
 
 _TIMES = [n for n, name in enumerate(COLUMNS) if name.endswith((".seconds", ".starts"))]

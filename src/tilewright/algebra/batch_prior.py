@@ -36,7 +36,8 @@ class NestCost:
         self._inner = self._written_out(runs)
         self._unrolled = self._inner & ~self._vector
         self._outer = runs & ~self._inner
-        self._moved = (self._vector & nest.depends).any(1)  # accesses by candidates
+        # Accesses by candidates.
+        self._moved: Masks = np.any(self._vector & nest.depends, axis=1)
         self.unrolled = _product(self._unrolled, extents)
         self.parallel_extent = _product(self._parallel, extents)
         self.inside = self._cycles_inside()
@@ -99,7 +100,8 @@ class NestCost:
         """For each access, where neighbours in a vector are neighbours in memory."""
         innermost = _innermost(self._vector)
         jumps = (self._vector & ~self.nest.depends) | (innermost & ~self.nest.unit_stride)
-        return ~jumps.any(1)
+        along: Masks = np.logical_not(np.any(jumps, axis=1))
+        return along
 
     def _instructions(self) -> tuple[Floats, Floats]:
         """Loads or stores of each access in one pass through the written-out loops.

@@ -26,7 +26,7 @@ class CategoricalDecision:
     def names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def columns(self, decisions: Sequence[Any]) -> Columns:
+    def columns(self, decisions: npt.ArrayLike) -> Columns:
         """The numbers that a population of decisions stands for."""
         return {self.name: np.array(self.values, np.int64)[np.asarray(decisions, np.int64)]}
 
@@ -51,7 +51,7 @@ class TileDecision:
         limit = self.extent if self.max_innermost < 1 else min(self.extent, self.max_innermost)
         return (*[self.extent] * (self.parts - 1), limit)
 
-    def columns(self, decisions: Sequence[Any]) -> Columns:
+    def columns(self, decisions: npt.ArrayLike) -> Columns:
         table = np.asarray(decisions, np.int64).reshape(-1, self.parts)
         return {name: table[:, part] for part, name in enumerate(self.names)}
 
@@ -68,7 +68,7 @@ class LocationDecision:
     def names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def columns(self, decisions: Sequence[Any]) -> Columns:
+    def columns(self, decisions: npt.ArrayLike) -> Columns:
         return {self.name: np.asarray(decisions, np.int64)}
 
 

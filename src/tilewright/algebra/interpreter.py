@@ -62,8 +62,8 @@ def interpret(
 ) -> Interpretation:
     """The tree that a trace and post-processors make of a program.
 
-    Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a way
-    that `choices` does not settle.
+    Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a
+    way that `choices` does not settle.
     """
     start = _Start(mod, choices)
     fixed = trace.fixed_steps()
@@ -130,14 +130,14 @@ class _Run:
         self._known: dict[object, Any] = {}
         for rv, own in start.known.items():
             if isinstance(own, (BlockRV, LoopRV)):
-                stmt = start.sch.symbols[own].stmt  # type: ignore[union-attr]
+                stmt: Any = start.sch.symbols[own].stmt  # type: ignore[union-attr]
                 root = start.func.body.block  # type: ignore[attr-defined]
                 self._known[rv] = self.tree if stmt is root else nodes.get(stmt)
 
     def step(self, inst: Instruction) -> None:
         step = inst.step
         if isinstance(step, SampleCategorical):
-            made: list[Any] = [self._draw(inst, [_number(each) for each in step.candidates])]
+            made: list[Any] = [self._draw(inst, [int(each) for each in step.candidates])]
         elif isinstance(step, SamplePerfectTile):
             made = self._tile(inst, self._value(step.loop).extent)
         elif isinstance(step, SampleComputeLocation):
@@ -196,15 +196,8 @@ class _Run:
         )
         self.decisions.append(tile)
         factors = [
-            self.graph.variable(name, 1, extent if last is None else last)
+            self.graph.variable(name, 1, last)
             for name, last in zip(tile.names, tile.most, strict=True)
         ]
         self.graph.know_product(factors, extent)
         return factors
-
-
-def _number(value: object) -> int:
-    number = value.value if isinstance(value, ir.IntImm) else value
-    if not isinstance(number, int):
-        raise NotInterpreted(f"a decision is taken between values like {value!r}")
-    return number

@@ -131,7 +131,8 @@ def _relaxed(
     running = digits_of(loops_between(stage, loop))
     if shared_in is not None:
         running |= digits_of(_sharing([*loops_of(loop), loop], shared_in.scope))
-    held, use = None, 0
+    held: DigitReaches | None = None
+    use: Value = 0
     if with_predicates and stage.predicates:
         held = DigitReaches(running, stage.predicates)
         use = negate(_is_ignored(stage, running))

@@ -69,10 +69,9 @@ class NestProgram:
             fill.table([slot.extent for slot in nest.slots]),
             fill.masks([slot.in_parallel for slot in nest.slots]),
             fill.masks([slot.in_vector for slot in nest.slots]),
-            *[
-                np.array([k is kind for k in kinds], np.bool_)
-                for kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.SERIAL)
-            ],
+            np.array([kind is ForKind.PARALLEL for kind in kinds], np.bool_),
+            np.array([kind is ForKind.VECTORIZED for kind in kinds], np.bool_),
+            np.array([kind is ForKind.SERIAL for kind in kinds], np.bool_),
             np.stack([fill.table(access.footprints) for access in accesses]),
             np.stack([fill.masks(access.depends) for access in accesses]),
             np.stack([fill.masks(access.unit_stride) for access in accesses]),

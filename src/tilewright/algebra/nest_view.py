@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright import ir
 from tilewright.algebra.expr import (
@@ -277,7 +278,8 @@ class _Accesses:
 
     def _quotient(self, term: ir.PrimExpr) -> Terms:
         """`x // below % extent`, or one of both."""
-        extent, below, inner = _EVERYTHING, 1, term
+        extent, below = _EVERYTHING, 1
+        inner: Any = term
         if isinstance(inner, ir.FloorMod) and isinstance(inner.b, ir.IntImm):
             inner, extent = inner.a, inner.b.value
         if isinstance(inner, ir.FloorDiv) and isinstance(inner.b, ir.IntImm):
@@ -306,7 +308,7 @@ class _Accesses:
 
 def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:
     """The multiples of a divisor in a sum, and the rest if that stays below the divisor."""
-    high = {d: s for d, s in terms.items() if isinstance(s, int) and s % divisor == 0}
+    high: Terms = {d: s for d, s in terms.items() if isinstance(s, int) and s % divisor == 0}
     low = {d: s for d, s in terms.items() if d not in high}
     reach = DigitReaches(roots_of(low)).of(low)
     return high, low if bounds(reach)[1] < divisor else None

@@ -45,13 +45,11 @@ def _drawn(decision: Decision, count: int, random: np.random.Generator) -> Colum
 def _tiles(tile: TileDecision, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
     """Factorisations, each prime spread evenly; what does not fit is drawn again."""
     made = _spread(tile, count, random)
+    wrong = np.flatnonzero(made[:, -1] > tile.most[-1])
     for _ in range(_ROUNDS):
-        wrong = np.flatnonzero(made[:, -1] > tile.most[-1])
-        if not len(wrong):
-            return made
         made[wrong] = _spread(tile, len(wrong), random)
+        wrong = wrong[made[wrong, -1] > tile.most[-1]]
     # All that is too much goes outwards: nothing else fits extents with large prime factors.
-    wrong = made[:, -1] > tile.most[-1]
     made[wrong, 0] *= made[wrong, -1]
     made[wrong, -1] = 1
     return made
@@ -70,4 +68,5 @@ def _compositions(total: int, parts: int) -> npt.NDArray[np.int64]:
     """All ways to write a number as a sum of so many numbers from zero on."""
     bars = itertools.combinations(range(total + parts - 1), parts - 1)
     ends = [(-1, *each, total + parts - 1) for each in bars]
-    return np.diff(np.array(ends, np.int64), axis=1) - 1
+    made = np.array(ends, np.int64)
+    return made[:, 1:] - made[:, :-1] - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.algebra.expr import Value
 from tilewright.algebra.loop_tree import (
     Digit,
@@ -64,5 +66,5 @@ class _Copies:
             self._known[digit] = copied
         return self._known[digit]
 
-    def terms(self, terms: Terms | dict[Digit, Value]) -> Terms:  # type: ignore[override]
+    def terms(self, terms: Mapping[Digit, Value]) -> Terms:
         return {self.of(digit): stride for digit, stride in terms.items()}

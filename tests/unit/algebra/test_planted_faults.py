@@ -21,7 +21,7 @@ from tilewright.algebra import (
     reductions,
     steps,
 )
-from tilewright.algebra.loop_tree import Digit, Predicate
+from tilewright.algebra.loop_tree import Digit, Predicate, nest_of
 from tilewright.target import Target
 from tilewright.testing.space_algebra import ReplayedSketch, differences, sketches_of
 from tilewright.testing.te_workload import create_te_workload
@@ -52,7 +52,7 @@ def _guards_of_moves(patch: pytest.MonkeyPatch) -> None:
 
 
 def _marks_of_copies(patch: pytest.MonkeyPatch) -> None:
-    whole = reductions.nest_of
+    whole = nest_of
 
     def forgetful(loops: Any, stage: Any) -> Any:
         for loop in loops:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from tilewright.arith.numpy_eval import evaluate_on_arrays
@@ -52,10 +53,11 @@ def boxes(sch: Schedule, nest: StoreNest) -> list[int]:
     for depth in range(len(nest.loops) + 1):
         running = nest.loops[depth:]
         points = list(itertools.product(*[range(loop.extent) for loop in running]))
-        still = {loop.var: 0 for loop in nest.loops[:depth]}
+        still = {loop.var: np.array(0) for loop in nest.loops[:depth]}
         seen = set()
         for point in points:
-            values = still | {loop.var: n for loop, n in zip(running, point, strict=True)}
+            own = {loop.var: np.array(n) for loop, n in zip(running, point, strict=True)}
+            values = still | own
             if evaluate_on_arrays(realize.predicate, values):
                 seen.add(tuple(int(evaluate_on_arrays(e, values)) for e in realize.iter_values))
         rows, columns = (max(axis) - min(axis) + 1 for axis in zip(*seen, strict=True))
