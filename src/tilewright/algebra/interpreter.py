@@ -20,10 +20,11 @@ from tilewright.algebra.decisions import (
     TileDecision,
 )
 from tilewright.algebra.expr import ExprGraph, Value
+from tilewright.algebra.gpu_kernels import LegalityCheck
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
 from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
-from tilewright.algebra.postprocs import rewrite_of
+from tilewright.algebra.postprocs import PostprocContext, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Schedule, Trace
@@ -51,6 +52,7 @@ class Interpretation:
     tree: LoopTree
     graph: ExprGraph
     decisions: list[Decision]
+    checks: list[LegalityCheck]  # what post-processors verify
 
 
 def interpret(
@@ -80,14 +82,15 @@ def interpret(
     run = _Run(start, graph)
     for inst in steps:
         run.step(inst)
+    checks: list[LegalityCheck] = []
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
         if rewrite is None:
             raise NotInterpreted(
                 f"{type(postproc).__name__} says nothing about what it does to loops"
             )
-        rewrite(run.tree, start.func, choices)
-    return Interpretation(run.tree, run.graph, run.decisions)
+        rewrite(run.tree, PostprocContext(start.func, choices, postproc, checks))
+    return Interpretation(run.tree, run.graph, run.decisions, checks)
 
 
 class _Start:

@@ -54,6 +54,7 @@ class LoopNode:
     kind: ir.ForKind = ir.ForKind.SERIAL
     tag: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
+    is_fused: bool = False  # where it runs once, iterators do not mention it
     # Where decisions say it: 1 if it is a part of the nest's one parallel loop, or of its vector.
     in_parallel: Value = 0
     in_vector: Value = 0
@@ -74,6 +75,11 @@ class StageNode:
     parent: LoopNode | None = None
     does: str = "all"  # "init" or "update" where a reduction is taken apart
     annotations: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> tuple[ir.BufferRegion, ...]:
+        """What it reads; an initialisation reads nothing."""
+        return () if self.does == "init" else self.block.reads
 
     @property
     def is_reduction(self) -> bool:

@@ -143,7 +143,7 @@ def _is_ignored(stage: StageNode, running: set[Digit]) -> Value:
     """1 where the predicate of a stage does not depend on what runs alone: it says nothing then."""
     loops = loops_of(stage)
     everything = DigitReaches(digits_of(loops))
-    fused = {digit for loop in loops if len(loop.digits) > 1 for digit in loop.digits}
+    fused = {digit for loop in loops if loop.is_fused for digit in loop.digits}
     ignored: Value = 0
     for each in stage.predicates:
         is_there = less_equal(each.limit, everything.of(each.terms))

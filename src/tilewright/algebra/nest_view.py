@@ -227,6 +227,11 @@ def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
     return most
 
 
+def index_terms(stage: StageNode, index: ir.PrimExpr) -> Terms:
+    """An index of a stage as a sum of digits; its base does not matter."""
+    return _Accesses(stage, ())._terms(index)
+
+
 class _Accesses:
     """Reads the accesses of a stage; depths share what is known of digits."""
 

@@ -52,7 +52,7 @@ class _Wishes:
     unroll: Value
 
 
-def rewrite_parallel_vectorize_unroll(tree: LoopTree, func: ir.PrimFunc, choices: Choices) -> None:
+def rewrite_parallel_vectorize_unroll(tree: LoopTree, choices: Choices) -> None:
     """Do for all stages what the root block asks for."""
     asked = [tree.annotations.pop(key, _OFF) for key in (PARALLEL, VECTORIZE)]
     unroll = [tree.annotations.pop(key, None) for key in (UNROLL_EXPLICIT, UNROLL_IMPLICIT)]
@@ -71,10 +71,13 @@ def rewrite_parallel_vectorize_unroll(tree: LoopTree, func: ir.PrimFunc, choices
 
 
 def _rewrite(tree: LoopTree, stage: StageNode, wishes: _Wishes, choices: Choices) -> None:
+    if wishes.parallel == wishes.vectorize == _OFF:
+        _unroll(stage, loops_of(stage)[0], wishes)
+        return
     nest = _Nest(tree, stage)
     parallel, product = nest.parallel(wishes.parallel)
     vector, takes_all = nest.vector(wishes.vectorize, product)
-    if choices.decide((stage.block, "takes all"), takes_all):
+    if choices.decide((stage.name, "takes all"), takes_all):
         outer, inner = split(tree, fuse(tree, nest.loops), [None, wishes.vectorize])
         outer.in_parallel = inner.in_vector = 1
         first = outer
@@ -84,6 +87,10 @@ def _rewrite(tree: LoopTree, stage: StageNode, wishes: _Wishes, choices: Choices
         for loop, runs, lane in zip(nest.loops, parallel, vector, strict=True):
             loop.in_parallel = where(before, loop.in_parallel, both(runs, negate(lane)))
             loop.in_vector = lane
+    _unroll(stage, first, wishes)
+
+
+def _unroll(stage: StageNode, first: LoopNode, wishes: _Wishes) -> None:
     if stage.is_reduction:
         first.annotations[AUTO_UNROLL_MAX_STEP] = maximum(
             first.annotations.get(AUTO_UNROLL_MAX_STEP, 0), wishes.unroll
@@ -96,7 +103,7 @@ class _Nest:
     def __init__(self, tree: LoopTree, stage: StageNode) -> None:
         self.stage = stage
         self.loops = loops_of(stage)
-        if any(len(loop.digits) > 1 for loop in self.loops):
+        if any(loop.is_fused for loop in self.loops):
             raise NotInterpreted(f"loops around block {stage.name!r} were fused")
         self._spatial = [
             types_of(loop, tree.stages_below(loop)) <= {ir.IterType.DATA_PAR} for loop in self.loops

@@ -138,7 +138,7 @@ def _fuse(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
 
 def fuse(tree: LoopTree, loops: Sequence[LoopNode]) -> LoopNode:
     """One loop in the place of nested ones."""
-    made = LoopNode([digit for loop in loops for digit in loop.digits])
+    made = LoopNode([digit for loop in loops for digit in loop.digits], is_fused=True)
     made.body = loops[-1].body
     for child in made.body:
         child.parent = made
