@@ -75,6 +75,22 @@ class ExprGraph:
         if variables and (variables, product // others) not in self._products:
             self._products.append((variables, product // others))
 
+    def most_of(self, factors: tuple[Expr, ...], most: int) -> int:
+        """The largest value of a product: parts of a known product do not exceed it."""
+        if len(set(factors)) < len(factors):
+            return most
+        limit, rest = 1, list(factors)
+        for known, product in self._products:
+            inside = [each for each in rest if each in known]
+            if inside:
+                limit *= product
+                rest = [each for each in rest if each not in known]
+        for each in rest:
+            if each.low < 0:
+                return most
+            limit *= each.high
+        return min(most, limit)
+
     def reduced(self, factors: list[Expr]) -> tuple[int, list[Expr]]:
         """A product without the parts of it that are known numbers, and those."""
         scale = 1
@@ -182,9 +198,10 @@ def factors_of(value: Value) -> tuple[int, tuple[Expr, ...]]:
 def _product(factors: tuple[Expr, ...]) -> Expr:
     """Factors multiplied from the left, so that products share their beginnings."""
     total = factors[0]
-    for factor in factors[1:]:
+    for number, factor in enumerate(factors[1:], 2):
         ends = [a * b for a in bounds(total) for b in bounds(factor)]
-        total = total.graph.node("*", (total, factor), min(ends), max(ends))  # type: ignore[assignment]
+        most = total.graph.most_of(factors[:number], max(ends))
+        total = total.graph.node("*", (total, factor), min(ends), most)  # type: ignore[assignment]
     return total
 
 

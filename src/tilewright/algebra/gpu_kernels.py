@@ -129,7 +129,7 @@ def _threads_fit(stages: Sequence[StageNode], most: int) -> LegalityCheck:
     extents: dict[str, Value] = {}
     for stage in stages:
         for tag, extent in _thread_extents(loops_of(stage)).items():
-            if extents.setdefault(tag, extent) is not extent and extents[tag] != extent:
+            if extents.setdefault(tag, extent) != extent:
                 raise NotInterpreted(f"{tag} has different extents in one kernel")
     threads = product_of(list(extents.values()))
     origin = f"max_threads_per_block = {most} of the target"

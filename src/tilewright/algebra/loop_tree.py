@@ -31,6 +31,7 @@ class Digit:
     source: Mapping[Digit, Value] | None = None
     below: Value = 1
     total: Value = 1  # what the source stays below, by a predicate where tiles do not divide
+    is_covered: bool = False  # it takes all its values while all of the source runs
 
 
 Terms: TypeAlias = dict[Digit, Value]

@@ -241,7 +241,7 @@ def _join(extent: ir.PrimExpr, spans: Sequence[Span]) -> Span:
 
 
 def _same(a: Terms, b: Terms) -> bool:
-    return a.keys() == b.keys() and all(a[d] is b[d] or a[d] == b[d] for d in a)
+    return a.keys() == b.keys() and all(a[d] == b[d] for d in a)
 
 
 # --- what runs then -----------------------------------------------------------------------------
@@ -287,7 +287,9 @@ def _domain(
         return digit, {digit: 1}
     reach = DigitReaches(outside).of(span.low)
     covers = both(less_equal(reach, -span.base), less_equal(own - span.base, span.extent))
-    digit = Digit(where(covers, own, span.extent))
+    # What covers all values is never shorter than they are.
+    is_short = bounds(span.extent)[1] <= own
+    digit = Digit(span.extent if is_short else where(covers, own, span.extent))
     low = span.low
     if span.base < 0:
         low = {each: multiply(stride, negate(covers)) for each, stride in low.items()}

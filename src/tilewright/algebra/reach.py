@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 
@@ -17,7 +18,7 @@ from tilewright.algebra.expr import (
     remainder,
     where,
 )
-from tilewright.algebra.loop_tree import Digit, Predicate
+from tilewright.algebra.loop_tree import Digit, Predicate, roots_of
 
 Form = Mapping[Digit, Value]
 
@@ -43,22 +44,48 @@ class DigitReaches:
                 inside = predicates[number + 1 :]
                 return minimum(self._of(part, inside), last) + self._of(rest, inside)
         total: Value = 0
+        loops: list[tuple[Value, Value]] = []  # strides and extents
         for digit, coefficient in terms.items():
             if digit.source is None and digit not in self._running:
                 continue
             size = multiply(coefficient, -1) if bounds(coefficient)[1] <= 0 else coefficient
-            total = total + multiply(size, self._of_digit(digit))
+            if digit.source is None:
+                loops.append((size, digit.extent))
+            else:
+                total = total + multiply(size, self._of_digit(digit))
+        for stride, extent in _joined(loops):
+            total = total + multiply(stride, extent - 1)
         return total
 
     def _of_digit(self, digit: Digit) -> Value:
         if digit.source is None:
             return digit.extent - 1 if digit in self._running else 0
         known = self._known.get(digit)
+        if known is None and digit.is_covered and roots_of(digit.source) <= self._running:
+            known = self._known[digit] = digit.extent - 1
         if known is None:
             whole = minimum(self.of(_within(digit)), digit.total - 1)
             known = minimum(floor_divide(whole, digit.below), digit.extent - 1)
             self._known[digit] = known
         return known
+
+
+def _joined(loops: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+    """Loops that continue each other as one loop: its extent is a product, no sum."""
+    left = list(loops)
+    joined = True
+    while joined:
+        joined = False
+        for outer, inner in itertools.permutations(left, 2):
+            follows = multiply(inner[0], inner[1])
+            if outer[0] is follows or (
+                type(outer[0]) is type(follows) is int and outer[0] == follows
+            ):
+                left.remove(outer)
+                left[left.index(inner)] = (inner[0], multiply(outer[1], inner[1]))
+                joined = True
+                break
+    return left
 
 
 def _within(digit: Digit) -> dict[Digit, Value]:

@@ -62,7 +62,8 @@ class _Copies:
         if digit not in self._known:
             copied = digit
             if digit.source is not None:
-                copied = Digit(digit.extent, self.terms(digit.source), digit.below, digit.total)
+                source = self.terms(digit.source)
+                copied = Digit(digit.extent, source, digit.below, digit.total, digit.is_covered)
             self._known[digit] = copied
         return self._known[digit]
 

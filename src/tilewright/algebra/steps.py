@@ -70,7 +70,7 @@ def split(tree: LoopTree, loop: LoopNode, factors: Sequence[Value | None]) -> li
     value = dict(zip(digits, strides, strict=True))
     stages = tree.stages_below(loop)
     covered = product_of(extents)
-    if covered is not total and covered != total:
+    if covered != total:
         for stage in stages:
             stage.predicates.append(Predicate(value, total))
     if len(loop.digits) == 1:
@@ -89,6 +89,7 @@ def _derive(digits: Sequence[Digit], source: Terms, total: Value) -> None:
         digit.source = source
         digit.below = product_of([each.extent for each in digits[position + 1 :]])
         digit.total = total
+        digit.is_covered = True
 
 
 def _substitute(stage: StageNode, old: Digit, value: Terms) -> None:
