@@ -77,16 +77,20 @@ class _HiddenGpu:
 _gpu = _HiddenGpu()
 
 
-# Emulated and compiled kernels are slow: of tests with many variants, these run one in three.
+# Emulated and compiled kernels are slow: of tests with many variants, these run one in three, of
+# those with very many one in five (odd numbers: variants often come in pairs and fours).
 _SAMPLED = (
+    "numeric/intrin/test_x86_pack.py",
+    "numeric/space/test_own_rules.py",
     "unit/lowering/gpu/",
     "unit/codegen/cuda/",
     "unit/space/rules/test_tile_rules.py",
     "unit/space/rules/test_tensor_padding.py",
+    "unit/space/rules/test_tensor_tiling.py",
     "unit/space/test_product_types.py",
     "numeric/topi/test_operators_on_gpu.py",
 )
-_MANY = 4
+_MANY, _VERY_MANY = 5, 20
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,8 +102,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.removeprefix("tests/").startswith(_SAMPLED) and "[" in name:
             variants.setdefault(f"{path}::{name.partition('[')[0]}", []).append(item)
     for group in variants.values():
+        step = 5 if len(group) >= _VERY_MANY else 3 if len(group) >= _MANY else 1
         for number, item in enumerate(group):
-            if len(group) > _MANY and number % 3:
+            if number % step:
                 item.add_marker(pytest.mark.slow)
 
 

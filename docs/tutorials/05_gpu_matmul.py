@@ -71,9 +71,9 @@ def emulate(mod):
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
 
 
-# 1. One thread a result. A loop that is bound is no loop any more: every block of threads, or
-# thread, does one of its steps. Blocks run in any order, and cannot wait for each other; threads
-# of a block can. Loops that are not bound stay loops of each thread.
+# 1. One thread a result. A loop that is bound does not run as a loop any more: every block of
+# threads, or every thread, does one of its steps. Blocks run in any order, and cannot wait for
+# each other; threads of a block can. Loops that are not bound stay loops of each thread.
 sch = tw.tir.Schedule(matmul)
 i, j, k = sch.get_loops("C")
 by, ty = sch.split(i, [None, 16])

@@ -149,6 +149,12 @@ def child_environ(python_path: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
+def environ_for_gpu(number: int) -> dict[str, str]:
+    """What lets a child see one of the GPUs that this process sees, as its first and only one."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return {"CUDA_VISIBLE_DEVICES": given.split(",")[number] if given else str(number)}
+
+
 @functools.cache
 def settings() -> Settings:
     """The settings of this process, read when first asked for."""

@@ -39,7 +39,7 @@ NO_FILES = "too many files are open in one process ("
 NO_MEMORY = "there is no memory left ("
 NO_DISK = "the disk is full ("
 LARGE_FILE = "a file grows over the limit for files ("
-NO_PROCESSES = "the system starts no more processes or threads ("
+NO_PROCESSES = "the system cannot start more processes or threads ("
 Child = subprocess.CompletedProcess[str]
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limits or /proc")

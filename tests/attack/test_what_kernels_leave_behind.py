@@ -86,7 +86,7 @@ def test_an_answer_given_twice_counts_once(pool: WorkerPool) -> None:
 def test_noise_instead_of_an_answer_is_a_crash(pool: WorkerPool, noise: bytes) -> None:
     bad, good = pool.run([task("answer", noise), task("echo", b"good")])
     assert bad.failure is FailureKind.CRASH
-    assert bad.message == "the worker process sent something that is no answer"
+    assert bad.message == "the worker process sent something that is not an answer"
     assert good.payload == b"good"
 
 
@@ -109,7 +109,7 @@ def test_noise_while_a_worker_starts() -> None:
     with pytest.raises(TuneError) as caught:
         pool.run([task("echo")])
     pool.close()
-    text = "a worker could not start: the worker process sent something that is no answer"
+    text = "a worker could not start: the worker process sent something that is not an answer"
     assert str(caught.value) == text
 
 

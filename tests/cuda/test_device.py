@@ -315,22 +315,18 @@ from tilewright.errors import DeviceError
 from tilewright.native.cuda_driver import cuda_driver
 from tilewright.runtime import cuda, ndarray as nd
 from tilewright.script import tir as T
-from tilewright.testing.launched_modules import built
+from tilewright.testing.launched_modules import built, crash
 
 @T.prim_func
-def crash(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
-    T.evaluate(T.call_packed("crash_kernel", A.data, B.data, 1, 32))
-
-@T.prim_func
-def wide(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+def wide(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
     T.evaluate(T.call_packed("crash_kernel", A.data, B.data, 1, 2048))
 
 @T.prim_func
-def deep(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+def deep(A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32")):
     T.evaluate(T.call_packed("reverse_kernel", A.data, B.data, 1, 32, 1000000))
 
 module = built(crash, wide, deep, target="cuda -arch=" + cuda_driver().arch(0))
-a, b = (nd.zeros((4,), "float32", cuda()) for _ in range(2))
+a, b = (nd.zeros((512,), "float32", cuda()) for _ in range(2))
 for name in ("wide", "deep"):
     try:
         module[name](a, b)

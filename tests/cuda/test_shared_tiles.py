@@ -1,4 +1,4 @@
-"""Tiles that blocks of a cluster share, and sizes of any alignment, on a real GPU."""
+"""Tiles that blocks share, and sizes of any alignment, on a real GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import ir
-from tilewright.ir.annotation_keys import TILE_SPLITS
+from tilewright.ir.annotation_keys import STREAMED, TILE_SPLITS
 from tilewright.lowering.gpu.tile_kernels.tile_form import tile_loops
 from tilewright.runtime import cuda, ndarray as nd
 from tilewright.testing.gpu_lowering import random_arrays
@@ -41,7 +41,7 @@ def results(module: Any, arrays: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("sizes", [(64, 512, 4096), (200, 136, 1000), (333, 77, 2001)])
-@pytest.mark.parametrize("splits", [1, 2, 4, 8])
+@pytest.mark.parametrize("splits", [STREAMED, 1, 2, 4, 8])
 def test_shared_tiles(sizes: tuple[int, int, int], splits: int) -> None:
     func = product(sizes, HALF, result="float16")
     arrays = random_arrays(func)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,19 +11,20 @@ from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
     DatabaseOption,
-    DimOption,
     JsonOption,
-    LayoutOption,
     OutputOption,
     ProgramArgument,
-    ShapeOption,
     TargetOption,
+    with_model_options,
     work_of,
 )
 from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
 from tilewright.config import no_color
 from tilewright.version import __version__
+
+if TYPE_CHECKING:
+    from tilewright.cli.models import ModelOptions
 
 app = typer.Typer(
     name="tilewright",
@@ -58,6 +59,7 @@ def root(
 
 
 @app.command()
+@with_model_options
 def tune(
     programs: Annotated[
         list[str],
@@ -124,9 +126,8 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
+    *,
+    reading: ModelOptions,
 ) -> None:
     """Search for fast schedules; the same command again continues where the last one stopped.
 
@@ -134,10 +135,9 @@ def tune(
     """
     with early_interrupt() as pending:
         work = work_of("tune")
-        model = work_of("models").parse_options(dim, shape, layout)
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, model, output,
+            bound, pending, reading, output,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)
@@ -168,6 +168,7 @@ def show(
 
 
 @app.command()
+@with_model_options
 def bench(
     program: ProgramArgument,
     db: DatabaseOption = None,
@@ -182,16 +183,15 @@ def bench(
         ),
     ] = None,
     json: JsonOption = False,
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
+    *,
+    reading: ModelOptions,
 ) -> None:
     """Time the naive program, our schedules without and with a search, and PyTorch, in turn.
 
     A model: as it is calculated, as it was tuned, and its rivals.
     """
-    work, model = work_of("bench"), work_of("models").parse_options(dim, shape, layout)
-    command = work.BenchCommand(program, db, target, against, model)
+    work = work_of("bench")
+    command = work.BenchCommand(program, db, target, against, reading)
     raise typer.Exit(work.run(command, as_json=json))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,6 +59,14 @@ LayoutOption = Annotated[
         help="Inside of a model: nhwc (channels last), or nchw as in most models.",
     ),
 ]
+WinogradOption = Annotated[
+    bool,
+    typer.Option(
+        "--winograd/--no-winograd",
+        help="Inside of a model: Winograd's tiles for convolutions where they are faster; they "
+        "round a little more, which is reported.",
+    ),
+]
 SpaceOption = Annotated[
     str,
     typer.Option(
@@ -69,3 +80,40 @@ SpaceOption = Annotated[
 def work_of(name: str) -> ModuleType:
     """The module of this package that does the work of a command, so that `--help` needs none."""
     return importlib.import_module(f"tilewright.cli.{name}")
+
+
+# How to read a model: what an option takes, and what it is if it is not given.
+_MODEL_OPTIONS: dict[str, tuple[Any, object]] = {
+    "dim": (DimOption, None),
+    "shape": (ShapeOption, None),
+    "layout": (LayoutOption, None),
+    "winograd": (WinogradOption, True),
+}
+
+
+def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `reading` stands for the options that say how to read a model.
+
+    They stand where it does: the order of parameters is that of the help text.
+    """
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        options = [given.pop(name) for name in _MODEL_OPTIONS]
+        command(reading=work_of("models").parse_options(*options), **given)
+
+    # The type of `reading` is imported with the work, not here.
+    own = inspect.signature(command, locals={"ModelOptions": object}, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(name, kind, default=default, annotation=option)
+        for name, (option, default) in _MODEL_OPTIONS.items()
+    ]
+    parameters = [
+        part
+        for name, parameter in own.parameters.items()
+        for part in (options if name == "reading" else [parameter])
+    ]
+    run.__annotations__ = {part.name: part.annotation for part in parameters}
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run

@@ -59,7 +59,9 @@ def sample_candidates(
         int, typer.Option("--num-samples-per-task", metavar="N", help="Candidates of each task.")
     ] = 64,
     model: ModelsOption = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all random choices.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of all random choices.")
+    ] = 0,
 ) -> None:
     """Draw random candidates of each task."""
     work_of("dataset").sample(folder, samples, model, seed)
@@ -87,7 +89,7 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write.")],
     hold_out: Annotated[
         list[str] | None,
-        typer.Option("--hold-out", metavar="NAME", help="A model to learn nothing of."),
+        typer.Option("--hold-out", metavar="NAME", help="A model to leave out of the training."),
     ] = None,
 ) -> None:
     """Train a cost model on the measurements, for tasks that are not among them."""

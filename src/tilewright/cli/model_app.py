@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from tilewright.cli.arguments import (
     DatabaseOption,
-    DimOption,
     JsonOption,
-    LayoutOption,
     ModelArgument,
     OutputOption,
-    ShapeOption,
     TargetOption,
+    with_model_options,
     work_of,
 )
+
+if TYPE_CHECKING:
+    from tilewright.cli.models import ModelOptions
 
 
 def add_to(app: typer.Typer) -> None:
     """Add them to the others."""
     for command in (inspect, check, build):
-        app.command()(command)
+        app.command()(with_model_options(command))
 
 
 def inspect(
     model: ModelArgument,
     target: TargetOption = "llvm",
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
+    *,
+    reading: ModelOptions,
     json: JsonOption = False,
 ) -> None:
     """Show a model: operators, sizes, arithmetic, tasks, what is not supported."""
-    options = work_of("models").parse_options(dim, shape, layout)
-    raise typer.Exit(work_of("model_inspect").run(model, options, target, as_json=json))
+    raise typer.Exit(work_of("model_inspect").run(model, reading, target, as_json=json))
 
 
 def check(
     model: ModelArgument,
     db: DatabaseOption = None,
     target: TargetOption = "llvm",
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
+    *,
+    reading: ModelOptions,
     json: JsonOption = False,
 ) -> None:
     """Compare a model's results with the original's, and find the operator where they part."""
-    options = work_of("models").parse_options(dim, shape, layout)
-    raise typer.Exit(work_of("model_check").run(model, options, db, target, as_json=json))
+    raise typer.Exit(work_of("model_check").run(model, reading, db, target, as_json=json))
 
 
 def build(
@@ -55,10 +54,8 @@ def build(
     output: OutputOption = None,
     db: DatabaseOption = None,
     target: TargetOption = "llvm",
-    dim: DimOption = None,
-    shape: ShapeOption = None,
-    layout: LayoutOption = None,
+    *,
+    reading: ModelOptions,
 ) -> None:
     """Compile a model with the records of a database, and save it."""
-    options = work_of("models").parse_options(dim, shape, layout)
-    work_of("model_build").run(model, options, db, target, output)
+    work_of("model_build").run(model, reading, db, target, output)

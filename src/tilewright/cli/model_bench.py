@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.bench import BenchCommand
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.models import Model, is_saved, model_of
-from tilewright.cli.options import model_target, reading
+from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.originals import Original, difference
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.rivals import make_rivals, rivals_of
@@ -18,10 +19,12 @@ from tilewright.cli.tables import print_table
 from tilewright.graph.graph import Array
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
-from tilewright.model import Executable, LoadedModel, compile_model, served_by
+from tilewright.model import CompiledModel, RunnableModel, compile_model, served_by
+from tilewright.model.compiled import on_device_of, results_of
 from tilewright.model.finals import random_inputs
 from tilewright.model.schedules import Match
 from tilewright.report.units import seconds, short_target
+from tilewright.runtime.devices import CPU, cuda
 from tilewright.target import Target
 
 _HEADER = ("version", "time", "ratio", "results")
@@ -35,15 +38,16 @@ class _Contest:
     versions: list[TimedVersion] = field(default_factory=list)
     runs: list[Original] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    target: Target | None = None  # of a model from a file
 
     def add(self, version: Original) -> None:
         """One more version."""
-        inputs = self.inputs
+        inputs, wait = self.inputs, cuda().sync if version.start is not None else lambda: None
+        run = functools.partial(version.run, inputs)
+        call = run if version.start is None else version.start(inputs)
         self.runs.append(version)
         self.versions.append(
-            side_by_side.python_function(
-                version.name, lambda: version.run(inputs), lambda: version.run(inputs)[0]
-            )
+            side_by_side.python_function(version.name, call, lambda: run()[0], wait)
         )
 
     def check(self) -> None:
@@ -56,10 +60,11 @@ class _Contest:
 def run(named: NamedValue, options: BenchCommand, *, as_json: bool) -> int:
     """Run all versions in turn; the exit status is 1 if results differ."""
     rivals = rivals_of(options.against)
-    target = model_target(options.target)
-    load = side_by_side.other_load(target.num_cores)
+    target = runnable_target(options.target)
+    load = side_by_side.other_load(target.num_cores) if target.is_cpu else ""
     if is_saved(named):
         contest, name = _saved_contest(named, rivals), named.text
+        target = contest.target or target
     else:
         model = model_of(named, options.model)
         contest, name = _contest(model, target, options.db, rivals), model.name
@@ -77,7 +82,8 @@ def run(named: NamedValue, options: BenchCommand, *, as_json: bool) -> int:
 def _saved_contest(named: NamedValue, rivals: Sequence[str]) -> _Contest:
     assert named.path is not None
     executable = load_saved(named.path)
-    contest = _Contest(random_inputs(executable.graph))
+    target = executable.program.target
+    contest = _Contest(random_inputs(executable.graph), target=Target(target) if target else None)
     contest.add(_ours("tilewright", executable))
     contest.notes += [f"{name}: a saved model has no original to run" for name in rivals]
     return contest
@@ -85,30 +91,37 @@ def _saved_contest(named: NamedValue, rivals: Sequence[str]) -> _Contest:
 
 def _contest(model: Model, target: Target, db: str | None, rivals: Sequence[str]) -> _Contest:
     contest = _Contest(random_inputs(model.graph))
-    layout = model.options.layout
-    contest.add(_ours("calculated", compile_model(model.graph, target, layout=layout)))
+    contest.add(
+        _ours("calculated", compile_model(model.graph, target, **model.options.of_compiler))
+    )
     tuned = _tuned(model, target, db)
     if isinstance(tuned, str):
         contest.notes.append(f"tuned: {tuned}")
     else:
         contest.notes.append(f"tuned: {served_by(tuned).summary()}")
         contest.add(_ours("tuned", tuned))
-    found, notes = make_rivals(rivals, model, target.num_cores)
+    found, notes = make_rivals(rivals, model, target)
     for rival in found:
         contest.add(rival)
     contest.notes += notes
     return contest
 
 
-def _ours(name: str, executable: Executable | LoadedModel) -> Original:
-    return Original(name, lambda inputs: executable(*inputs))
+def _ours(name: str, model: RunnableModel) -> Original:
+    def start(inputs: Sequence[Array]) -> Callable[[], object]:
+        return functools.partial(model, *on_device_of(model, inputs))
+
+    is_on_cpu = model.device.device_type == CPU
+    return Original(
+        name, lambda inputs: results_of(model, inputs), start=None if is_on_cpu else start
+    )
 
 
-def _tuned(model: Model, target: Target, db: str | None) -> Executable | str:
+def _tuned(model: Model, target: Target, db: str | None) -> CompiledModel | str:
     if db is None and not DEFAULT_DATABASE.exists():
         return f"there are no records yet; run `tilewright tune {model.named.text}`"
     with reading(db) as database:
-        executable = compile_model(model.graph, target, database, layout=model.options.layout)
+        executable = compile_model(model.graph, target, database, **model.options.of_compiler)
     report = served_by(executable)
     if report.count(Match.NONE) == len(report.kernels):
         return f"the database knows none of its kernels; run `tilewright tune {model.named.text}`"

@@ -8,9 +8,9 @@ from pathlib import Path
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
 from tilewright.cli.models import SAVED, Model, ModelOptions, load_model
-from tilewright.cli.options import model_target, reading
+from tilewright.cli.options import buildable_target, reading
 from tilewright.cli.saved_models import check_writable
-from tilewright.model import Executable, compile_model, served_by
+from tilewright.model import CompiledModel, compile_model, served_by
 from tilewright.report.units import seconds
 from tilewright.target import Target
 
@@ -19,7 +19,7 @@ def run(
     text: str, options: ModelOptions, db: str | None, target_text: str, output: Path | None
 ) -> None:
     """Compile and save."""
-    model, target = load_model(text, options), model_target(target_text)
+    model, target = load_model(text, options), buildable_target(target_text)
     path = output or Path(f"{model.name}{SAVED}")
     check_writable(path)
     start = time.perf_counter()
@@ -33,10 +33,9 @@ def run(
     console.print(f"compiled in {seconds(took)}, saved as {path}, {size:.3g} MB", markup=False)
 
 
-def compiled(model: Model, target: Target, db: str | None) -> Executable:
+def compiled(model: Model, target: Target, db: str | None) -> CompiledModel:
     """With the records of a database; without one, or before there is one, calculated."""
-    layout = model.options.layout
     if db is None and not DEFAULT_DATABASE.exists():
-        return compile_model(model.graph, target, layout=layout)
+        return compile_model(model.graph, target, **model.options.of_compiler)
     with reading(db) as database:
-        return compile_model(model.graph, target, database, layout=layout)
+        return compile_model(model.graph, target, database, **model.options.of_compiler)

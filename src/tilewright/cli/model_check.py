@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.model_build import compiled
 from tilewright.cli.models import Model, ModelOptions, load_model
-from tilewright.cli.options import model_target
+from tilewright.cli.options import runnable_target
 from tilewright.cli.originals import (
     ONNXRUNTIME,
     Original,
@@ -19,8 +19,9 @@ from tilewright.cli.originals import (
     tolerance_of,
 )
 from tilewright.graph.graph import Array
-from tilewright.model import Executable
+from tilewright.model import CompiledModel
 from tilewright.model.checking import difference as share_of_largest
+from tilewright.model.compiled import results_of
 from tilewright.model.finals import random_inputs
 
 DIFFERENT = 1
@@ -30,10 +31,10 @@ def run(
     text: str, options: ModelOptions, db: str | None, target_text: str, *, as_json: bool
 ) -> int:
     """Compare outputs for random inputs; the exit status is 1 if they differ."""
-    model, target = load_model(text, options), model_target(target_text)
+    model, target = load_model(text, options), runnable_target(target_text)
     original, executable = original_of(model, target), compiled(model, target, db)
     inputs = random_inputs(model.graph)
-    wanted, found = original.run(inputs), executable(*inputs)
+    wanted, found = original.run(inputs), results_of(executable, inputs)
     wrong = difference(wanted, found)
     where = _where(model, original, executable, inputs) if wrong else ""
     if as_json:
@@ -55,7 +56,7 @@ def run(
 
 
 def _where(
-    model: Model, original: Original, executable: Executable, inputs: Sequence[Array]
+    model: Model, original: Original, executable: CompiledModel, inputs: Sequence[Array]
 ) -> str:
     """The first operator that differs, kernel by kernel and layer by layer."""
     reference = layers_in_onnxruntime(model) if original.name == ONNXRUNTIME else None

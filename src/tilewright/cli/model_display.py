@@ -37,7 +37,7 @@ class ModelProgress(Progress):
     @property
     def secs(self) -> float | None:
         """All kernels, each as often as it runs; None until each was measured."""
-        return self._total(lambda state: state.task.best_secs)
+        return self._total(_secs)
 
     @property
     def calculated_secs(self) -> float | None:
@@ -61,16 +61,14 @@ class ModelProgress(Progress):
 
     def is_ahead(self, state: TaskState) -> bool:
         """True unless one of its rivals is faster."""
-        own, what = state.task.best_secs, state.task.computed
-        others = [s.task.best_secs for s in self.tasks if s.task.computed == what]
+        own, what = _secs(state), state.task.computed
+        others = [_secs(s) for s in self.tasks if s.task.computed == what]
         return own is not None and own <= min(secs for secs in others if secs is not None)
 
     def share_in_model(self, state: TaskState) -> float | None:
         """How much of the model's latency is one task's; of rivals only the fastest has one."""
-        known = [
-            (s.task.best_secs or 0.0) * s.task.task_weight for s in self.tasks if self.is_ahead(s)
-        ]
-        own = state.task.best_secs
+        known = [(_secs(s) or 0.0) * s.task.task_weight for s in self.tasks if self.is_ahead(s)]
+        own = _secs(state)
         if own is None or not sum(known) or not self.is_ahead(state):
             return None
         return own * state.task.task_weight / sum(known)
@@ -78,13 +76,18 @@ class ModelProgress(Progress):
     @property
     def measured_tasks(self) -> int:
         """Tasks of which a time is known."""
-        return sum(state.task.best_secs is not None for state in self.tasks)
+        return sum(_secs(state) is not None for state in self.tasks)
+
+
+def _secs(state: TaskState) -> float | None:
+    """The best that was measured, before that what a run of the model said."""
+    return state.task.best_secs or state.task.expected_secs
 
 
 def _calculated_secs(state: TaskState) -> float | None:
     """The first candidate of each task is the calculated schedule, the second its plain loops."""
     known = [ms for ms in state.task.counts.latency_ms[:2] if ms < FAILED_MS]
-    return known[0] / 1e3 if known else None
+    return known[0] / 1e3 if known else state.task.expected_secs
 
 
 def latency_line(progress: ModelProgress) -> str:

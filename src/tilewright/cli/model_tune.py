@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,22 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
 from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, model_target, writing
+from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
 from tilewright.cli.saved_models import check_writable
 from tilewright.database import Database
 from tilewright.errors import TuneError
-from tilewright.model import Executable, compile_model, served_by, tune_model
+from tilewright.graph.graph import Array
+from tilewright.model import CompiledModel, served_by
+from tilewright.model.api import tuning_of
+from tilewright.model.compiled import results_of
 from tilewright.model.finals import ModelFinal, random_inputs
-from tilewright.model.tasks import ExtractedTask, tasks_of
+from tilewright.model.gpu_api import GpuTuning
+from tilewright.model.service import ServiceReport
+from tilewright.model.tasks import ExtractedTask
+from tilewright.model.tuning import ModelTuning
 from tilewright.report.model_notes import keep_final
 from tilewright.report.roofline import MeasuredPeaks
 from tilewright.report.units import count, duration, seconds
@@ -32,26 +39,28 @@ from tilewright.target import Target
 from tilewright.tune.events import Event, TuningStarted
 
 WRONG_RESULT = 1
+_LEAST_SHARE = 0.1  # of the budget is for the search, however long the beginning took
 
 
 def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
     """Tune, check, save; the exit status is 0 if the results agree with the original's."""
+    started = time.monotonic()
     if len(opened) != 1:
         raise TuneError(f"a model is tuned alone; got {len(opened)} names")
     if options.bound:
         raise TuneError("--bound is for programs; the weights of a model are packed in any case")
     model = model_of(opened[0], options.model)
     create_space_generator(options.space)  # raises before anything is written
-    target = model_target(options.target)
+    target = runnable_target(options.target)
     path = options.output or Path(f"{model.name}{SAVED}")
     check_writable(path)
-    tasks = tasks_of(model.simple(target), target)
-    limits = limits_of(options, len(tasks))
-    job = _Job(options, model, target, path, make_console())
-    job.tell(_headline(model, tasks))
+    tuning = tuning_of(model.graph, target, **options.model.of_compiler)
+    limits = limits_of(options, len(tuning.tasks))
+    job = _Job(options, model, target, path, make_console(), tuning, started)
+    job.tell(_headline(model, tuning.tasks))
     if model.unsupported:
         job.tell(model.unsupported)
-    if limits.trials == 0 or not tasks:
+    if limits.trials == 0 or not tuning.tasks:
         options.interrupt.deliver()
         return job.finish(None, interrupted=False)
     with writing(options.db) as database:
@@ -90,6 +99,18 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     return INTERRUPTED if interrupted else status
 
 
+def _tiled(report: ServiceReport) -> list[str]:
+    """What Winograd's tiles add to rounding errors, in one line."""
+    if not report.tiled:
+        return []
+    worst = max(report.tiled, key=lambda tiled: tiled.errors[0])
+    own, direct = worst.errors
+    return [
+        f"{count(len(report.tiled), 'convolution')} by Winograd's tiles: errors up to {own:.1e} of "
+        f"the largest result ({worst.source}, {direct:.1e} if direct); --no-winograd avoids them"
+    ]
+
+
 @dataclass
 class _Job:
     """One model that is tuned."""
@@ -99,6 +120,9 @@ class _Job:
     target: Target
     path: Path
     console: Console
+    tuning: ModelTuning | GpuTuning
+    started: float  # when the command was
+    expected: tuple[str, Sequence[Array]] | None = None  # whose results, and which
     final: ModelFinal | None = None
     progress: ModelProgress | None = None
 
@@ -113,16 +137,15 @@ class _Job:
             self.options.interrupt.deliver()
 
     def search(self, database: Database, limits: RunLimits, observers: Sequence[Any]) -> None:
-        """Tune with the limits of the command."""
-        options = self.options
-        tune_model(
-            self.model.graph,
-            self.target,
-            layout=options.model.layout,
+        """Tune with the limits of the command; its budget is for all that it does."""
+        options, budget = self.options, limits.budget_secs
+        self._run_original()
+        used = time.monotonic() - self.started
+        self.tuning.tune(
             on_final=self._note_final,
             work_dir=DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
             max_trials_global=limits.trials,
-            budget_secs=limits.budget_secs,
+            budget_secs=None if budget is None else max(budget - used, _LEAST_SHARE * budget),
             plateau_trials=limits.plateau,
             database=database,
             space=options.space,
@@ -137,8 +160,8 @@ class _Job:
 
     def finish(self, database: Database | None, *, interrupted: bool) -> int:
         """Compile with what is known, check against the original, save, and tell."""
-        layout = self.options.model.layout
-        executable = compile_model(self.model.graph, self.target, database, layout=layout)
+        calculated = self.tuning.calculated
+        executable = calculated if database is None else self.tuning.compile(database)
         checked_by, wrong = self._check(executable)
         if not wrong:
             executable.save(self.path)
@@ -149,15 +172,22 @@ class _Job:
                 self.tell(line)
         return WRONG_RESULT if wrong else 0
 
-    def _check(self, executable: Executable) -> tuple[str, str]:
+    def _check(self, executable: CompiledModel) -> tuple[str, str]:
         """Whom results were compared with, and in what they differ."""
-        original, inputs = original_of(self.model, self.target), random_inputs(self.model.graph)
-        if original.note:
-            self.tell(original.note)
-        return original.name, difference(original.run(inputs), executable(*inputs))
+        name, expected = self._run_original()
+        return name, difference(expected, results_of(executable, random_inputs(self.model.graph)))
+
+    def _run_original(self) -> tuple[str, Sequence[Array]]:
+        """Whom results are compared with, and its results."""
+        if self.expected is None:
+            original = original_of(self.model, self.target)
+            if original.note:
+                self.tell(original.note)
+            self.expected = original.name, original.run(random_inputs(self.model.graph))
+        return self.expected
 
     def _lines(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> list[str]:
         lines = []
         if self.progress is not None:
@@ -172,13 +202,14 @@ class _Job:
             )
             if self.final.beaten:
                 lines.append(f"calculated kernels stay for {', '.join(self.final.beaten)}")
-        lines.append(served_by(executable).summary())
+        report = served_by(executable)
+        lines += [report.summary(), *_tiled(report)]
         if wrong:
             return [*lines, f"error: results differ from those of {checked_by}: {wrong}; not saved"]
         return [*lines, f"results agree with those of {checked_by}", f"saved as {self.path}"]
 
     def _as_json(
-        self, executable: Executable, checked_by: str, wrong: str, interrupted: bool
+        self, executable: CompiledModel, checked_by: str, wrong: str, interrupted: bool
     ) -> dict[str, object]:
         final, report = self.final, served_by(executable)
         return {
@@ -190,6 +221,15 @@ class _Job:
             "checked_by": checked_by,
             "difference": wrong or None,
             "saved_as": None if wrong else str(self.path),
+            "winograd": [
+                {
+                    "source": tiled.source,
+                    "tile": tiled.tile,
+                    "error": tiled.errors[0],
+                    "direct_error": tiled.errors[1],
+                }
+                for tiled in report.tiled
+            ],
             "kernels": [
                 {
                     "name": kernel.name,

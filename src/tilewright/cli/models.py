@@ -23,11 +23,17 @@ SAVED = ".twm"
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Sizes that a model leaves open, and the layout inside of it."""
+    """Sizes that a model leaves open, the layout inside of it, and how it may compute."""
 
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     layout: str | None = None
+    winograd: bool = True
+
+    @property
+    def of_compiler(self) -> dict[str, Any]:
+        """The options that `compile_model` has, too."""
+        return {"layout": self.layout, "winograd": self.winograd}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +99,7 @@ def _in_words_of_commands(message: str) -> str:
     message = re.sub(r"shapes=\{'(.+?)': \[\.\.\.\]\}", r"--shape \1=AxBxC", message)
     message = re.sub(r"\bshapes says \[(.*?)\]", r"--shape says \1", message)
     message = message.replace("(module, inputs), or their shapes", "(module, inputs), or --shape")
-    return message.partition("; allow_nan=True")[0]
+    return message.partition("; pass allow_nan=True")[0]
 
 
 def is_model(named: NamedValue) -> bool:
@@ -128,7 +134,10 @@ def load_model(text: str, options: ModelOptions) -> Model:
 
 
 def parse_options(
-    dims: Sequence[str] | None, shapes: Sequence[str] | None, layout: str | None
+    dims: Sequence[str] | None,
+    shapes: Sequence[str] | None,
+    layout: str | None,
+    winograd: bool = True,
 ) -> ModelOptions:
     """`batch=1` and `x=1x3x224x224` as numbers."""
     return ModelOptions(
@@ -141,6 +150,7 @@ def parse_options(
             for name, size in (_pair(text, "--shape", "x=1x3x224x224") for text in shapes or ())
         },
         layout,
+        winograd,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from tilewright.graph.graph import Array
 from tilewright.model import Executable
 from tilewright.model.checking import TOLERANCES, difference as share_of_largest
 from tilewright.model.kernels import compile_calls
+from tilewright.runtime.threads import available_cores
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import plain_schedule
@@ -31,6 +33,8 @@ class Original:
     name: str
     run: Callable[[Sequence[Array]], Sequence[Array]]
     note: str = ""  # why it is not another one
+    # For models on a GPU: the same on inputs that are there already, without waiting for it.
+    start: Callable[[Sequence[Array]], Callable[[], object]] | None = None
 
 
 def original_of(model: Model, target: Target) -> Original:
@@ -39,12 +43,17 @@ def original_of(model: Model, target: Target) -> Original:
     assert model.graph.outputs  # read before others look at the file: our messages are clearer
     if model.path is not None and find_spec("onnxruntime") is not None:
         try:
-            return in_onnxruntime(model, target.num_cores)
+            return in_onnxruntime(model, threads_for(target))
         except GraphError as error:
             note = str(error)
     if model.torch_module is not None:
-        return in_torch(model, target.num_cores)
-    return replace(as_plain_loops(model, target), note=note)
+        return in_torch(model, threads_for(target))
+    return replace(as_plain_loops(model, target if target.is_cpu else Target("llvm")), note=note)
+
+
+def threads_for(target: Target) -> int:
+    """How many threads others have; beside a GPU all cores of this machine."""
+    return target.num_cores if target.is_cpu else available_cores()
 
 
 def in_onnxruntime(model: Model, threads: int, path: Path | None = None) -> Original:
@@ -106,6 +115,36 @@ def in_torch(model: Model, threads: int) -> Original:
         return [np.asarray(output.numpy()) for output in outputs]
 
     return Original("PyTorch", run)
+
+
+def in_torch_on_gpu(model: Model, *, compiled: bool = False) -> Original:
+    """By PyTorch on the GPU: as it is, or by its own compiler."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise GraphError("the installed PyTorch sees no GPU")
+    module = copy.deepcopy(model.torch_module).eval().cuda()
+    if compiled:
+        module = torch.compile(module, mode="reduce-overhead")
+
+    def start(inputs: Sequence[Array]) -> Callable[[], Any]:
+        given = [torch.from_numpy(np.asarray(array)).cuda() for array in inputs]
+
+        def call() -> Any:
+            with torch.no_grad():
+                return module(*given)
+
+        return call
+
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        try:
+            made: Any = start(inputs)()
+        except Exception as error:  # of its own
+            raise GraphError(f"cannot run the model: {first_line(error)}") from error
+        outputs = made if isinstance(made, (tuple, list)) else [made]
+        return [np.asarray(output.cpu().numpy()) for output in outputs]
+
+    return Original("torch.compile" if compiled else "PyTorch", run, start=start)
 
 
 def as_plain_loops(model: Model, target: Target) -> Original:

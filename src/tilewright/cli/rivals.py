@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 
 from tilewright.cli.models import Model
-from tilewright.cli.originals import Original, first_line, in_onnxruntime, in_torch
+from tilewright.cli.originals import (
+    Original,
+    first_line,
+    in_onnxruntime,
+    in_torch,
+    in_torch_on_gpu,
+)
 from tilewright.errors import GraphError, TuneError
 from tilewright.graph.graph import Array
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 
-# A rival, or why there is none.
-Rival = Callable[[Model, int], "Original | str"]
+# A rival for a target, or why there is none.
+Rival = Callable[[Model, Target], "Original | str"]
 
 
 def rivals_of(text: str | None) -> list[str]:
@@ -30,7 +37,7 @@ def rivals_of(text: str | None) -> list[str]:
 
 
 def make_rivals(
-    names: Sequence[str], model: Model, threads: int
+    names: Sequence[str], model: Model, target: Target
 ) -> tuple[list[Original], list[str]]:
     """Those that can run the model, and why the others cannot."""
     found, notes = [], []
@@ -39,7 +46,7 @@ def make_rivals(
             notes.append(f"{name}: not installed here")
             continue
         try:
-            made = RIVALS[name](model, threads)
+            made = RIVALS[name](model, target)
         except GraphError as error:
             made = str(error)
         if isinstance(made, Original):
@@ -49,25 +56,39 @@ def make_rivals(
     return found, notes
 
 
-def _onnxruntime(model: Model, threads: int) -> Original | str:
+def _onnxruntime(model: Model, target: Target) -> Original | str:
+    if not target.is_cpu:
+        return _CPU_ALONE
+    threads = target.num_cores
     if model.path is not None:
         return in_onnxruntime(model, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: in_onnxruntime(model, threads, path))
 
 
-def _torch(model: Model, threads: int) -> Original | str:
+def _torch(model: Model, target: Target) -> Original | str:
     if model.torch_module is None:
-        return f"{model.name} is no module of PyTorch"
-    return in_torch(model, threads)
+        return f"{model.name} is not a PyTorch module"
+    return in_torch(model, target.num_cores) if target.is_cpu else in_torch_on_gpu(model)
 
 
-def _openvino(model: Model, threads: int) -> Original | str:
+def _torch_compile(model: Model, target: Target) -> Original | str:
+    if target.is_cpu:
+        return "it is compared on a GPU; --target cuda"
+    if model.torch_module is None:
+        return f"{model.name} is not a PyTorch module"
+    return in_torch_on_gpu(model, compiled=True)
+
+
+def _openvino(model: Model, target: Target) -> Original | str:
+    if not target.is_cpu:
+        return _CPU_ALONE
+    threads = target.num_cores
     if model.path is not None:
         return _in_openvino(model.path, threads)
     if model.torch_module is None:
-        return f"{model.name} is no file of ONNX, nor a module of PyTorch"
+        return f"{model.name} is neither an ONNX file nor a PyTorch module"
     return _exported(model, lambda path: _in_openvino(path, threads))
 
 
@@ -102,9 +123,16 @@ def _in_openvino(path: Path, threads: int) -> Original:
     return Original("openvino", run)
 
 
-_PACKAGES = {"onnxruntime": "onnxruntime", "torch": "torch", "openvino": "openvino"}
+_CPU_ALONE = "it is compared on the CPU; --target llvm"
+_PACKAGES = {
+    "onnxruntime": "onnxruntime",
+    "torch": "torch",
+    "torch-compile": "torch",
+    "openvino": "openvino",
+}
 RIVALS: Mapping[str, Rival] = {
     "onnxruntime": _onnxruntime,
     "torch": _torch,
+    "torch-compile": _torch_compile,
     "openvino": _openvino,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilewright.errors import GraphError
-from tilewright.model import LoadedModel, load
+from tilewright.model import RunnableModel, load
 
 
 def check_writable(path: Path) -> None:
@@ -16,7 +16,7 @@ def check_writable(path: Path) -> None:
         raise GraphError(f"{path} is a directory; name a file")
 
 
-def load_saved(path: Path) -> LoadedModel:
+def load_saved(path: Path) -> RunnableModel:
     """Read a compiled model."""
     if not path.is_file():
         raise GraphError(f"there is no file {path}")

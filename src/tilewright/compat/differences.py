@@ -33,10 +33,9 @@ _OTHER_PASSES = (
 _HEXAGON_PASSES = "LowerAsyncDMA LowerVtcmAlloc VerifyVTCMLimit"
 _LAYOUTS = "BijectiveLayout Layout bijective_layout data_layout layout"
 _NETWORK_MEMBERS = (
-    "is_meta_schedule_enabled relax_integration "
-    "testing.conv2d_winograd_cpu testing.custom_builder_runner testing.relay_workload "
-    "testing.tlcbench testing.torchbench testing.validate_database testing.tune_onnx "
-    "testing.tune_relay testing.dataset_collect_models testing.dataset_extract_tasks"
+    "is_meta_schedule_enabled "
+    "testing.conv2d_winograd_cpu testing.relay_workload "
+    "testing.tlcbench testing.torchbench testing.validate_database testing.tune_relay"
 )
 _HANDLED_BY_PYTHON = "EnvFunc NodeKind SourceName Span make_node"
 _PATHS = "ir.base.get_first_structural_mismatch runtime.ObjectPath runtime.object_path"
@@ -92,7 +91,6 @@ MISSING: Mapping[str, str] = {
     "tvm.meta_schedule.runner.RPCRunner": "programs are measured on this machine: LocalRunner",
     "tvm.meta_schedule.runner.RPCConfig": "programs are measured on this machine: LocalRunner",
     "tvm.meta_schedule.testing.local_rpc": "programs are measured on this machine",
-    "tvm.meta_schedule.testing.tune_te": "tune te_workload.create_te_workload(...) with tune_tir",
     "tvm.meta_schedule.testing.distributed_measure_callback": "there is one machine",
     "tvm.meta_schedule.schedule": (
         "it schedules layout changes of Relay's networks for GPUs, and there is no Relay"

@@ -29,9 +29,17 @@ _MEETING = 1.5e-6  # seconds until blocks that share a tile have met twice
 _FAR_BYTES = 64  # a cycle, from the shared memory of other processors
 # Processors that clusters of some size can use at the same time, as a part of all.
 _USED = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}
+_FLAG_LATENCY = 2.5e-6  # seconds until another block knows that sums are there
+_SUMS_BYTES = 32  # a cycle, to and from memory that others see
 _LAUNCH = 2.0e-6  # seconds until the first tile arrives, and after the last one
 _HERTZ = 1.83e9
-_COPY_RATE = 125e9  # bytes a second into the shared memory of one processor
+_HERTZ_OF_FEW = 1.95e9  # where fewer processors work
+_MANY = 0.9  # of processors
+_COPY_RATE = 150e9  # bytes a second into the shared memory of one processor,
+_ALL_COPIES = 16.5e12  # and of all
+_COPY_RATE_APART = 72e9  # where they do not copy the same at the same time,
+_APART = 0.25  # by this part of a tile or more
+_NARROW = 1.6  # times as long take rows of less than 128 bytes
 _MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
 _GATHER_CYCLES = 4  # of a load of a warp: its addresses lie in about as many lines of the cache
 _STAGED_CYCLES = 1.5  # of one from shared memory, and its share of the store there
@@ -78,14 +86,16 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     if form.thread_tile is not None:
         return thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
     layout = GroupLayout.of(form, SHARED_BYTES, processors)
-    products = _step_cycles(layout) / _HERTZ
-    copies = _fetch_seconds(layout)
+    active = processors if form.is_streamed else min(processors, tiles.value * form.splits)
+    hertz = _HERTZ if active > _MANY * processors else _HERTZ_OF_FEW
+    products = _step_cycles(layout) / hertz
+    copies = _fetch_seconds(layout, _copy_rate(form, tiles.value, active, processors))
     output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
     own_steps = math.ceil(steps.value / form.splits)
     step = max(products, copies) + _HIDDEN * min(products, copies)
-    tile = own_steps * step + output / _OUTPUT_BYTES / _HERTZ
+    tile = own_steps * step + output / _OUTPUT_BYTES / hertz
+    sums = form.row.extent * layout.columns * 4
     if form.splits > 1:
-        sums = form.row.extent * layout.columns * 4
         tile += _MEETING + sums / _FAR_BYTES / _HERTZ
     # Blocks that run at the same time share rows and columns, which are read from memory once.
     at_once = int(processors * _USED[form.splits]) // form.splits
@@ -94,7 +104,17 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     fetched = moved / _MEMORY_RATE
     # What is hidden behind the longer of the two still costs power, and so some of the clock.
     round_ = max(tile, fetched) + _SHADOW * min(tile, fetched)
-    return _LAUNCH + math.ceil(tiles.value / at_once) * round_
+    if not form.is_streamed:
+        return _LAUNCH + math.ceil(tiles.value / at_once) * round_
+    return _LAUNCH + tiles.value / processors * round_ + _hand_over(tiles.value, processors, sums)
+
+
+def _hand_over(tiles: int, processors: int, sums: int) -> float:
+    """Seconds of a block to give its sums to another, and to take those that it needs."""
+    if tiles % processors == 0:
+        return 0.0
+    taken = max(1, math.ceil(processors / tiles) - 1)
+    return _FLAG_LATENCY + (1 + taken) * sums / _SUMS_BYTES / _HERTZ
 
 
 def _step_cycles(layout: GroupLayout) -> float:
@@ -111,18 +131,30 @@ def _step_cycles(layout: GroupLayout) -> float:
     return max(cycles, alone)
 
 
-def _fetch_seconds(layout: GroupLayout) -> float:
+def _copy_rate(form: TileForm, tiles: int, active: int, processors: int) -> float:
+    """Bytes a second into the shared memory of one processor."""
+    rate = min(_COPY_RATE, _ALL_COPIES / active)
+    if not form.is_streamed or tiles % processors == 0:
+        return rate
+    # Blocks that are at different steps of the sum do not find what others just fetched.
+    share = tiles / processors % 1
+    apart = 1.0 if tiles < processors else min(share, 1 - share, _APART) / _APART
+    return rate + (_COPY_RATE_APART - rate) * apart
+
+
+def _fetch_seconds(layout: GroupLayout, copy_rate: float) -> float:
     """How long the tiles of a step take on their way to shared memory."""
-    cycles, bulk = 0.0, 0
+    cycles, bulk = 0.0, 0.0
     for each in layout.passing:
         if each.map is not None:
-            bulk += each.bytes
+            is_narrow = each.panel * each.operand.copy.store.buffer.dtype.itemsize < _STEP_BYTES
+            bulk += each.bytes * (_NARROW if is_narrow else 1.0)
             continue
         is_staged = each is layout.left and layout.images is not None
         rate = _STAGED_CYCLES if is_staged else _GATHER_CYCLES
         latency = _GATHER_LATENCY / layout.form.gatherers
         cycles += Gathering(each.operand).loads * rate + latency
-    return bulk / _COPY_RATE + cycles / _HERTZ
+    return bulk / copy_rate + cycles / _HERTZ
 
 
 def _spread(form: TileForm, count: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tilewright.cost_model.gpu_prior import estimate_on_gpu
 from tilewright.ir import DType, ForKind, PrimFunc, Var
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
-from tilewright.nest.access import MemoryAccess
+from tilewright.nest.access import LINE, MemoryAccess
 from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
@@ -29,6 +29,10 @@ from tilewright.target import Target
 
 SCALARS_PER_CYCLE = 3.0
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
+# Lines that lie a multiple of so many bytes apart share a place in the first cache, which has a few
+# such places; what was pushed out of it comes from the second one.
+CACHE_WAY_BYTES = 4096
+CONFLICT_CYCLES = 0.5
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,19 @@ class _NestCost:
             return distinct * self._registers(access)
         return distinct * self._lanes * 1.5  # gathered or scattered
 
+    def _conflicts(self, access: MemoryAccess) -> float:
+        """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
+        if access.buffer.scope.startswith(("local", TILE_SCOPES)):
+            return 0.0
+        moving = [loop for loop in self._unrolled if access.depends_on(loop)]
+        ways = self._machine.l1_bytes // CACHE_WAY_BYTES
+        for loop in moving:
+            stride = abs(access.stride(loop) or 0) * access.element_bytes
+            places = CACHE_WAY_BYTES // math.gcd(stride, CACHE_WAY_BYTES)
+            if stride >= LINE and loop.extent > places * ways:
+                return math.prod([loop.extent for loop in moving])
+        return 0.0
+
     def _cycles_inside(self) -> float:
         """Cycles of one pass through the written-out loops."""
         nest = self._nest
@@ -207,6 +224,7 @@ class _NestCost:
         loads = sum(map(self._instructions, nest.loads))
         stores = self._instructions(nest.store)
         cycles = max(arithmetic, loads, 1.0)
+        cycles += CONFLICT_CYCLES * sum(map(self._conflicts, nest.loads))
         if not nest.is_reduction:
             return max(cycles, stores) + 1.0
         return self._with_accumulators(cycles, unrolled * vectors, stores) + 1.0

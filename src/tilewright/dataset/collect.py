@@ -47,7 +47,7 @@ def _copy(source: Path, place: Path, tell: Tell) -> None:
 def _export(names: Sequence[str], place: Path, zoo: Path, tell: Tell) -> None:
     """Let a zoo write networks, each in a process of its own."""
     if not zoo.is_file():
-        raise TuneError(f"there is no zoo of models at {zoo}; give its program, or files of ONNX")
+        raise TuneError(f"there is no model zoo at {zoo}; give its program, or ONNX files")
     if not names:
         _run_zoo(zoo, [], place, tell)
     for name in names:
@@ -71,7 +71,7 @@ def _move(draft: Path, place: Path, tell: Tell) -> None:
     """Put files into place, the model itself last: where it is, all of it is."""
     files = sorted(draft.iterdir(), key=lambda file: file.suffix == ".onnx")
     if not any(file.suffix == ".onnx" for file in files):
-        raise TuneError("no file of ONNX was written")
+        raise TuneError("no ONNX file was written")
     for file in files:
         if not (place / file.name).exists():
             file.replace(place / file.name)

@@ -72,7 +72,7 @@ def pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise TuneError(
-            "files of Parquet need the package pyarrow: pip install pyarrow, or use jsonl"
+            "Parquet files need the package pyarrow: pip install pyarrow, or use jsonl"
         ) from None
     return pyarrow
 

@@ -26,7 +26,7 @@ def external(
 ) -> list[Tensor]:
     """What `backend` makes of a program; `results` are element types and extents."""
     if not results:
-        raise GraphError(f"what {backend} computes has no results")
+        raise GraphError(f"{backend} is given a part without results")
     return [te.placeholder(shape, dtype, name=f"y{n}") for n, (dtype, shape) in enumerate(results)]
 
 

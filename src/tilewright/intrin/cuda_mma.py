@@ -236,7 +236,7 @@ def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
     for suffix, scope in (("", "shared"), ("_dyn", "shared.dyn")):
         yield f"mma.ldmatrix_16x16_a{suffix}", partial(half, False, False, scope)
         yield f"mma.ldmatrix_16x16_b{suffix}", partial(half, True, False, scope)
-    yield "mma.ldmatrix_16x16_b_trans", partial(half, True, True)
+        yield f"mma.ldmatrix_16x16_b_trans{suffix}", partial(half, True, True, scope)
     yield "mma.ldmatrix_16x32_a", partial(get_ldmatrix_intrin, _TILE_16X32, "int8", False, False)
     yield "mma.ldmatrix_32x16_b", partial(get_ldmatrix_intrin, _TILE_32X16, "int8", True, False)
     yield (
@@ -253,7 +253,9 @@ def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
             yield f"mma_{kinds}{suffix}", make
     for short, dtype in (("f32", "float32"), ("f16", "float16"), ("i32", "int32")):
         yield f"mma_fill_16x16_{short}", partial(get_mma_fill_intrin, dtype)
-        yield f"mma_store_16x16_{short}_global_", partial(get_mma_store_intrin, dtype)
+        for scope in ("global", "shared", "shared.dyn"):
+            name = f"mma_store_16x16_{short}_{scope.replace('.', '_')}_"
+            yield name, partial(get_mma_store_intrin, dtype, scope)
 
 
 for _name, _make in _makers():

@@ -67,6 +67,9 @@ SKIP_ZERO_TERMS: Final = "skip_zero_terms"
 STREAM_STORES: Final = "pragma_stream_stores"
 # Strides of a buffer that a block writes are padded to a factor and an offset; see storage_align.
 BUFFER_DIM_ALIGN: Final = "buffer_dim_align"
+# What a block touches in shared memory is free of bank conflicts; see
+# lowering/gpu/inject_permuted_layout.py. On an allocation: how many elements rows are apart.
+PERMUTED_LAYOUT: Final = "permuted_layout"
 SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
 SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"
@@ -82,6 +85,8 @@ FAST_SUMS: Final = "tilewright.fast_sums"
 ALLOW_TF32: Final = "tilewright.allow_tf32"
 # On the same loop: how many blocks of threads share the sum of a tile, each a part of its steps.
 TILE_SPLITS: Final = "tilewright.tile_splits"
+# Its value where all blocks take equal shares of the steps of all tiles ("stream-K").
+STREAMED: Final = 0
 # On statements of a kernel: how many blocks of threads form a cluster.
 CLUSTER_BLOCKS: Final = "tilewright.cluster_blocks"
 # The warp groups that gather operands which bulk copies cannot fetch; with none these are refused.

@@ -4,9 +4,14 @@ Masks keep the tails of vectors from writing where they must not. In memory that
 for itself, and where all lanes provably lie inside, writing back what was there is as good; and
 unlike masked stores, plain ones can be kept in registers. Memory that ends in the middle of such a
 vector is made larger.
+
+Where every vector of some memory has the same mask, nobody sees the other lanes. Then there is
+nothing to blend, which would cost as much as a multiply-add.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tilewright import ir
 from tilewright.arith import Analyzer
@@ -32,9 +37,61 @@ class _Enlarger(FoldingSubstituter):
         return known
 
 
+class _Accesses(ir.Visitor):
+    """All that refers to some memory, and the variables of loops around that."""
+
+    def __init__(self, data: ir.Var) -> None:
+        self.vectors: list[ir.BufferLoad | ir.BufferStore] = []
+        self.loop_vars: set[ir.Var] = set()
+        self.is_passed_on = False
+        self._data = data
+
+    def visit_for(self, node: ir.For) -> None:
+        self.loop_vars.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_var(self, node: ir.Var) -> None:
+        self.is_passed_on |= node is self._data
+
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
+        self._note(node)
+
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
+        self._note(node)
+
+    def _note(self, node: ir.BufferLoad | ir.BufferStore) -> None:
+        if node.buffer.data is self._data:
+            self.vectors.append(node)
+        self.generic_visit(node)
+
+
+def _has_one_mask(data: ir.Var, body: ir.Stmt, analyzer: Analyzer) -> bool:
+    """Do all vectors in some memory have the same mask, so that it leaves out the same lanes?"""
+    found = _Accesses(data)
+    found.visit(body)
+    masks = [node.predicate for node in found.vectors]
+    if found.is_passed_on or not masks or masks[0] is None:
+        return False
+    first = masks[0]
+    is_same = all(mask is not None and ir.expr_deep_equal(mask, first) for mask in masks)
+    is_fixed = found.loop_vars.isdisjoint(ir.free_vars(first))
+    lanes = first.dtype.lanes
+    apart = all(_is_whole_vector(node.indices, lanes, analyzer) for node in found.vectors)
+    return is_same and is_fixed and apart
+
+
+def _is_whole_vector(indices: Sequence[ir.PrimExpr], lanes: int, analyzer: Analyzer) -> bool:
+    """Is this one of the vectors that memory consists of, if it is cut into such ones?"""
+    match indices:
+        case (ir.Ramp(base=base, stride=ir.IntImm(value=1), lanes=count),) if count == lanes:
+            return analyzer.can_prove_equal(ir.floormod(base, lanes), 0)
+    return False
+
+
 class _Blender(StmtRewriter):
     def __init__(self) -> None:
         self._analyzer = Analyzer()
+        self._uniform: set[ir.Var] = set()  # memory whose vectors all have the same mask
         self._sizes: dict[ir.Var, int] = {}
         self._needed: dict[ir.Var, int] = {}
 
@@ -45,6 +102,8 @@ class _Blender(StmtRewriter):
         if not is_local or len(node.extents) != 1 or not isinstance(size, ir.IntImm):
             return self.generic_visit(node)
         self._sizes[data] = self._needed[data] = size.value
+        if _has_one_mask(data, node.body, self._analyzer):
+            self._uniform.add(data)
         node = self.generic_visit(node)
         needed = self._needed[data]
         if needed == size.value:
@@ -67,6 +126,8 @@ class _Blender(StmtRewriter):
 
         # Lanes that the blend throws away may be loaded as well.
         value = ir.rewrite(node.value, {ir.BufferLoad: unmasked})
+        if node.buffer.data in self._uniform:
+            return ir.replace(node, value=value, predicate=None)
         old = ir.BufferLoad(node.buffer, node.indices)
         return ir.replace(node, value=ir.Select(mask, value, old), predicate=None)
 

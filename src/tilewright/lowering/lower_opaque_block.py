@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir.annotation_keys import VECTOR_REDUCTION
+from tilewright.ir.annotation_keys import PERMUTED_LAYOUT, VECTOR_REDUCTION
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.flatten_buffer import flat_size
@@ -14,12 +16,18 @@ PRAGMA_PREFIX = "pragma_"
 
 
 class _BlockRemover(FoldingSubstituter):
+    def __init__(self) -> None:
+        super().__init__({})
+        self._pitches: dict[ir.Var, int] = {}  # rows of memory whose layout is to be permuted
+
     def visit_block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
         block = node.block
         if block.iter_vars:
             raise LowerError(
                 f"block {block.name_hint!r} still has iterators; run ConvertBlocksToOpaque first"
             )
+        if block.annotations.get(PERMUTED_LAYOUT):
+            self._pitches.update(_shared_rows(block))
         predicate = self.visit(node.predicate)
         body: ir.Stmt = self.visit(block.body)
         if VECTOR_REDUCTION in block.annotations:
@@ -27,7 +35,9 @@ class _BlockRemover(FoldingSubstituter):
         if not ir.is_true(predicate):
             body = ir.IfThenElse(likely(predicate), body)
         for buffer in reversed(block.alloc_buffers):
-            body = _allocated(self.visit_buffer(buffer), body)
+            pitch = self._pitches.get(buffer.data)
+            notes = {} if pitch is None else {PERMUTED_LAYOUT: pitch}
+            body = _allocated(self.visit_buffer(buffer), body, notes)
         return body
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
@@ -46,14 +56,34 @@ class _BlockRemover(FoldingSubstituter):
         return body
 
 
-def _allocated(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
+def _shared_rows(block: ir.Block) -> Iterator[tuple[ir.Var, int]]:
+    """How many elements the rows of the shared memory that a block touches are apart."""
+    buffers = [region.buffer for region in (*block.reads, *block.writes)]
+    shared = [buffer for buffer in buffers if buffer.scope.startswith("shared")]
+    if not shared:
+        names = ", ".join(buffer.name for buffer in buffers)
+        raise LowerError(
+            f"block {block.name_hint!r}: {PERMUTED_LAYOUT} is for buffers in shared memory, but "
+            f"none of {names} is"
+        )
+    for buffer in shared:
+        pitch = buffer.strides[-2:-1] if buffer.strides else buffer.shape[-1:]
+        if buffer.ndim < 2 or not isinstance(pitch[0], ir.IntImm):
+            raise LowerError(
+                f"block {block.name_hint!r}: {PERMUTED_LAYOUT} needs rows of a known length, but "
+                f"{buffer.name} has the shape ({', '.join(map(str, buffer.shape))})"
+            )
+        yield buffer.data, pitch[0].value
+
+
+def _allocated(buffer: ir.Buffer, body: ir.Stmt, notes: Mapping[str, int]) -> ir.Stmt:
     """Memory around a statement; that of threads around what they run, not around their launch."""
     is_launch = isinstance(body, ir.AttrStmt) and body.attr_key == "thread_extent"
     if is_launch and isinstance(body, ir.AttrStmt) and buffer.scope != "global":
-        return ir.replace(body, body=_allocated(buffer, body.body))
+        return ir.replace(body, body=_allocated(buffer, body.body, notes))
     # Strides may pad a buffer beyond its shape.
     extents = (flat_size(buffer),) if buffer.strides else buffer.shape
-    return ir.Allocate(buffer.data, buffer.dtype, extents, ir.TRUE, body)
+    return ir.Allocate(buffer.data, buffer.dtype, extents, ir.TRUE, body, notes)
 
 
 def _mark_loops(stmt: ir.Stmt, width: object) -> ir.Stmt:
@@ -76,4 +106,4 @@ def _bound_to_thread(loop: ir.For) -> ir.Stmt:
 @function_pass
 def LowerOpaqueBlock(func: ir.PrimFunc) -> ir.PrimFunc:
     """Remove blocks that have no iterators left, and loops that run once."""
-    return func.with_body(_BlockRemover({}).rewrite(func.body))
+    return func.with_body(_BlockRemover().rewrite(func.body))

@@ -26,7 +26,7 @@ from tilewright.measure.arguments import (
 from tilewright.measure.artifact import load_artifact, name_of, precise_name
 from tilewright.measure.checking import Standard, difference, inexact_outputs
 from tilewright.measure.tolerance import Rounding
-from tilewright.runtime.binding import packed_shape, packers_of
+from tilewright.runtime.binding import packers_of, shape_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.support.files import write_whole
 
@@ -46,7 +46,7 @@ def packed(module: Module, args: Sequence[object]) -> list[object]:
     arranged = list(args)
     for position, pack in packers_of(module).items():
         dtype = to_numpy(pack.signature[1].dtype)
-        arranged[position] = GuardedArray(dtype, packed_shape(pack)).array
+        arranged[position] = GuardedArray(dtype, shape_of(pack.signature[1])).array
         pack(args[position], arranged[position])
     return arranged
 

@@ -18,9 +18,9 @@ from tilewright.measure.artifact import read_artifact
 from tilewright.measure.base import Builder, builders
 from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
+from tilewright.measure.hook_placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.tolerance import rounding_of
 from tilewright.records import BuilderInput, BuilderResult, FailureKind

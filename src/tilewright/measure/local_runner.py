@@ -1,9 +1,13 @@
-"""`LocalRunner`: runs candidates in a worker process of this machine, one at a time."""
+"""`LocalRunner`: runs candidates in a worker process of this machine, one at a time.
+
+Where it has several GPUs of a model there is a worker for each.
+"""
 
 from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -14,10 +18,11 @@ from tilewright.errors import TuneError
 from tilewright.measure import run_task
 from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
+from tilewright.measure.gpu_workers import chosen_gpus, pools_for, shared_out
+from tilewright.measure.hook_placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import PlacedMember, SessionFolder, place, run_in_process
-from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
+from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool, check_positive
 from tilewright.measure.row_offsets import argument_specs
 from tilewright.measure.run_task import (
     CandidateRuns,
@@ -68,6 +73,7 @@ class LocalRunner(PlacedMember, Runner):
     max_uses: int = 1000
     seed: int | None = None
     f_load: Hook | None = None
+    devices: Sequence[int] | None = None  # GPUs; without it all of the first one's model
 
     def __post_init__(self) -> None:
         if self.f_load is not None and self.f_run_evaluator is None:
@@ -88,6 +94,8 @@ class LocalRunner(PlacedMember, Runner):
         )
         self._hooks = RunHooks(**self._placement.hooks)
         self._runs = CandidateRuns()  # used by hooks that run in this process
+        self._gpu_pools: list[WorkerPool] | None = None
+        self._preparing = threading.Lock()
 
     @property
     def protocol(self) -> str:
@@ -102,21 +110,42 @@ class LocalRunner(PlacedMember, Runner):
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """One future for each input, in order; all are done."""
-        futures: list[RunnerFuture] = []
-        for runner_input in runner_inputs:
-            futures.append(FinishedFuture(self._run_one(runner_input)))
-            if self.cooldown_sec:
-                time.sleep(self.cooldown_sec)
-        return futures
+        pools = self._pools_for(runner_inputs)
+        return [FinishedFuture(each) for each in shared_out(runner_inputs, pools, self._cooled)]
+
+    def _pools_for(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[WorkerPool | None]:
+        """One for each GPU, or one; None stands for this process."""
+        on_gpu = any(each.device_type == "cuda" for each in runner_inputs)
+        if self._placement.pool is None or not on_gpu:
+            return [self._placement.pool]
+        if self._gpu_pools is None:
+            gpus = chosen_gpus(self.devices, "LocalRunner")
+            self._gpu_pools = pools_for(gpus, self._placement.pool)
+        return self._gpu_pools
+
+    def close(self) -> None:
+        """End the workers and remove all files now, rather than with this object."""
+        for pool in self._gpu_pools or ():
+            pool.close()
+        super().close()
+
+    def _cooled(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunnerResult:
+        result = self._run_one(runner_input, pool)
+        if self.cooldown_sec:
+            time.sleep(self.cooldown_sec)
+        return result
 
     def measure_again(
         self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
     ) -> list[RunnerResult]:
         """Measure contenders against each other: in turns, on other data, all checked again."""
+        pool = self._pools_for(runner_inputs)[0]  # all on the same GPU
         requests = [
-            self._request(replace(each, seed=self._seed_of(each) + 1)) for each in runner_inputs
+            self._request(replace(each, seed=self._seed_of(each) + 1), pool)
+            for each in runner_inputs
         ]
-        outcome = self._perform(Step("again", requests, rounds), self.timeout_sec * len(requests))
+        limit = self.timeout_sec * len(requests)
+        outcome = self._perform(Step("again", requests, rounds), limit, pool)
         if outcome.failure is not None:  # one of them took the worker down: find out which
             return [future.result() for future in self.run(runner_inputs)]
         protocol = f"median of {rounds} rows of {self.adaptive.row_ms:g} ms, in turns"
@@ -128,8 +157,8 @@ class LocalRunner(PlacedMember, Runner):
         assert self.seed is not None
         return self.seed if runner_input.seed is None else runner_input.seed
 
-    def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
-        request = self._request(runner_input)
+    def _run_one(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunnerResult:
+        request = self._request(runner_input, pool)
         prepared = self._prepared.get(runner_input.reference_path or "", Prepared())
         plain, best, spent = prepared.secs, request.best_secs, 0.0
         if runner_input.is_plain and plain and best and self.adaptive.gives_up(plain, best):
@@ -137,26 +166,27 @@ class LocalRunner(PlacedMember, Runner):
             return RunnerResult((plain,), stopped_early=True, protocol=_ROUGH, notes=prepared.notes)
         if self._hooks.f_run_evaluator is None:
             start = time.monotonic()
-            look = self._look_at(request)
+            look = self._look_at(request, pool)
             spent = time.monotonic() - start
             if look.failure is not None or look.stopped_early:
                 return look
-        outcome = self._perform(Step("run", [request]), max(self.timeout_sec - spent, 0.1))
+        limit = max(self.timeout_sec - spent, 0.1)
+        outcome = self._perform(Step("run", [request]), limit, pool)
         result = self._result(outcome, self.timeout_sec)
         reference = runner_input.reference_path
         if reference is not None and result.checked and result.run_secs:
             self.notify_best(reference, min(result.run_secs))
         return replace(result, notes=prepared.notes)
 
-    def _look_at(self, request: RunRequest) -> RunnerResult:
+    def _look_at(self, request: RunRequest, pool: WorkerPool | None) -> RunnerResult:
         """A first run, with less time if it is known how fast others are."""
         limit = self.timeout_sec
         if request.best_secs is not None:
             limit = min(limit, self.adaptive.look_limit(request.best_secs))
-        outcome = self._perform(Step("look", [request]), limit)
+        outcome = self._perform(Step("look", [request]), limit, pool)
         return self._result(outcome, round(limit, 3))
 
-    def _request(self, runner_input: RunnerInput) -> RunRequest:
+    def _request(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunRequest:
         reference = runner_input.reference_path
         known = [runner_input.best_secs, self._best.get(reference or "")]
         request = RunRequest(
@@ -172,15 +202,17 @@ class LocalRunner(PlacedMember, Runner):
             min_secs=runner_input.min_secs,
             hooks=self._hooks,
         )
-        if reference is not None and not self._is_comparable(reference, request):
-            return msgspec.structs.replace(request, reference=None)
+        if reference is not None:
+            with self._preparing:  # other workers find what one has found out
+                if not self._is_comparable(reference, request, pool):
+                    return msgspec.structs.replace(request, reference=None)
         return request
 
-    def _is_comparable(self, reference: str, request: RunRequest) -> bool:
+    def _is_comparable(self, reference: str, request: RunRequest, pool: WorkerPool | None) -> bool:
         """Run the untransformed program once for each workload, with more time than candidates."""
         key = (reference, request.seed)
         if key not in self._references and self._hooks.f_alloc_argument is None:
-            outcome = self._perform(Step("expect", [request]), self.reference_timeout_sec)
+            outcome = self._perform(Step("expect", [request]), self.reference_timeout_sec, pool)
             self._references[key] = outcome.failure is None
             if outcome.failure is None:
                 self._prepared.setdefault(reference, _prepared.decode(outcome.payload))
@@ -192,12 +224,12 @@ class LocalRunner(PlacedMember, Runner):
                 )
         return self._references.get(key, True)
 
-    def _perform(self, step: Step, timeout_sec: float) -> Outcome:
-        """Let the worker take a step, or take it here."""
-        if self._placement.pool is None:
+    def _perform(self, step: Step, timeout_sec: float, pool: WorkerPool | None) -> Outcome:
+        """Let a worker take a step, or take it here."""
+        if pool is None:
             return run_in_process(lambda: self._runs.perform(step), timeout_sec)
         task = Task(run_task.PERFORM, msgspec.msgpack.encode(step), timeout_sec)
-        (outcome,) = self._placement.pool.run([task])
+        (outcome,) = pool.run([task])
         return outcome
 
     # --- results ---

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import MachineError, TuneError
@@ -47,6 +47,7 @@ class PoolOptions:
     max_uses: int = 500
     preload: tuple[str, ...] = ()
     initializer: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)  # what they see besides ours
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class WorkerPool:
         self._failed_starts = 0  # since the last worker that started well
         self._numbers = itertools.count(1)  # of requests
         self._lock = threading.Lock()
+        self._is_stopped = False
         self._finalizer = weakref.finalize(self, _end_all, self._workers, os.getpid())
 
     def warm_up(self, count: int | None = None) -> None:
@@ -122,17 +124,23 @@ class WorkerPool:
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Run tasks, as many at a time as there are workers; an outcome for each, in order."""
         with self._lock:
-            state = _Round(tasks)
+            state, self._is_stopped = _Round(tasks), False
             self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
             try:
                 with as_machine_faults():
                     while None in state.outcomes:
+                        if self._is_stopped:
+                            raise TuneError("the tasks of a pool of workers were stopped")
                         self._assign(state)
                         self._wait(state)
             except BaseException:
                 self._drop_busy()
                 raise
             return [outcome for outcome in state.outcomes if outcome is not None]
+
+    def stop(self) -> None:
+        """Let `run` end in another thread, with an error."""
+        self._is_stopped = True
 
     def close(self) -> None:
         """End all workers. The pool can be used again: it starts new ones."""
@@ -162,7 +170,7 @@ class WorkerPool:
         preload = [*(hook.install for hook in active_hooks()), *options.preload]
         start = Start(import_path, preload, options.initializer, options.memory_limit)
         with delayed_interrupts():
-            process = WorkerProcess(start)
+            process = WorkerProcess(start, options.environ)
             self._workers.append(_Worker(process, time.monotonic() + _START_TIMEOUT))
 
     def _bury(self, worker: _Worker) -> int:
@@ -251,7 +259,7 @@ class WorkerPool:
     def _garbled(self, worker: _Worker, state: _Round) -> None:
         """Who wrote that may be an earlier task, so this one gets a second chance."""
         self._bury(worker)
-        text = "the worker process sent something that is no answer"
+        text = "the worker process sent something that is not an answer"
         if not worker.ready:
             raise TuneError(f"a worker could not start: {text}")
         if not self._retried(worker.job, state):

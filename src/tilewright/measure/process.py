@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -46,14 +47,14 @@ def _descriptor(stream: IO[bytes] | None) -> int:
 class WorkerProcess:
     """A running worker. Neither `send` nor `receive` ever block."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, environ: Mapping[str, str]) -> None:
         self._messages: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._outgoing = bytearray(frame(start))
         self._incoming = FrameBuffer()
         self._farewell: Farewell | None = None
         self.worker: int | None = None  # its process, once it has started
         try:
-            self._process = self._start()
+            self._process = self._start(environ)
         except BaseException:
             self._messages.close()
             raise
@@ -62,7 +63,7 @@ class WorkerProcess:
         with contextlib.suppress(WorkerGone):  # its pool will notice
             self.flush()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         # A session of its own: Ctrl-C in the terminal does not reach it.
         return subprocess.Popen(
             [sys.executable, "-m", "tilewright.measure.worker", str(os.getpid())],
@@ -71,7 +72,7 @@ class WorkerProcess:
             stderr=self._messages,
             bufsize=0,
             start_new_session=True,
-            env=child_environ(_SOURCE_ROOT),
+            env={**child_environ(_SOURCE_ROOT), **environ},
         )
 
     @property

@@ -16,6 +16,7 @@ from tilewright.meta_schedule import (
     mutator as mutator,
     postproc as postproc,
     profiler as profiler,
+    relax_integration as relax_integration,
     relay_integration as relay_integration,
     runner as runner,
     schedule_rule as schedule_rule,

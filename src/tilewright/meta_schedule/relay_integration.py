@@ -15,11 +15,11 @@ from tilewright import model as models
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.frontend.sources import load_graph
-from tilewright.model import Executable, ExtractedTask
+from tilewright.model import CompiledModel, ExtractedTask
 from tilewright.model.tasks import to_tune_contexts
 from tilewright.target import Target
-from tilewright.tune.api import make_strategy
 from tilewright.tune.context import TuneContext
+from tilewright.tune.module_tasks import make_strategy
 
 
 def extract_tasks(
@@ -79,7 +79,7 @@ def compile_relay(
     params: Mapping[str, Any] | None = None,
     *,
     backend: str = "graph",
-) -> Executable:
+) -> CompiledModel:
     """A model with the best schedules of a database, calculated ones where it has none."""
     if backend != "graph":
         raise TuneError(f"there is one backend, 'graph'; got {backend!r}")

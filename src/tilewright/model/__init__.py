@@ -14,6 +14,10 @@ if TYPE_CHECKING:
         served_by as served_by,
         tune_model as tune_model,
     )
+    from tilewright.model.compiled import (
+        CompiledModel as CompiledModel,
+        RunnableModel as RunnableModel,
+    )
     from tilewright.model.executable import Executable as Executable
     from tilewright.model.external import ExternalCall as ExternalCall
     from tilewright.model.loading import LoadedModel as LoadedModel, load as load
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 # The modules that hold the names.
 _NAMES = {
     "api": "compile_model served_by tune_model",
+    "compiled": "CompiledModel RunnableModel",
     "executable": "Executable",
     "external": "ExternalCall",
     "loading": "LoadedModel load",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright import ir
 from tilewright.cost_model.prior import Machine, estimate, operations_per_second
@@ -19,8 +19,6 @@ from tilewright.database import Database
 from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.passes.winograd import (
-    CONV2D,
-    WINOGRAD,
     in_tiles,
     winograd_candidates,
     with_winograd,
@@ -34,7 +32,7 @@ from tilewright.model.schedules import (
     served_secs,
     without_search,
 )
-from tilewright.model.tasks import ExtractedTask, tasks_of
+from tilewright.model.tasks import ExtractedTask, groups_from_the_end, tasks_of_groups
 from tilewright.support.names import NameSupply
 from tilewright.target import Target
 from tilewright.topi.nn.winograd_points import TAPS, winograd_points
@@ -44,9 +42,7 @@ TILES = (2, 4)
 # What calculation must promise to be believed, as a share of the direct way's time.
 MARGIN = 0.85
 WEIGHTS_PER_SECOND = 28e9  # bytes that come from memory, one after the other
-# Tasks of ways that could not take less than so many times the best are left out; those of all but
-# the likeliest way count for a part of what they would save.
-HOPELESS, UNLIKELY_SHARE = 1.6, 0.25
+HOPELESS = 1.6  # ways that could not take less than so many times the best are no tasks
 
 
 class RememberedSchedules:
@@ -71,9 +67,9 @@ class RememberedSchedules:
             if self._known.find(func) is None and different.find(func) is None:
                 different.add(func, func)
                 wanted.append(func)
-        for func, mod in zip(wanted, schedules_without_search(wanted, target), strict=True):
-            if mod is not None:
-                self._known.add(func, ScheduledKernel(mod))
+        for func, made in zip(wanted, schedules_without_search(wanted, target), strict=True):
+            if made is not None:
+                self._known.add(func, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +96,11 @@ class ChosenGraph:
     graph: Graph
     choices: Sequence[ConvolutionChoice] = ()
 
+    @property
+    def tiles(self) -> dict[str, int]:
+        """The sizes of tiles, by convolution."""
+        return {choice.source: choice.tile for choice in self.choices}
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.choices))
 
@@ -112,10 +113,14 @@ class ConvolutionWays:
     group: FusedGroup
     node: GraphNode
 
-    def program(self, size: int) -> ir.PrimFunc:
-        """The program of the kernel with the convolution in tiles of a size."""
+    def group_in(self, size: int) -> FusedGroup:
+        """The kernel with the convolution in tiles of a size."""
         nodes = tuple(in_tiles(n, size) if n is self.node else n for n in self.group.nodes)
-        return program_of(replace(self.group, nodes=nodes), self.graph)
+        return replace(self.group, nodes=nodes)
+
+    def program(self, size: int) -> ir.PrimFunc:
+        """The program of that."""
+        return program_of(self.group_in(size), self.graph)
 
 
 def ways_of(graph: Graph) -> list[ConvolutionWays]:
@@ -127,14 +132,6 @@ def ways_of(graph: Graph) -> list[ConvolutionWays]:
         for node in group.nodes
         if node in nodes
     ]
-
-
-def alternatives_of(graph: Graph) -> dict[int, Graph]:
-    """The graph with all convolutions that have several ways in each of them, by tile size."""
-    results = [node.outputs[0] for node in winograd_candidates(graph)]
-    sizes = TILES if results else ()
-    others = {size: with_winograd(graph, dict.fromkeys(results, size)) for size in sizes}
-    return {DIRECT: graph, **others}
 
 
 def with_fastest_convolutions(
@@ -245,29 +242,47 @@ def _name(tile: int) -> str:
 # --- tasks --------------------------------------------------------------------------------------
 
 
-def competing_tasks(graph: Graph, target: Target) -> tuple[list[ExtractedTask], dict[str, float]]:
-    """All tasks of a graph, those of other ways for its convolutions included; their weights."""
-    nodes = winograd_candidates(graph) if target.is_cpu else []
-    least = {source_of(node): least_seconds(graph, node, target) for node in nodes}
-    names, tasks, weights = NameSupply(), [], {}
-    for size, way in alternatives_of(graph).items() if nodes else [(DIRECT, graph)]:
-        for task in tasks_of(way, target):
-            share = _share(task, size, least)
-            if share:
-                named = replace(task, task_name=names.fresh(task.task_name))
-                tasks.append(named)
-                weights[named.task_name] = share * task.weight
-    return tasks, weights
+@dataclass(frozen=True, eq=False)
+class CompetingTask:
+    """A task, the size of its tiles, and the convolution that there are several ways for."""
+
+    task: ExtractedTask
+    size: int = DIRECT
+    source: str = ""
+    least: Mapping[int, float] = field(default_factory=dict)  # seconds, by way
+
+    def expected_secs(self, seconds: Mapping[str, float], tiles: Mapping[str, int]) -> float | None:
+        """What it takes in a model, given what values take there and the tiles of convolutions.
+
+        Where the model computes them in another way, arithmetic says what this one would take.
+        """
+        made = [value.name for group in self.task.groups for value in group.outputs]
+        known = [seconds[name] for name in made if name in seconds]
+        if not known:
+            return None
+        mean, there = sum(known) / len(known), tiles.get(self.source, DIRECT)
+        return mean * self.least[self.size] / self.least[there] if self.least else mean
 
 
-def _share(task: ExtractedTask, size: int, least: Mapping[str, Mapping[int, float]]) -> float:
-    """How much of what a task saves counts; 0 if it is none of this way's, or not worth trying."""
-    nodes = [node for group in task.groups for node in group.nodes]
-    names = [source_of(node) for node in nodes if node.op in (CONV2D, WINOGRAD)]
-    seconds = next((least[name] for name in names if name in least), None)
-    if seconds is None:
-        return 1.0 if size == DIRECT else 0.0
-    factor = seconds[size] / min(seconds.values())
-    if size != DIRECT and factor > HOPELESS:
-        return 0.0
-    return 1.0 if factor <= 1.0 else UNLIKELY_SHARE
+def competing_tasks(graph: Graph, target: Target, *, winograd: bool = True) -> list[CompetingTask]:
+    """All tasks of a graph, those of other ways for its convolutions included."""
+    groups, names = groups_from_the_end(graph), NameSupply()
+    has_ways = winograd and target.is_cpu
+    ways = {way.group.outputs: way for way in ways_of(graph)} if has_ways else {}
+    least = {made: least_seconds(graph, way.node, target) for made, way in ways.items()}
+    found = []
+    for size in (DIRECT, *(TILES if ways else ())):
+        own = groups
+        if size != DIRECT:
+            hopeful = [g.outputs for g in groups if _has_hope(least.get(g.outputs), size)]
+            own = [ways[made].group_in(size) for made in hopeful]
+        for task in tasks_of_groups(graph, own, target):
+            named = replace(task, task_name=names.fresh(task.task_name))
+            way = ways.get(made := task.groups[0].outputs)
+            known = () if way is None else (source_of(way.node), least[made])
+            found.append(CompetingTask(named, size, *known))
+    return found
+
+
+def _has_hope(least: Mapping[int, float] | None, size: int) -> bool:
+    return least is not None and least[size] <= HOPELESS * min(least.values())

@@ -37,6 +37,17 @@ def array_of(given: Any, what: str) -> Array:
 def input_arrays(
     program: ModelProgram, inputs: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Array]:
+    """The inputs as arrays that kernels can read."""
+    given = given_inputs(program, inputs, named)
+    return [
+        _readable(_checked(array_of(array, f"input {info.name}"), info, "input"))
+        for info, array in zip(program.inputs, given, strict=True)
+    ]
+
+
+def given_inputs(
+    program: ModelProgram, inputs: Sequence[Any], named: Mapping[str, Any]
+) -> Sequence[Any]:
     """The inputs in the order of the model, those given by position first."""
     given = _by_name(program, inputs, named) if named else inputs
     if len(given) != len(program.inputs):
@@ -44,10 +55,7 @@ def input_arrays(
             f"{program.name} takes {len(program.inputs)} inputs ({_listed(program.inputs)}), "
             f"got {len(given)}"
         )
-    return [
-        _readable(_checked(array_of(array, f"input {info.name}"), info, "input"))
-        for info, array in zip(program.inputs, given, strict=True)
-    ]
+    return given
 
 
 def _by_name(
@@ -101,19 +109,24 @@ def output_arrays(program: ModelProgram, out: Sequence[Any] | None) -> list[Arra
     """The arrays that outputs are to be in: given ones, or new ones."""
     if out is None:
         return [aligned_memory(info.shape, info.element_type) for info in program.outputs]
-    if len(out) != len(program.outputs):
-        raise ArgumentError(
-            f"{program.name} has {len(program.outputs)} outputs ({_listed(program.outputs)}), "
-            f"got {len(out)} arrays for them"
-        )
     arrays = [
         _checked(array_of(array, f"output {info.name}"), info, "output")
-        for info, array in zip(program.outputs, out, strict=True)
+        for info, array in zip(program.outputs, given_outputs(program, out), strict=True)
     ]
     for info, array in zip(program.outputs, arrays, strict=True):
         if not array.flags.writeable:
             raise ArgumentError(f"output {info.name}: the array cannot be written to")
     return arrays
+
+
+def given_outputs(program: ModelProgram, out: Sequence[Any]) -> Sequence[Any]:
+    """As many arrays as there are outputs."""
+    if len(out) != len(program.outputs):
+        raise ArgumentError(
+            f"{program.name} has {len(program.outputs)} outputs ({_listed(program.outputs)}), "
+            f"got {len(out)} arrays for them"
+        )
+    return out
 
 
 def writable_by_kernels(wanted: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:

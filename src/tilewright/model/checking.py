@@ -52,7 +52,7 @@ class ValueCheck:
         nodes = f" ({', '.join(self.nodes)})" if self.nodes else ""
         return (
             f"{self.value} of {', '.join(self.operators) or 'no operator'}{nodes} differs by "
-            f"{self.error:.3g} of its largest element, allowed are {self.tolerance:.3g}"
+            f"{self.error:.3g} of its largest element, at most {self.tolerance:.3g} is rounding"
         )
 
 
@@ -157,9 +157,11 @@ class Checking:
 
     def _kernel_checks(self, call: ModelCall, run: StepRun) -> list[ValueCheck]:
         if not isinstance(call, KernelCall):
-            raise GraphError("a function of Python runs it")
+            raise GraphError("a Python function runs it")
         known = {
             value: self._as_in_graph(call, position, array)
+            if run.has_packed_constants
+            else array.reshape(value.type.extents)
             for position, (value, array) in enumerate(
                 zip(call.group.inputs, run.inputs, strict=True)
             )

@@ -15,13 +15,8 @@ from typing import Any
 from tilewright.graph.graph import Graph
 from tilewright.model import exporting, saving
 from tilewright.model.arguments import input_arrays
-from tilewright.model.checking import (
-    TOLERANCES,
-    Checking,
-    CheckReport,
-    ReferenceFunction,
-    expected_values,
-)
+from tilewright.model.checking import CheckReport, ReferenceFunction
+from tilewright.model.compiled import check_against
 from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
 from tilewright.model.external_calls import with_external_calls
@@ -59,10 +54,7 @@ class Executable(ModelRunner):
         `tolerances` are errors allowed by element type, as shares of the largest element.
         """
         arrays = input_arrays(self.program, inputs, named)
-        allowed = {**TOLERANCES, **(tolerances or {})}
-        expected = expected_values(graph, arrays, reference)
-        checking = Checking(self.graph, self.calls, graph, allowed)
-        return checking.report(self.trace(*arrays), self(*arrays), expected)
+        return check_against(self, graph, arrays, reference, tolerances)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to one file, which `tilewright.model.load` runs without compiling."""

@@ -30,6 +30,7 @@ from tilewright.runtime.cpu_device import ALIGNMENT
 from tilewright.support.files import write_whole
 
 _WEIGHTS = "tw_model_weights"
+_END = "  call void @tw_expect_regions(i32 -1)\n  call void @tw_workspace_free(ptr %arena)"
 
 
 def export_library(path: Path, plan: Plan) -> tuple[Path, ...]:
@@ -60,7 +61,7 @@ def _machine(plan: Plan) -> MachineOptions:
 def _linked(plan: Plan, name: str, file_name: str) -> bytes:
     machine, objects = _machine(plan), kernel_objects(plan.kernels)
     if CALL_PACKED in objects.imports:
-        raise RuntimeFailure(f"cannot export {file_name}: its kernels call functions of Python")
+        raise RuntimeFailure(f"cannot export {file_name}: its kernels call Python functions")
     weights, places = _joined(plan.constants)
     source = _RunFunction(plan.program, objects.entries, places).text(name)
     glue = compile_ir(source + THREAD_GLUE.format(stem=name), machine, UNOPTIMISED)
@@ -96,6 +97,7 @@ class _RunFunction:
             [
                 "declare ptr @tw_workspace_alloc(i64)",
                 "declare void @tw_workspace_free(ptr)",
+                "declare void @tw_expect_regions(i32)",
                 "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
                 f"@{_WEIGHTS} = external constant i8",
                 *(f'declare i32 @"{entry}"(ptr)' for entry in self.entries),
@@ -125,8 +127,9 @@ class _RunFunction:
         yield f"no.array:\n  ret i32 {NO_ARRAY}"
         yield f"take:\n  %arena = call ptr @tw_workspace_alloc(i64 {self.program.arena_bytes})"
         yield "  %no.arena = icmp eq ptr %arena, null"
-        yield "  br i1 %no.arena, label %no.memory, label %step0"
+        yield "  br i1 %no.arena, label %no.memory, label %begin"
         yield f"no.memory:\n  ret i32 {NO_MEMORY}"
+        yield "begin:\n  call void @tw_expect_regions(i32 1)\n  br label %step0"
 
     def _steps(self) -> Iterator[str]:
         for number, step in enumerate(self.program.steps):
@@ -170,9 +173,9 @@ class _RunFunction:
                     f"  call void @llvm.memcpy.p0.p0.i64(ptr %output{number}, ptr {address}, "
                     f"i64 {info.bytes}, i1 false)"
                 )
-        yield "  call void @tw_workspace_free(ptr %arena)\n  ret i32 0"
+        yield f"{_END}\n  ret i32 0"
         steps = range(len(self.program.steps))
         if steps:
             sources = ", ".join(f"[ %status{n}, %step{n} ]" for n in steps)
             yield f"failed:\n  %status = phi i32 {sources}"
-            yield "  call void @tw_workspace_free(ptr %arena)\n  ret i32 %status"
+            yield f"{_END}\n  ret i32 %status"

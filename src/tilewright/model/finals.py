@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from tilewright import ir
 from tilewright.database import Database
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.executable import Executable
-from tilewright.model.kernels import KernelCall, ModelKernel, compile_calls, nameless
-from tilewright.model.schedules import calculated, from_database, note_beaten, note_lost
+from tilewright.model.compiled import CompiledModel, on_device_of
+from tilewright.model.kernels import KernelCall, ModelKernel, nameless
+from tilewright.model.schedules import note_beaten, note_lost
 from tilewright.model.tasks import task_name
 from tilewright.records import ZERO_SEARCH
 from tilewright.schedule.analysis import flop_of
@@ -77,31 +78,41 @@ def _random(generator: np.random.Generator, value: GraphValue) -> Array:
 
 
 def hold_model_final(
-    graph: Graph,
-    target: Target,
+    before: CompiledModel,
+    after: CompiledModel,
     database: Database,
+    target: Target,
     seconds: float = 5.0,
-    calculated_graph: Graph | None = None,
 ) -> ModelFinal:
-    """Compare in place; records that lose are noted in the database. Graphs are simplified.
+    """Compare a model with calculated kernels and one with those of a database, in place.
 
-    The model before it was tuned may compute some values in other ways: `calculated_graph`.
+    Records that lose are noted in the database. The first model may compute some values in other
+    ways than the second.
     """
-    first = graph if calculated_graph is None else calculated_graph
-    plain = compile_calls(first, target, lambda func, where: calculated(func, where, database))
-    tuned = compile_calls(graph, target, from_database(database))
-    before, after = _step_secs(Executable(first, plain), Executable(graph, tuned), seconds)
-    funcs = {_made_by(call): call.kernel.func for call in plain}
+    old, new = _step_secs(before, after, seconds)
+    funcs = {_made_by(call): call.kernel.func for call in kernel_calls(before)}
+    tuned = kernel_calls(after)
     changed = [call for call in tuned if _is_changed(call, funcs)]
-    beaten = _beaten_kernels(changed, before, after)
+    beaten = _beaten_kernels(changed, old, new)
     for call in changed:
         if call.kernel in beaten:
             _note(call, funcs[_made_by(call)], database, target)
-    steps = [
-        _step(call, before, after, call not in changed or call.kernel in beaten) for call in tuned
-    ]
+    steps = [_step(call, old, new, call not in changed or call.kernel in beaten) for call in tuned]
     names = dict.fromkeys(task_name(call.group) for call in tuned if call.kernel in beaten)
     return ModelFinal(steps, tuple(names))
+
+
+def kernel_calls(model: CompiledModel) -> list[KernelCall]:
+    """The steps of a model that are kernels of ours."""
+    return [call for call in model.calls if isinstance(call, KernelCall)]
+
+
+def seconds_of_values(model: CompiledModel, runs: int = _LEAST_RUNS) -> dict[str, float]:
+    """What the kernel takes, in the model, that makes each value; the least of some runs."""
+    inputs = on_device_of(model, random_inputs(model.graph))
+    model(*inputs)
+    found = [_kernel_secs(model, inputs) for _ in range(runs)]
+    return {name: min(run[made] for run in found) for made in found[0] for name in made}
 
 
 Seconds = Mapping[tuple[str, ...], float]  # by the values that a kernel makes
@@ -149,9 +160,11 @@ def _step(call: KernelCall, before: Seconds, after: Seconds, stays: bool) -> Ste
     )
 
 
-def _step_secs(plain: Executable, tuned: Executable, seconds: float) -> tuple[Seconds, Seconds]:
+def _step_secs(
+    plain: CompiledModel, tuned: CompiledModel, seconds: float
+) -> tuple[Seconds, Seconds]:
     """Median seconds of each kernel, of both models run in turns."""
-    inputs, models = random_inputs(tuned.graph), (plain, tuned)
+    inputs, models = on_device_of(tuned, random_inputs(tuned.graph)), (plain, tuned)
     for model in models:
         model(*inputs)
     rows: tuple[list[Seconds], list[Seconds]] = ([], [])
@@ -163,7 +176,7 @@ def _step_secs(plain: Executable, tuned: Executable, seconds: float) -> tuple[Se
     return before, after
 
 
-def _kernel_secs(model: Executable, inputs: Sequence[Array]) -> Seconds:
+def _kernel_secs(model: CompiledModel, inputs: Sequence[Any]) -> Seconds:
     """Seconds of the kernels in one run; what others compute is left out."""
     steps = zip(model.calls, model.profile(*inputs, repeats=1), strict=True)
     return {_made_by(call): step.seconds for call, step in steps if isinstance(call, KernelCall)}

@@ -14,9 +14,11 @@ from tilewright import driver, ir
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.database import Database
-from tilewright.errors import RuntimeFailure
+from tilewright.errors import GraphError, RuntimeFailure
+from tilewright.graph.external import is_external
 from tilewright.graph.fusion import FusedGroup
 from tilewright.graph.graph import Graph
+from tilewright.graph.passes.split_attention import attention_shape
 from tilewright.ir.json import load_json, save_json
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.pool import PoolOptions, Task, WorkerPool
@@ -27,9 +29,16 @@ from tilewright.model.kernels import (
     groups_of,
     program_of,
 )
+from tilewright.model.schedules import (
+    CALCULATED,
+    FromDatabase,
+    KernelOrigin,
+    ScheduledKernel,
+    calculating,
+)
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.threads import available_cores
-from tilewright.space.gpu.attention_kernel import AttentionShape, attention_kernel
+from tilewright.space.gpu.attention_kernel import attention_kernel
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
@@ -60,17 +69,22 @@ def compile_gpu_calls(
     graph: Graph, target: Target, database: Database | None = None
 ) -> list[KernelCall]:
     """All kernels of a graph; those that compute the same are one."""
+    _refuse_external(graph)
     groups = groups_of(graph)
     programs = [program_of(group, graph) for group in groups]
     known: SamePrograms[int] = SamePrograms()
     different: list[ir.PrimFunc] = []
     places = [_place_of(func, different, known) for func in programs]
     written = {place: written_kernel(group) for group, place in zip(groups, places, strict=True)}
-    requests = [
-        _request(func, written[place], target, database) for place, func in enumerate(different)
+    known_to = None if database is None else FromDatabase(database, calculating(database))
+    found = [
+        _known_schedule(func, written[place], target, known_to)
+        for place, func in enumerate(different)
     ]
+    requests = [_request(*pair, target) for pair in zip(different, found, strict=True)]
     modules = _compiled(different, requests)
-    kernels = [ModelKernel(*pair) for pair in zip(different, modules, strict=True)]
+    origins = [CALCULATED if known is None else known.origin for known in found]
+    kernels = [ModelKernel(*parts) for parts in zip(different, modules, origins, strict=True)]
     return [
         KernelCall(kernels[place], group, (*group.inputs, *group.outputs))
         for group, place in zip(groups, places, strict=True)
@@ -103,35 +117,37 @@ def _compiled(programs: Sequence[ir.PrimFunc], requests: Sequence[bytes]) -> lis
     return [_loaded(outcome.payload) for outcome in outcomes]
 
 
-def _request(
-    func: ir.PrimFunc, written: ir.PrimFunc | None, target: Target, database: Database | None
-) -> bytes:
-    module = normalize_mod(func)
-    found: ir.IRModule | None = None
+def _known_schedule(
+    func: ir.PrimFunc, written: ir.PrimFunc | None, target: Target, records: FromDatabase | None
+) -> ScheduledKernel | None:
+    """What needs no calculation: a kernel that is written out, or one of a database."""
     if written is not None:
-        found = normalize_mod(written)
-    elif database is not None:
-        known = database.schedule_for(module, target, "main")
-        found = None if known is None else known.mod
-    text = save_json(found or module)
-    return msgspec.msgpack.encode(_Request(text, target.export(), found is not None))
+        return ScheduledKernel(normalize_mod(written), KernelOrigin(note="written out"))
+    return None if records is None else records.known(func, target)
+
+
+def _request(func: ir.PrimFunc, known: ScheduledKernel | None, target: Target) -> bytes:
+    text = save_json(normalize_mod(func) if known is None else known.mod)
+    return msgspec.msgpack.encode(_Request(text, target.export(), known is not None))
+
+
+def _refuse_external(graph: Graph) -> None:
+    external = [node for node in graph.nodes if is_external(node)]
+    if external:
+        names = ", ".join(dict.fromkeys(node.source or node.op for node in external))
+        raise GraphError(
+            f"{graph.name} has no kernels for {names}, which run on the CPU; a model for a GPU "
+            "needs kernels for all of its operators"
+        )
 
 
 def written_kernel(group: FusedGroup) -> ir.PrimFunc | None:
     """The kernel of a group for which one is written out, thread by thread."""
     (node, *others) = group.nodes
-    if node.op != "nn.fused_attention" or others:
+    if node.op != "nn.head_attention" or others:
         return None
-    query, key = node.operands[0].type.extents, node.operands[-1].type.extents
-    scale = node.attrs.get("scale")
-    width = query[-1]
-    shape = AttentionShape(
-        query[0], query[1], key[1], query[-2], width,
-        width**-0.5 if scale is None else scale,
-        bool(node.attrs.get("is_causal", False)),
-        (0, 1, 2) if len(node.operands) == 1 else None,
-    )  # fmt: skip
-    return attention_kernel(shape)
+    shape = attention_shape(node)
+    return None if shape is None else attention_kernel(shape)
 
 
 def perform(payload: bytes) -> bytes:

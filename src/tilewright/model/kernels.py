@@ -22,7 +22,7 @@ from tilewright.model.schedules import (
     schedule_of,
     without_search as without_search,
 )
-from tilewright.runtime.binding import packers_of
+from tilewright.runtime.binding import packer_names, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
@@ -47,6 +47,10 @@ class ModelKernel:
     def packers(self) -> dict[int, CompiledFunction]:
         """By position of the argument that they pack."""
         return packers_of(self.module)
+
+    def packs(self, position: int) -> bool:
+        """True if it wants an argument in a layout of its own."""
+        return position in packer_names(self.module)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +96,16 @@ class SamePrograms(Generic[ThingT]):
 
 
 def compile_calls(
-    graph: Graph, target: Target, schedule: Scheduler = without_search
+    graph: Graph,
+    target: Target,
+    schedule: Scheduler = without_search,
+    code: CompiledPrograms | None = None,
 ) -> list[KernelCall]:
-    """All kernels of a graph, those that compute the same compiled once."""
+    """All kernels of a graph, those that compute the same compiled once.
+
+    `code` has what was compiled before, for this graph or for others.
+    """
+    code = CompiledPrograms() if code is None else code
     known: SamePrograms[ModelKernel] = SamePrograms()
     calls = []
     for group in groups_of(graph):
@@ -102,7 +113,8 @@ def compile_calls(
         kernel = known.find(func)
         if kernel is None:
             found = schedule_of(schedule(func, target))
-            kernel = ModelKernel(func, compiled(found.mod, target), found.origin)
+            made = found.code or code.of(found.mod, target)
+            kernel = ModelKernel(func, made, found.origin)
             known.add(func, kernel)
         calls.append(KernelCall(kernel, group, (*group.inputs, *group.outputs)))
     return calls
@@ -111,6 +123,25 @@ def compile_calls(
 def nameless(func: ir.PrimFunc) -> ir.PrimFunc:
     """A program without the name that it happens to have, to compare it with others."""
     return func.without_attr("global_symbol")
+
+
+class CompiledPrograms:
+    """Machine code of scheduled programs, each compiled once."""
+
+    def __init__(self) -> None:
+        self._known: SamePrograms[Module] = SamePrograms()
+
+    def of(self, module: ir.IRModule, target: Target) -> Module:
+        """The code of a program, made now if it is not known."""
+        if len(module.functions) != 1:
+            return compiled(module, target)
+        (func,) = module.functions.values()
+        assert isinstance(func, ir.PrimFunc)
+        found = self._known.find(func)
+        if found is None:
+            found = compiled(module, target)
+            self._known.add(func, found)
+        return found
 
 
 def compiled(module: ir.IRModule, target: Target) -> Module:

@@ -29,7 +29,7 @@ def refuse_external(steps: Iterable[ModelStep], what: str) -> None:
     external = sorted({step.name for step in steps if step.kernel == EXTERNAL})
     if external:
         raise RuntimeFailure(
-            f"{what}: functions of Python run {', '.join(external)}; only kernels can be written"
+            f"{what}: Python functions run {', '.join(external)}; only kernels can be saved"
         )
 
 
@@ -44,7 +44,7 @@ def check_machine(kernels: Sequence[ModelKernel], what: str) -> None:
 
 def kernel_objects(kernels: Sequence[ModelKernel]) -> KernelObjects:
     """The machine code of kernels."""
-    artifacts = [_artifact(kernel) for kernel in kernels]
+    artifacts = [artifact_of(kernel) for kernel in kernels]
     units = [
         with_prefix(read_object(artifact.data), f"kernel{number}.")
         for number, artifact in enumerate(artifacts)
@@ -66,7 +66,8 @@ def machine_info(kernels: Sequence[ModelKernel]) -> ModuleInfo | None:
     return replace(first, functions=(), messages=(), features=tuple(sorted(features)))
 
 
-def _artifact(kernel: ModelKernel) -> Artifact:
+def artifact_of(kernel: ModelKernel) -> Artifact:
+    """What was compiled for a kernel."""
     artifact = kernel.module.artifact
     if artifact is None:
         raise RuntimeFailure(

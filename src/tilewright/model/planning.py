@@ -22,6 +22,7 @@ from tilewright.model.program import (
     ExternalProgram,
     ModelProgram,
     ModelStep,
+    Packing,
     ValueInfo,
 )
 from tilewright.runtime.cpu_device import ALIGNMENT, aligned_memory
@@ -29,6 +30,7 @@ from tilewright.runtime.tensor_view import address_of
 from tilewright.schedule.analysis import flop_of
 
 ModelCall: TypeAlias = KernelCall | ExternalCall
+CPU = "cpu"
 
 
 @dataclass
@@ -56,6 +58,7 @@ class _Planner:
     known: dict[tuple[GraphValue, ModelKernel | None, int], ArrayPlace] = field(
         default_factory=dict
     )
+    packings: list[Packing] = field(default_factory=list)
 
     def plan(self) -> Plan:
         self.places = self._outside()
@@ -70,10 +73,11 @@ class _Planner:
             steps,
             arena.bytes,
             next((kernel.module.info.target for kernel in self.kernels), ""),
+            tuple(self.packings),
         )
-        return Plan(program, list(self.kernels), self.constants, self._kept())
+        return Plan(program, list(self.kernels), self.constants, self._plain_constants())
 
-    def _kept(self) -> dict[GraphValue, Array]:
+    def _plain_constants(self) -> dict[GraphValue, Array]:
         """Constants that steps read as they are, and those that no step reads."""
         plain = {
             value: self.constants[place.index]
@@ -147,15 +151,26 @@ class _Planner:
         owner = self._owner(value)
         if owner not in self.graph.constants:
             return self.places[owner]
-        packs = kernel is not None and position in kernel.packers
+        packs = kernel is not None and kernel.packs(position)
         key = (owner, kernel if packs else None, position if packs else 0)
-        if key not in self.known:
-            array = _aligned(np.asarray(self.graph.constants[owner]))
-            if packs and kernel is not None:
-                array = _packed(kernel, position, array.reshape(value.type.extents))
-            self.known[key] = ArrayPlace("constant", len(self.constants))
-            self.constants.append(array)
+        if key not in self.known and packs and kernel is not None:
+            self.known[key] = self._packed_place(value, kernel, position)
+        elif key not in self.known:
+            self.known[key] = self._kept(_aligned(np.asarray(self.graph.constants[owner])))
         return self.known[key]
+
+    def _packed_place(self, value: GraphValue, kernel: ModelKernel, position: int) -> ArrayPlace:
+        """A constant in a kernel's own layout; what is not packed here its device packs."""
+        if kernel.module.info.device == CPU:
+            array = _aligned(np.asarray(self.graph.constants[self._owner(value)]))
+            return self._kept(_packed(kernel, position, array.reshape(value.type.extents)))
+        plain = self._place(value)
+        self.packings.append(Packing(self.kernels[kernel], position, plain.index))
+        return ArrayPlace("packed", len(self.packings) - 1)
+
+    def _kept(self, array: Array) -> ArrayPlace:
+        self.constants.append(array)
+        return ArrayPlace("constant", len(self.constants) - 1)
 
 
 def _packed(kernel: ModelKernel, position: int, array: Array) -> Array:

@@ -84,7 +84,8 @@ class ModelProfile(Sequence[StepProfile]):
 
     steps: tuple[StepProfile, ...]
     seconds: float  # the median of whole runs
-    threads: int
+    threads: int = 0  # on the CPU
+    device: str = "cpu"
 
     def __getitem__(self, number: Any) -> Any:
         return self.steps[number]
@@ -103,7 +104,8 @@ class ModelProfile(Sequence[StepProfile]):
         """For a console: all steps, or the slowest ones."""
         from rich.table import Table
 
-        title = f"{format_seconds(self.seconds)} a run, {self.threads} threads"
+        where = f", {self.threads} threads" if self.threads else f" on {self.device}"
+        title = f"{format_seconds(self.seconds)} a run{where}"
         table = Table(title=title, title_justify="left")
         table.add_column("step", overflow="fold")
         for heading in ("time", "share", "GFLOP/s", "GB/s", "roofline", "bound"):
@@ -151,26 +153,60 @@ def profile_of(
     program: ModelProgram, runs: Sequence[Sequence[int]], threads: int, peaks: Peaks | None
 ) -> ModelProfile:
     """The profile of runs, given by the nanoseconds of their steps."""
+    target = Target(program.target) if program.target else None
+    machine = _Cores(target, threads, peaks) if target is not None and target.is_cpu else None
+    total = statistics.median(sum(times) for times in runs) / 1e9
+    return ModelProfile(_steps(program, runs, machine), total, threads)
+
+
+def gpu_profile_of(
+    program: ModelProgram, runs: Sequence[Sequence[int]], whole: Sequence[int]
+) -> ModelProfile:
+    """The profile of kernels on a GPU, each timed by itself, and of whole runs."""
+    target = Target(program.target) if program.target else None
+    machine = None if target is None else _Gpu(target)
+    name = "the GPU" if target is None else target.gpu.model
+    total = statistics.median(whole) / 1e9
+    return ModelProfile(_steps(program, runs, machine), total, device=name)
+
+
+def _steps(
+    program: ModelProgram, runs: Sequence[Sequence[int]], machine: _Machine | None
+) -> tuple[StepProfile, ...]:
     medians = [statistics.median(times) / 1e9 for times in zip(*runs, strict=True)]
     whole = sum(medians) or 1.0
-    target = Target(program.target) if program.target else None
-    machine = _Machine(target, threads, peaks) if target is not None and target.is_cpu else None
-    steps = tuple(
+    return tuple(
         _step_profile(step, seconds, seconds / whole, machine)
         for step, seconds in zip(program.steps, medians, strict=True)
     )
-    total = statistics.median(sum(times) for times in runs) / 1e9
-    return ModelProfile(steps, total, threads)
+
+
+class _Machine(Protocol):
+    def least_seconds(self, step: ModelStep, size: int) -> tuple[float, str]:
+        """By the roofline, and what it is bound by."""
+        ...
 
 
 @dataclass(frozen=True)
-class _Machine:
+class _Gpu:
+    target: Target
+
+    def least_seconds(self, step: ModelStep, size: int) -> tuple[float, str]:
+        from tilewright.cost_model.gpu_peaks import GpuPeaks  # which a run does not need
+
+        peaks = GpuPeaks(self.target)
+        compute = step.flop / peaks.operations([info.dtype for info in step.values])
+        memory = size / peaks.bandwidth(size)
+        return max(compute, memory), "compute" if compute >= memory else "memory"
+
+
+@dataclass(frozen=True)
+class _Cores:
     target: Target
     threads: int
     peaks: Peaks | None
 
     def least_seconds(self, step: ModelStep, size: int) -> tuple[float, str]:
-        """By the roofline, and what it is bound by."""
         from tilewright.cost_model.peaks import BuiltFor  # which a run does not need
         from tilewright.cost_model.prior import operations_per_cycle
 

@@ -51,8 +51,17 @@ class ValueInfo:
 class ArrayPlace:
     """Where an array is: bytes into the block of intermediate values, or the number of another."""
 
-    memory: Literal["arena", "constant", "input", "output"]
+    memory: Literal["arena", "constant", "packed", "input", "output"]
     index: int
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A constant in the layout that a kernel wants, made by the device before the first run."""
+
+    kernel: int
+    position: int  # of the argument
+    constant: int
 
 
 @dataclass(frozen=True)
@@ -92,3 +101,4 @@ class ModelProgram:
     steps: tuple[ModelStep, ...]
     arena_bytes: int
     target: str = ""  # that the kernels are compiled for; empty: there are none
+    packings: tuple[Packing, ...] = ()  # on the CPU constants are packed already

@@ -10,6 +10,7 @@ from tilewright.model.arguments import input_arrays, output_arrays, writable_by_
 from tilewright.model.frame import Arrays, Frame, LoadedCode
 from tilewright.model.profiling import ModelProfile, Peaks, checked_repeats, profile_of
 from tilewright.model.program import ModelProgram, ModelStep
+from tilewright.runtime.devices import cpu
 from tilewright.runtime.tensor_view import Array
 from tilewright.runtime.threads import limited_threads, num_threads
 
@@ -19,12 +20,15 @@ class StepRun:
     """One step of one run."""
 
     step: ModelStep
-    inputs: tuple[Array, ...]  # constants in the form that its kernel wants
+    inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
+    has_packed_constants: bool = True  # in the form that its kernel wants; else as in the graph
 
 
 class ModelRunner:
     """Runs a program, also from several threads at a time: each run has memory of its own."""
+
+    device = cpu()
 
     def __init__(self, program: ModelProgram, code: LoadedCode, constants: Sequence[Array]) -> None:
         self.program = program

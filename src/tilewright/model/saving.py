@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -16,84 +12,65 @@ from tilewright.codegen.host.backend import IMPORT_TABLE, import_table
 from tilewright.codegen.llvm.compiler import machine_of
 from tilewright.errors import RuntimeFailure
 from tilewright.model.file_format import (
-    FORMAT,
-    HEAD,
-    MARKER,
-    FileBlock,
+    DeviceCode,
+    DeviceKernel,
     FileCode,
+    FileWriter,
     ModelDescription,
-    whole_pages,
 )
-from tilewright.model.linking import check_machine, kernel_objects, machine_info, refuse_external
-from tilewright.model.planning import Plan
+from tilewright.model.linking import (
+    artifact_of,
+    check_machine,
+    kernel_objects,
+    machine_info,
+    refuse_external,
+)
+from tilewright.model.planning import CPU, Plan
 from tilewright.model.program import ValueInfo
 from tilewright.native.elf import link_shared_object
-from tilewright.runtime.cpu_device import ALIGNMENT
 from tilewright.support.files import replacing
-
-
-@dataclass
-class _Blocks:
-    """What follows the description, put together."""
-
-    parts: list[tuple[int, Sequence[memoryview]]] = field(default_factory=list)
-    end: int = 0
-
-    def add(self, arrays: Sequence[memoryview]) -> tuple[FileBlock, tuple[int, ...]]:
-        """Append a block of arrays; where it is, and where each of them is in it."""
-        places, at, checksum = [], 0, 0
-        padded: list[memoryview] = []
-        for array in arrays:
-            places.append(at)
-            padding = bytes(-array.nbytes % ALIGNMENT)
-            padded += [array, memoryview(padding)]
-            at += array.nbytes + len(padding)
-        for part in padded:
-            checksum = zlib.crc32(part, checksum)
-        block = FileBlock(self.end, at, checksum)
-        self.parts.append((self.end, padded))
-        self.end = whole_pages(self.end + at)
-        return block, tuple(places)
-
-    def write(self, file: IO[bytes], start: int) -> None:
-        """All blocks, the first one at `start`."""
-        for offset, arrays in self.parts:
-            file.write(bytes(start + offset - file.tell()))
-            for array in arrays:
-                file.write(array)
-
-
-# --- writing ------------------------------------------------------------------------------------
 
 
 def save(path: Path, plan: Plan, graph_text: str) -> Path:
     """Write a model; nothing is left behind if that fails."""
     what = f"cannot save {path.name}"
     refuse_external((step for step in plan.program.steps if step.external is None), what)
-    check_machine(plan.kernels, what)
-    blocks = _Blocks()
-    code = _code(plan, blocks) if plan.kernels else None
+    blocks, code, device_code = FileWriter(), None, None
+    if any(kernel.module.info.device != CPU for kernel in plan.kernels):
+        device_code = _device_code(plan, blocks)
+    elif plan.kernels:
+        check_machine(plan.kernels, what)
+        code = _code(plan, blocks)
     arrays = [array.reshape(-1).view(np.uint8).data for array in plan.constants]
     block, places = blocks.add(arrays)
     infos = tuple(ValueInfo("", a.shape, str(a.dtype)) for a in plan.constants)
     description = ModelDescription(
-        plan.program, graph_text, machine_info(plan.kernels), code, infos, places, block
+        plan.program,
+        graph_text,
+        machine_info(plan.kernels),
+        code,
+        infos,
+        places,
+        block,
+        device_code,
     )
-    text = msgspec.json.encode(description)
-    start = whole_pages(HEAD.size + len(text))
-    last, parts = blocks.parts[-1]
-    size = start + last + sum(part.nbytes for part in parts)
     try:
         with replacing(path) as file:
-            file.write(HEAD.pack(MARKER, FORMAT, zlib.crc32(text), len(text), size))
-            file.write(text)
-            blocks.write(file, start)
+            blocks.write(file, description)
     except OSError as error:
         raise RuntimeFailure(f"cannot save {path}: {error.strerror or error}") from error
     return path
 
 
-def _code(plan: Plan, blocks: _Blocks) -> FileCode:
+def _device_code(plan: Plan, blocks: FileWriter) -> DeviceCode:
+    """Kernels of a GPU, which the driver takes as they are."""
+    kernels = [DeviceKernel(k.module.info, artifact_of(k)) for k in plan.kernels]
+    data = msgspec.msgpack.encode(kernels)
+    block, _ = blocks.add([memoryview(data)])
+    return DeviceCode(kernels[0].artifact.meta["arch"], block, len(data), len(kernels))
+
+
+def _code(plan: Plan, blocks: FileWriter) -> FileCode:
     objects = kernel_objects(plan.kernels)
     artifact = plan.kernels[0].module.artifact
     assert artifact is not None

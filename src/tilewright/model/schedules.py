@@ -15,6 +15,7 @@ from tilewright import ir
 from tilewright.database import Database, MemoryDatabase
 from tilewright.database.record_ids import record_id
 from tilewright.records import ZERO_SEARCH, TuningRecord
+from tilewright.runtime.module import Module
 from tilewright.space.layout_free import other_way_to_call
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
@@ -53,10 +54,11 @@ CALCULATED = KernelOrigin()
 
 @dataclass(frozen=True)
 class ScheduledKernel:
-    """A scheduled program, and where its schedule comes from."""
+    """A scheduled program, where its schedule comes from, and its code if somebody made it."""
 
     mod: ir.IRModule
     origin: KernelOrigin = CALCULATED
+    code: Module | None = None
 
 
 Scheduler = Callable[[ir.PrimFunc, Target], "ir.IRModule | ScheduledKernel"]
@@ -67,25 +69,31 @@ def without_search(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
     return ScheduledKernel(default_schedule(func, target).mod)
 
 
-def from_database(database: Database) -> Scheduler:
-    """The best schedules that a database knows; without a search where it knows none."""
-    return _FromDatabase(database)
+def from_database(database: Database, otherwise: Scheduler | None = None) -> Scheduler:
+    """The best schedules that a database knows; calculated ones where it knows none."""
+    return FromDatabase(database, otherwise or calculating(database))
 
 
-class _FromDatabase:
-    def __init__(self, database: Database) -> None:
+class FromDatabase:
+    """Finds the schedules of programs among records: their own, or of the same anchor block."""
+
+    def __init__(self, database: Database, otherwise: Scheduler) -> None:
         self._database = database
+        self._otherwise = otherwise
         self._by_anchor: dict[str, Database] = {}  # by the fingerprint of the target
 
     def __call__(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        return self.known(func, target) or schedule_of(self._otherwise(func, target))
+
+    def known(self, func: ir.PrimFunc, target: Target) -> ScheduledKernel | None:
+        """What the database has for a program, if anything."""
         mod = normalize_mod(func)
         record = self._database.query_tuning_record(mod, target, "main")
         if record is not None and is_beaten(self._database, record, target):
             note = f"faster in the model than record {record_id(record)}"
-            made = calculated(func, target, self._database).mod
+            made = schedule_of(self._otherwise(func, target)).mod
             return ScheduledKernel(made, KernelOrigin(note=note))
-        found = _served(self._database, mod, target)
-        return found or self._like_another(mod, target) or without_search(func, target)
+        return _served(self._database, mod, target) or self._like_another(mod, target)
 
     def _like_another(self, mod: ir.IRModule, target: Target) -> ScheduledKernel | None:
         """By the record of a program with the same anchor block."""
@@ -122,12 +130,24 @@ def _best_by_anchor(database: Database, target: Target) -> Database:
     return view
 
 
+def calculating(database: Database) -> Scheduler:
+    """Schedules that need no search."""
+    return lambda func, target: calculated(func, target, database)
+
+
 def calculated(func: ir.PrimFunc, target: Target, database: Database) -> ScheduledKernel:
     """The schedule that needs no search; a database in which it was measured has it already."""
+    return known_without_search(func, target, database) or without_search(func, target)
+
+
+def known_without_search(
+    func: ir.PrimFunc, target: Target, database: Database
+) -> ScheduledKernel | None:
+    """The schedule that needs no search, of a database in which it was measured."""
     records = database.fitting_records(normalize_mod(func), target)
     known = next((record for record in records if record.baseline == ZERO_SEARCH), None)
     candidate = None if known is None else known.as_candidate_or_none()
-    return without_search(func, target) if candidate is None else ScheduledKernel(candidate.sch.mod)
+    return None if candidate is None else ScheduledKernel(candidate.sch.mod)
 
 
 # --- records that lose against calculation ------------------------------------------------------

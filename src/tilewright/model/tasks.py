@@ -89,10 +89,16 @@ def extract_tasks(
 
 def tasks_of(graph: Graph, target: Target, equality: str = "structural") -> list[ExtractedTask]:
     """The tasks of a graph that is simplified already."""
+    return tasks_of_groups(graph, groups_from_the_end(graph), target, equality)
+
+
+def tasks_of_groups(
+    graph: Graph, groups: Sequence[FusedGroup], target: Target, equality: str = "structural"
+) -> list[ExtractedTask]:
+    """The tasks of some kernels of a graph, given from the last back to the first."""
     same = get_module_equality(equality)
-    groups = _from_the_end(graph)
     if equality == "anchor-block":  # the smallest program stands for the others
-        groups.sort(key=lambda group: len(group.nodes))
+        groups = sorted(groups, key=lambda group: len(group.nodes))
     found: dict[int, list[tuple[ir.IRModule, list[FusedGroup]]]] = {}
     order: list[tuple[ir.IRModule, list[FusedGroup]]] = []
     for group in groups:
@@ -155,7 +161,7 @@ def _is_global_pool(node: GraphNode) -> bool:
 # --- order --------------------------------------------------------------------------------------
 
 
-def _from_the_end(graph: Graph) -> list[FusedGroup]:
+def groups_from_the_end(graph: Graph) -> list[FusedGroup]:
     """All kernels: depth first from the outputs, each before what it reads."""
     makers = _makers(graph)
     seen: dict[FusedGroup, None] = {}

@@ -28,7 +28,7 @@ def unpacked(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) ->
     flat[numbers[moved] - 1] = packed[moved]
     array = flat.reshape(shape)
     if not packs_to(packer, array, packed):
-        raise GraphError(f"{packer.name} computes something, which cannot be undone")
+        raise GraphError(f"{packer.name} does more than move elements, so it cannot be undone")
     return array
 
 
@@ -43,7 +43,7 @@ def _numbers(packer: CompiledFunction, packed: Array, shape: tuple[int, ...]) ->
     """For each packed element the number of the original one, from 1; 0 for padding."""
     dtype = str(from_numpy(packed.dtype))
     if dtype not in _DIGIT_BITS:
-        raise GraphError(f"{packer.name} packs {dtype}, which holds no numbers to find them by")
+        raise GraphError(f"{packer.name} packs {dtype}, which cannot number elements")
     bits = _DIGIT_BITS[dtype]
     count = int(np.prod(shape))
     original = np.arange(1, count + 1, dtype=np.int64).reshape(shape)

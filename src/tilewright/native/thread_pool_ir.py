@@ -41,6 +41,10 @@ _SPIN_BATCH = 64
 _YIELD_AFTER_NS = 20_000
 # An offer that was taken for this long means that the core is contended: sleep.
 _CONTENDED_NS = 30_000
+# A thread that does not offer its core was kept from it for this long: somebody else runs there.
+_LOST_NS = 300_000
+# The longest time for which regions that were announced are waited for.
+_EXPECTING_NS = 20_000_000
 
 _TYPES = Template("""
 %worker = type { i32, i32, ptr, ptr, i64, i64, [88 x i8] } ; state result task context begin end
@@ -51,6 +55,7 @@ _TYPES = Template("""
 @tw_threads = internal global i32 0
 @tw_spin_setting = internal global i64 $DEFAULT_SPIN_NS
 @tw_spin_ns = internal global i64 0
+@tw_expecting = internal global i32 0 ; callers that are going to start one region after another
 @tw_env_threads = internal constant [23 x i8] c"TILEWRIGHT_NUM_THREADS\\00"
 
 declare void $RELAX_TYPE
@@ -76,12 +81,20 @@ define internal i64 @tw_now_ns() noinline {
   ret i64 %now
 }
 
+; Between calls with 1 and with -1, workers that have nothing to do offer their cores to nobody, and
+; do not sleep, since the next region follows soon; unless somebody else was given the core.
+define void @tw_expect_regions(i32 %more) {
+  %before = atomicrmw add ptr @tw_expecting, i32 %more monotonic
+  ret void
+}
+
 ; Spin while `state` is `present`: true once it changed, false when spinning stops making sense.
 define internal i1 @tw_spin_while(ptr %state, i32 %present) noinline {
 entry:
   br label %batch
 batch:
   %started = phi i64 [ 0, %entry ], [ %since, %next ]
+  %last = phi i64 [ 0, %entry ], [ %seen, %next ]
   br label %poll
 poll:
   %i = phi i32 [ 0, %batch ], [ %i.next, %again ]
@@ -99,6 +112,21 @@ clock:
   %since = select i1 %first, i64 %now, i64 %started
   %age = sub i64 %now, %since
   %limit = load atomic i64, ptr @tw_spin_ns monotonic, align 8
+  %expected = load atomic i32, ptr @tw_expecting monotonic, align 4
+  %is.expected = icmp sgt i32 %expected, 0
+  %spins = icmp sgt i64 %limit, 0
+  %idle = icmp eq i32 %present, 0
+  %patient = icmp slt i64 %age, $EXPECTING_NS
+  %may.keep = and i1 %idle, %spins
+  %does.keep = and i1 %is.expected, %patient
+  %keeps = and i1 %does.keep, %may.keep
+  br i1 %keeps, label %keep, label %ration
+keep:
+  %before = select i1 %first, i64 %now, i64 %last
+  %gap = sub i64 %now, %before
+  %lost = icmp sgt i64 %gap, $LOST_NS
+  br i1 %lost, label %no, label %next
+ration:
   %old = icmp sge i64 %age, %limit
   br i1 %old, label %no, label %patience
 patience:
@@ -111,6 +139,7 @@ offer:
   %contended = icmp sgt i64 %away, $CONTENDED_NS
   br i1 %contended, label %no, label %next
 next:
+  %seen = phi i64 [ %now, %keep ], [ %now, %patience ], [ %back, %offer ]
   br label %batch
 yes:
   ret i1 true
@@ -411,6 +440,8 @@ def thread_pool_ir(platform: NativePlatform) -> str:
         RUN_CHUNK=_RUN_CHUNK,
         YIELD_AFTER_NS=_YIELD_AFTER_NS,
         CONTENDED_NS=_CONTENDED_NS,
+        LOST_NS=_LOST_NS,
+        EXPECTING_NS=_EXPECTING_NS,
         RELAX=platform.relax_instruction,
         RELAX_TYPE=platform.relax_instruction.replace("i32 1", "i32"),
         CLOCK=platform.clock_monotonic,

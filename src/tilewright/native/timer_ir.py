@@ -39,6 +39,7 @@ define i64 @tw_run_steps(ptr %steps, i64 %count, ptr %times, ptr %status) {
 entry:
   %timed = icmp ne ptr %times, null
   store i32 0, ptr %status
+  call void @tw_expect_regions(i32 1)
   br i1 %timed, label %start, label %loop
 start:
   %begin = call i64 @tw_now_ns()
@@ -71,6 +72,7 @@ stop:
   store i32 %failed, ptr %status
   br label %done
 done:
+  call void @tw_expect_regions(i32 -1)
   ret i64 %i
 }
 """

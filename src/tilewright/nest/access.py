@@ -168,6 +168,12 @@ class BufferAccess:
         mine, theirs = ([index.expr(_INT) for index in each.indices] for each in (self, other))
         return len(mine) == len(theirs) and all(map(ir.expr_deep_equal, mine, theirs))
 
+    def vectors(self, extents: Mapping[Var, int], lanes: int) -> int:
+        """How many vectors hold the elements that are touched while some loops run."""
+        moving = MovingRanges(ranges_of(extents))
+        elements: int = math.prod([_span(index, moving) for index in self.indices])
+        return -(-elements // lanes)
+
     @property
     def last(self) -> Var | None:
         """The variable that indexes the last axis by itself."""

@@ -14,6 +14,7 @@ from tilewright import ir
 from tilewright.arith.affine import Affine
 from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
+from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.limits import Limit, limits_of
@@ -129,6 +130,8 @@ def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> Store
 
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
     store = ir.substitute(store, site.lets) if site.lets else store
+    if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
+        store = ir.replace(store, value=_unconditional(store.value))
     count = _Operations()
     operations = count.of(store.value)
     loads = distinct_loads(count.loads)
@@ -150,6 +153,16 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
         _share(site.scope, accesses.ranges),
         site.packs_weights,
     )
+
+
+def _unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
+    """A value where no term is left out: what decides about that stands outside of the tiles."""
+
+    def chosen(call: ir.Call) -> ir.PrimExpr:
+        is_choice = getattr(call.op, "name", "") == "tir.if_then_else"
+        return call.args[1] if is_choice and len(call.args) == 3 else call
+
+    return ir.rewrite(value, {ir.Call: chosen})
 
 
 def _cases(value: ir.PrimExpr) -> int:

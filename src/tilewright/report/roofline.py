@@ -19,6 +19,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from tilewright.cost_model.gpu_peaks import GpuPeaks
 from tilewright.cost_model.peaks import BuiltFor as BuiltFor
 from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.database import Database
@@ -26,7 +27,6 @@ from tilewright.driver import build
 from tilewright.errors import StoredDataError
 from tilewright.ir import DType, IRModule
 from tilewright.records import args_info_of
-from tilewright.report.gpu_peaks import GpuPeaks
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.schedule.analysis import flop_of as flop_of
 from tilewright.script import from_source

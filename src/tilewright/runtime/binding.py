@@ -58,14 +58,19 @@ class BoundFunction:
 
 def packers_of(module: Module) -> dict[int, CompiledFunction]:
     """The functions that pack weights for the entry of a module, by position of the argument."""
+    return {position: module[name] for position, name in packer_names(module).items()}
+
+
+def packer_names(module: Module) -> dict[int, str]:
+    """What they are called; nothing is loaded for that."""
     entry = module.entry_name
     found = [(packing_of(name), name) for name in module]
-    return {of[1]: module[name] for of, name in found if of is not None and of[0] == entry}
+    return {of[1]: name for of, name in found if of is not None and of[0] == entry}
 
 
-def packed_shape(packer: CompiledFunction) -> tuple[int, ...]:
-    """The shape in which a weight leaves a packing function."""
-    return tuple(evaluate_extent(extent, {}) for extent in packer.signature[1].shape)
+def shape_of(argument: ArgumentSpec) -> tuple[int, ...]:
+    """The shape of a weight on its way into, or out of, a packing function."""
+    return tuple(evaluate_extent(extent, {}) for extent in argument.shape)
 
 
 def bind(module: Module, arrays: Mapping[str, object]) -> BoundFunction:
@@ -93,7 +98,7 @@ def bind(module: Module, arrays: Mapping[str, object]) -> BoundFunction:
         module = prepacked
     for position in fixed.keys() & packers.keys():
         packer = packers[position]
-        packed = ndarray.empty(packed_shape(packer), packer.signature[1].dtype)
+        packed = ndarray.empty(shape_of(packer.signature[1]), packer.signature[1].dtype)
         packer(fixed[position], packed)
         fixed[position] = packed
     return BoundFunction(module[module.entry_name], fixed)

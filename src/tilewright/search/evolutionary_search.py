@@ -265,7 +265,7 @@ def _check(settings: Mapping[str, float]) -> None:
     for name, value in settings.items():
         if name in _SHARES:
             if not 0.0 <= value <= 1.0:
-                raise TuneError(f"{name} is a share, so from 0 to 1, got {value}")
+                raise TuneError(f"{name} must be from 0 to 1, got {value}")
         elif value < (1 if name in _POSITIVE else 0):
             least = 1 if name in _POSITIVE else 0
             raise TuneError(f"{name} must be at least {least}, got {value}")

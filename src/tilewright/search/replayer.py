@@ -22,7 +22,7 @@ from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.shared_starts import SharedStarts
 from tilewright.space.base import Postproc
-from tilewright.support.member_failures import MemberFailures
+from tilewright.support.member_failures import SKIPPED, MemberFailures
 
 
 @dataclass
@@ -290,7 +290,7 @@ class Replayer:
         if (who, cause) not in self._seen:
             self._seen.add((who, cause))
             self.logger.warning(
-                "%s failed with %s: %s; it is skipped, and others like it without a word",
+                f"%s failed with %s: %s; {SKIPPED}",
                 who or "a replay",
                 type(error).__name__,
                 error,

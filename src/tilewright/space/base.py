@@ -90,7 +90,7 @@ class ScheduleRule(Member, ABC):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The schedules to go on with.
 
-        A rule that is not meant for the block returns `NotApplied(sch, "it is no reduction")`,
+        A rule that is not meant for the block returns `NotApplied(sch, "it is not a reduction")`,
         which `tilewright space why` shows, or just `[sch]`.
         """
 

@@ -40,7 +40,7 @@ def why_not_free(block: StmtSRef) -> str:
 
 
 UNUSUAL_BINDING: Final = "its iterators are not simply its loops"
-NO_REDUCTION: Final = "it is no reduction"
+NO_REDUCTION: Final = "it is not a reduction"
 
 
 def all_iters_spatial(block: ir.Block) -> bool:

@@ -28,6 +28,7 @@ from tilewright.space.base import (
     postprocs,
     schedule_rules,
 )
+from tilewright.space.tvm.tensor_core_fragments import wmma_group
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
@@ -58,6 +59,7 @@ _LLVM_KINDS = (
     ("asimd", "neon"),
 )
 _TENSOR_CORE_ARCH = 75
+_MMA_ARCH = 80  # that has `mma` of 16x8x16 and `cp.async`
 
 
 def kind_of_target(target: Target) -> str:
@@ -67,11 +69,20 @@ def kind_of_target(target: Target) -> str:
             features = target.features
             return next((kind for kind, feature in _LLVM_KINDS if feature in features), "llvm")
         case "cuda":
-            digits = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
-            has_tensor_cores = bool(digits) and int(digits) >= _TENSOR_CORE_ARCH
-            return "cuda-tensorcore" if has_tensor_cores else "cuda"
+            return "cuda-tensorcore" if _arch_of(target) >= _TENSOR_CORE_ARCH else "cuda"
         case kind:  # a CPU backend of somebody else's gets what every CPU can do
             return "c" if target.is_cpu else kind
+
+
+def kind_of_default_space(target: Target) -> str:
+    """The same for a space that need not be TVM's."""
+    is_mma = target.kind.name == "cuda" and _arch_of(target) >= _MMA_ARCH
+    return "cuda-mma" if is_mma else kind_of_target(target)
+
+
+def _arch_of(target: Target) -> int:
+    digits = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
+    return int(digits or 0)
 
 
 # --- schedule rules -----------------------------------------------------------------------------
@@ -161,22 +172,8 @@ _CUDA = (
 )
 
 
-def _wmma_group(in_dtype: str, out_dtype: str, trans_b: bool) -> Mapping[str, str]:
-    """The instructions that load, multiply and store 16x16x16 tiles of these types."""
-    tile, trans = "16x16x16", "_trans" if trans_b else ""
-    return MappingProxyType(
-        {
-            "init": f"wmma_fill_{tile}_{out_dtype}",
-            "load_a": f"wmma_load_{tile}_{in_dtype}_a_shared_dyn",
-            "load_b": f"wmma_load_{tile}_{in_dtype}_b{trans}_shared_dyn",
-            "compute": f"wmma_sync_{tile}_{in_dtype}{in_dtype}{out_dtype}{trans}",
-            "store": f"wmma_store_{tile}_{out_dtype}_shared_dyn",
-        }
-    )
-
-
 WMMA_GROUPS = tuple(
-    _wmma_group(in_dtype, out_dtype, trans_b)
+    MappingProxyType(wmma_group(in_dtype, out_dtype, trans_b))
     for in_dtype, out_dtype in (("f16", "f32"), ("f16", "f16"), ("s8", "s32"))
     for trans_b in (False, True)
 )
@@ -190,6 +187,33 @@ _TENSOR_CORE = _spec(
     reuse_read={"req": "must", "levels": [4], "scope": "shared.dyn"},
     reuse_write={"req": "must", "levels": [2], "scope": "shared.dyn"},
     use_software_pipeline=False,
+)
+
+
+def _mma_group(out_dtype: str, trans_b: bool) -> Mapping[str, str]:
+    """The instructions that do the same for float16 through `ldmatrix` and `mma`."""
+    trans = "_trans" if trans_b else ""
+    return MappingProxyType(
+        {
+            "init": f"mma_fill_16x16_{out_dtype}",
+            "load_a": "mma.ldmatrix_16x16_a_dyn",
+            "load_b": f"mma.ldmatrix_16x16_b{trans}_dyn",
+            "compute": f"mma_f16f16{out_dtype}{trans}",
+            "store": f"mma_store_16x16_{out_dtype}_shared_dyn_",
+        }
+    )
+
+
+MMA_GROUPS = tuple(_mma_group(out, trans) for out in ("f32", "f16") for trans in (False, True))
+# Rows in shared memory are copied by `cp.async` and free of bank conflicts.
+_MMA = MemberSpec(
+    "MultiLevelTilingTensorCore",
+    {
+        **_TENSOR_CORE.options,
+        "intrin_groups": [*MMA_GROUPS, *(g for g in WMMA_GROUPS if "_s8" in g["load_a"])],
+        "use_software_pipeline": True,
+        "permuted_layout": True,
+    },
 )
 _WIDE_VECTOR = _spec(
     "MultiLevelTilingWideVector",
@@ -257,6 +281,7 @@ SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "c": (*_CPU_HEAD, _TILING_CPU),
         "cuda": (_CUSTOM, *_CUDA),
         "cuda-tensorcore": (_CUSTOM, _TENSOR_CORE, *_CUDA),
+        "cuda-mma": (_CUSTOM, _MMA, *_CUDA),
         "hexagon": (*_CPU_HEAD, _WIDE_VECTOR, _annotations(16, 128, (0, 16, 64, 512))),
     }
 )
@@ -277,6 +302,7 @@ _GPU = (
     _REDUCTIONS,
     _spec("VerifyGPUCode"),
 )
+_GPU_TENSOR = (*_GPU, _spec("RewriteTensorize", vectorize_init_loop=False))
 
 POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
@@ -289,7 +315,7 @@ POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "asimd": _INTRIN_CPU,
         "c": _PLAIN,
         "cuda": _GPU,
-        "cuda-tensorcore": (*_GPU, _spec("RewriteTensorize", vectorize_init_loop=False)),
+        **dict.fromkeys(("cuda-tensorcore", "cuda-mma"), _GPU_TENSOR),
         "hexagon": (*_PLAIN, _LAYOUTS, _spec("VerifyVTCMLimit")),
     }
 )
@@ -311,8 +337,7 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
         **dict.fromkeys(("kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
         "c": _MUTATE_CPU[:-1],
-        "cuda": _MUTATE_GPU,
-        "cuda-tensorcore": _MUTATE_GPU,
+        **dict.fromkeys(("cuda", "cuda-tensorcore", "cuda-mma"), _MUTATE_GPU),
     }
 )
 

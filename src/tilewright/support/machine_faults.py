@@ -31,7 +31,7 @@ _MEMORY = _Fault(
     "end other programs, raise the limit (ulimit -v), or use fewer workers",
 )
 _PROCESSES = _Fault(
-    "the system starts no more processes or threads", "end some, or raise the limit (ulimit -u)"
+    "the system cannot start more processes or threads", "end some, or raise the limit (ulimit -u)"
 )
 
 _FAULTS = {

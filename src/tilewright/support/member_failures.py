@@ -19,7 +19,7 @@ OURS = "tilewright"
 _MOST_FRAMES = 3
 _LIBRARIES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 STOPPED = "keep_going=True (--keep-going) tunes without it"
-SKIPPED = "it is skipped, and others like it without a word"
+SKIPPED = "it is skipped, and later failures like it without a message"
 
 
 def to_stderr(text: str) -> None:

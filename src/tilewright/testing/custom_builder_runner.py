@@ -23,7 +23,7 @@ from tilewright.graph.graph import Array
 from tilewright.ir import IRModule
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.model import compile_model
-from tilewright.model.executable import Executable
+from tilewright.model.compiled import CompiledModel
 from tilewright.target import Target
 
 _GRAPH = "graph"
@@ -90,7 +90,7 @@ def export_graph(built: BuiltGraph) -> str:
     return str(path)
 
 
-def load_graph(path: str) -> Executable:
+def load_graph(path: str) -> CompiledModel:
     """What `export_graph` wrote, ready to run."""
     with np.load(path) as stored:
         arrays = dict(stored)
@@ -99,7 +99,7 @@ def load_graph(path: str) -> Executable:
 
 
 def run_with_graph_executor(
-    rt_mod: Executable,
+    rt_mod: CompiledModel,
     device: object,
     evaluator_config: EvaluatorConfig,
     repeated_args: Sequence[Sequence[Any]],

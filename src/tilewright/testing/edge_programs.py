@@ -271,3 +271,18 @@ def _programs() -> dict[str, EdgeProgram]:
 
 
 EDGE_PROGRAMS = _programs()
+
+
+@T.prim_func
+def ragged_rows(
+    n: T.Buffer((64,), "int32"), A: T.Buffer((64, 32), "float32"), y: T.Buffer((64,), "float32")
+):
+    """Sums of rows, each of a length of its own."""
+    for i in range(64):
+        for k in range(n[i]):
+            with T.block("sum"):
+                vi = T.axis.spatial(64, i)
+                vk = T.axis.reduce(32, k)
+                with T.init():
+                    y[vi] = T.float32(0)
+                y[vi] = y[vi] + A[vi, vk]

@@ -70,6 +70,7 @@ class FakeDriver:
     device_count: int = 1
     version: int = 13000
     name: str = "NVIDIA H200"
+    other_names: dict[int, str] = field(default_factory=dict)  # of GPUs that are not called so
     memory_bytes: int = 1 << 30
     attributes: dict[str, int] = field(default_factory=lambda: dict(_H200))
     kernel_attributes: dict[str, int] = field(
@@ -135,7 +136,8 @@ class FakeDriver:
         return (number,)
 
     def cuDeviceGetName(self, length: int, device: int) -> tuple[bytes]:
-        return (self.name.encode().ljust(length, b"\0"),)
+        name = self.other_names.get(device, self.name)
+        return (name.encode().ljust(length, b"\0"),)
 
     def cuDeviceGetAttribute(self, name: str, device: int) -> tuple[int]:
         return (self.attributes[name.removeprefix("CU_DEVICE_ATTRIBUTE_")],)

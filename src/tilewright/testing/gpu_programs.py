@@ -195,6 +195,29 @@ def aligned_rows(rows: int, factor: int, offset: int) -> PrimFunc:
     return main
 
 
+def transposed(columns: int, dtype: str, width: int, note: object) -> PrimFunc:
+    """32 rows, turned in shared memory, whose layout may be permuted; vectors go in."""
+
+    @T.prim_func
+    def main(A: T.Buffer((32, columns), dtype), B: T.Buffer((columns, 32), dtype)):
+        X = T.alloc_buffer((32, columns), dtype, scope="shared")
+        for _b in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                for k in range(columns // width):
+                    for v in T.vectorized(width):
+                        with T.block("X"):
+                            vi = T.axis.spatial(32, (k * 32 + t) * width // columns)
+                            vj = T.axis.spatial(columns, (k * 32 + t) * width % columns + v)
+                            T.block_attr({"permuted_layout": note})
+                            X[vi, vj] = A[vi, vj]
+                for k in range(columns):
+                    with T.block("B"):
+                        vj, vi = T.axis.remap("SS", [k, t])
+                        B[vj, vi] = X[vi, vj]
+
+    return main
+
+
 def pipelined(elements: int, stages: int) -> PrimFunc:
     """Inputs are fetched so many rounds before they are used."""
 

@@ -13,6 +13,7 @@ from tilewright.space.base import schedule_rules
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
 from tilewright.testing.simt import run
+from tilewright.testing.tile_programs import product_tensors
 
 
 def ordered_product(
@@ -23,18 +24,10 @@ def ordered_product(
     `order` has a `t` for an operand that is stored the other way round. With `bias`, a value for
     each column is added, and what is negative becomes zero.
     """
-    (m, n, k), (*operands, sums, result) = sizes, dtypes
-    left = te.placeholder((k, m) if order[0] == "t" else (m, k), operands[0], name="left")
-    right = te.placeholder((n, k) if order[1] == "t" else (k, n), operands[-1], name="right")
+    (m, n, _), (*_, sums, result) = sizes, dtypes
+    names = ("left", "right", "product")
+    left, right, out = product_tensors(sizes, dtypes[:-1], order, names=names)
     shift = te.placeholder((n,), sums, name="shift")
-    r = te.reduce_axis((0, k), name="k")
-
-    def element(i: ir.Var, j: ir.Var) -> ir.PrimExpr:
-        a = left[r, i] if order[0] == "t" else left[i, r]
-        b = right[j, r] if order[1] == "t" else right[r, j]
-        return te.sum(a.astype(sums) * b.astype(sums), axis=r)
-
-    out = te.compute((m, n), element, name="product")
     if bias:
         added = te.compute((m, n), lambda i, j: out[i, j] + shift[j], name="biased")
         out = topi.nn.relu(added)

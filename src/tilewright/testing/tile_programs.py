@@ -77,6 +77,33 @@ def tile_func(text: str, changes: Sequence[tuple[str, str]] = ()) -> ir.PrimFunc
 # --- workloads -----------------------------------------------------------------------------------
 
 
+def product_tensors(
+    shape: tuple[int, int, int],
+    dtypes: Sequence[str],
+    order: str = "nn",
+    batch: Sequence[int] = (),
+    names: Sequence[str] = ("A", "B", "C"),
+) -> list[te.Tensor]:
+    """Operands and result of a product; the types of operands (one or both) and sums.
+
+    `order` has a `t` for an operand that is stored the other way round.
+    """
+    (rows, columns, depth), (*operands, sums) = shape, dtypes
+    a_shape = (depth, rows) if order[0] == "t" else (rows, depth)
+    b_shape = (columns, depth) if order[1] == "t" else (depth, columns)
+    a = te.placeholder((*batch, *a_shape), operands[0], name=names[0])
+    b = te.placeholder((*batch, *b_shape), operands[-1], name=names[1])
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(*index: ir.Var) -> ir.PrimExpr:
+        *outer, i, j = index
+        left = (*outer, k, i) if order[0] == "t" else (*outer, i, k)
+        right = (*outer, j, k) if order[1] == "t" else (*outer, k, j)
+        return te.sum(a[left].astype(sums) * b[right].astype(sums), axis=k)
+
+    return [a, b, te.compute((*batch, rows, columns), element, name=names[2])]
+
+
 def product(
     shape: tuple[int, int, int],
     dtypes: tuple[str, str],
@@ -86,19 +113,7 @@ def product(
     result: str = "",
 ) -> ir.PrimFunc:
     """A product of rows, columns and depth; `is_turned`: the right operand is columns x depth."""
-    rows, columns, depth = shape
-    operand, sums = dtypes
-    a = te.placeholder((*batch, rows, depth), operand, name="A")
-    b_shape = (columns, depth) if is_turned else (depth, columns)
-    b = te.placeholder((*batch, *b_shape), operand, name="B")
-    k = te.reduce_axis((0, depth), name="k")
-
-    def element(*index: ir.Var) -> ir.PrimExpr:
-        *outer, i, j = index
-        places = (*outer, i, k), (*outer, j, k) if is_turned else (*outer, k, j)
-        return te.sum(a[places[0]].astype(sums) * b[places[1]].astype(sums), axis=k)
-
-    c = te.compute((*batch, rows, columns), element, name="C")
+    a, b, c = product_tensors(shape, dtypes, "nt" if is_turned else "nn", batch)
     if not result:
         return te.create_prim_func([a, b, c])
     d = te.compute(c.shape, lambda *index: c[index].astype(result), name="D")

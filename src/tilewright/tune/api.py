@@ -6,14 +6,11 @@ Members of a run (databases, schedulers, models, ...) are made from what a calle
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
-
-import numpy as np
+from typing import Any
 
 import tilewright.cost_model
 import tilewright.intrin
@@ -22,21 +19,15 @@ from tilewright import te
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database import Database, MemoryDatabase, databases
-from tilewright.errors import TuneError
 from tilewright.features import feature_extractors
-from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
+from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.measure import Builder, ReplayRunner, Runner, builders
 from tilewright.records import entry_function
 from tilewright.schedule import Schedule
-from tilewright.search import EvolutionarySearch
 from tilewright.search.base import SearchStrategy
-from tilewright.space.base import Member, SpaceGenerator
-from tilewright.space.generators import DefaultSpace
 from tilewright.space.layout_free import with_bound_weights
-from tilewright.space.mutators import MutateCategorical
 from tilewright.support.files import make_folder
 from tilewright.support.member_failures import MemberFailures
-from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
@@ -44,11 +35,16 @@ from tilewright.tune.checks import check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
+from tilewright.tune.module_tasks import ModuleTasks, SpaceLike, spaces_of
 from tilewright.tune.options import TuneOptions
 from tilewright.tune.policy import TaskScheduler, task_schedulers
 from tilewright.tune.policy.base import weighted
 from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
 from tilewright.tune.task import TaskRecord
+
+__all__ = ["compile_tir", "tune_tasks", "tune_te", "tune_tir"]
+
+REPLAY = "replay"
 
 
 def tune_tir(
@@ -80,6 +76,7 @@ def tune_tir(
     bound: bool = False,
     weights: Mapping[str, float] | None = None,
     rivals: Mapping[str, str] | None = None,
+    expected_secs: Mapping[str, float] | None = None,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -90,7 +87,8 @@ def tune_tir(
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out, and
     `weights` say how often functions run in what they are from. Of functions with the same name in
-    `rivals` only the fastest will be used.
+    `rivals` only the fastest will be used. Functions with `expected_secs`, what they take now, are
+    looked at when it is their turn, and not at all if they do not matter.
     The same `seed` and the same measurements give the same candidates in the same order; times
     differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
@@ -116,36 +114,25 @@ def tune_tir(
     )
     module = with_bound_weights(as_module(mod)) if bound else as_module(mod)
     check_can_be_tuned(module)
-    wanted = Target(target) if not isinstance(target, Target) else target
-    spaces = _spaces(module, space, special_space or {})
-    groups = _equal_functions(module, list(spaces))
+    tasks = ModuleTasks(
+        module,
+        Target(target) if not isinstance(target, Target) else target,
+        spaces=spaces_of(module, space, special_space or {}),
+        strategy=strategy,
+        num_tuning_cores=num_tuning_cores,
+        seed=seed,
+        weights=weights or {},
+        rivals=rivals or {},
+        expected_secs=expected_secs or {},
+    )
     store = make_database(database, work_dir, module_equality)
     with ExitStack() as closing:
         if store is not database:
             closing.push(lambda kind, _, __: store.close() if kind is not None else None)
-        names = [group[0] for group in groups]
-        loggers = task_loggers(work_dir, names)
+        loggers = task_loggers(work_dir, tasks.names)
         closing.callback(close_loggers, loggers)
-        seeds = _seeds(store, [module.functions[name] for name in names], wanted, seed)
         failures = MemberFailures(keep_going=keep_going)
-        tasks = []
-        for name, logger, task_seed in zip(names, loggers, seeds, strict=True):
-            context = TuneContext(
-                module.functions[name],
-                target=wanted,
-                space_generator=copy_of(spaces[name]),
-                search_strategy=make_strategy(strategy, spaces[name]),
-                task_name=name,
-                rand_state=task_seed,
-                num_threads=num_tuning_cores,
-                logger=logger,
-                failures=failures,
-            )
-            computes = (rivals or {}).get(name, "")
-            tasks.append(TaskRecord(context, 1.0, task_seed, seed, computes=computes))
-        often = weights or {}
-        totals = [sum(often.get(name, 1.0) for name in group) for group in groups]
-        records = weighted(tasks, totals)
+        records = tasks.records(store, loggers, failures)
         return _tune(records, replace(options, database=store), task_scheduler, observers, failures)
 
 
@@ -222,63 +209,7 @@ def compile_tir(
     return database.query_schedule(normalize_mod(mod), wanted, "main")
 
 
-# --- the tasks of a module ----------------------------------------------------------------------
-
-
-def _spaces(
-    module: IRModule, space: SpaceLike, special: Mapping[str, SpaceLike | None]
-) -> dict[str, SpaceLike]:
-    """The space of each function that is to be tuned, by name, in order."""
-    for name in special:
-        if name not in module.functions:
-            hint = did_you_mean(name, module.functions)
-            raise TuneError(f"special_space names a function {name!r} that is not there{hint}")
-    chosen = {name: special.get(name, space) for name in sorted(module.functions)}
-    spaces = {name: own for name, own in chosen.items() if own is not None}
-    if not spaces:
-        raise TuneError("there is no task left to tune: special_space leaves out every function")
-    return spaces
-
-
-def _equal_functions(module: IRModule, names: Sequence[str]) -> list[list[str]]:
-    """Names in groups of equal functions; they share a task, weighted by their number."""
-    groups: list[tuple[IRModule, list[str]]] = []
-    for name in names:
-        alone = normalize_mod(module.functions[name])
-        for known, members in groups:
-            if structural_equal(known, alone):
-                members.append(name)
-                break
-        else:
-            groups.append((alone, [name]))
-    return [members for _, members in groups]
-
-
-def _seeds(
-    store: Database, funcs: Sequence[PrimFunc], target: Target, seed: int | None
-) -> list[int]:
-    """A seed for each task; those that were drawn are kept, so that the next call goes on."""
-    if seed is not None:
-        drawn = np.random.RandomState(seed).randint(1, 2**30, len(funcs))
-        return [int(each) for each in drawn]
-    seeds = []
-    for func in funcs:
-        workload = store.commit_workload(normalize_mod(func))
-        key = f"seed/{workload.shash:x}/{target.fingerprint}"
-        known = store.load_state(key)
-        if not isinstance(known, int):
-            known = random.SystemRandom().randrange(1, 2**30)
-            store.save_state(key, known)
-        seeds.append(known)
-    return seeds
-
-
-__all__ = ["compile_tir", "tune_tasks", "tune_te", "tune_tir"]
-
-
-SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., object]
-REPLAY = "replay"
-MemberT = TypeVar("MemberT")
+# --- members by name ----------------------------------------------------------------------------
 
 
 def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
@@ -327,29 +258,3 @@ def make_cost_model(given: CostModel | str | None, cores: int) -> CostModel | No
             "num_tuning_cores": cores,
         }
     return cost_models.create(given, **options)
-
-
-def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy | str:
-    """A strategy for one task; the usual one suits itself to the space.
-
-    Our own sketches leave few decisions open, and most of what they lead to is good: a small
-    population that evolves twice finds as much as a large one, in a fraction of the time.
-    """
-    if given == "evolutionary" and _has_own_sketches(space):
-        return EvolutionarySearch.frugal(
-            population_size=48, genetic_num_iters=2, init_min_unmeasured=8
-        )
-    return copy_of(given)
-
-
-def _has_own_sketches(space: object) -> bool:
-    """Are the decisions of a space choices among a few, as ours are?"""
-    if space == "tilewright" or isinstance(space, DefaultSpace):
-        return True
-    mutators = space.mutator_probs if isinstance(space, SpaceGenerator) else {}
-    return bool(mutators) and all(isinstance(each, MutateCategorical) for each in mutators)
-
-
-def copy_of(member: MemberT) -> MemberT:
-    """A member for one task; names and functions are shared."""
-    return member.clone() if isinstance(member, Member) else member

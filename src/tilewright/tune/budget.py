@@ -26,7 +26,7 @@ def parse_seconds(text: str, option: str) -> float:
     else:
         raise TuneError(f"{option} {text}: expected a time such as 90s, 10m or 1h30m")
     if seconds <= 0:
-        raise TuneError(f"{option} {text}: expected more than nothing")
+        raise TuneError(f"{option} {text}: expected a time above zero")
     return seconds
 
 
@@ -36,13 +36,19 @@ class Budget:
 
     seconds: float | None
     clock: Callable[[], float]
-    tasks: int = 1
+    tasks: int = 1  # that will have a final
 
     def __post_init__(self) -> None:
         self.start = self.clock()
         self._per_trial = FIRST_GUESS
         self._measured = False
         self._search = 0.0
+        self._final = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """True when all of the time is used up, that for finals included."""
+        return self.seconds is not None and self.elapsed >= self.seconds
 
     @property
     def elapsed(self) -> float:
@@ -53,7 +59,7 @@ class Budget:
         """Seconds for searching and measuring."""
         if self.seconds is None:
             return float("inf")
-        return self.seconds - self.final_secs() * self.tasks - self.elapsed
+        return self.seconds - max(self.final_secs(), self._final) * self.tasks - self.elapsed
 
     def final_secs(self) -> float:
         """Seconds for the final of a task."""
@@ -82,6 +88,10 @@ class Budget:
     def searched(self, seconds: float) -> None:
         """Learn how long a search takes."""
         self._search = seconds
+
+    def held_final(self, seconds: float) -> None:
+        """Learn how long a final takes, with what has to be built for it."""
+        self._final = (self._final + seconds) / 2 if self._final else seconds
 
     def measured(self, count: int, seconds: float) -> None:
         """Learn how long candidates take; what was learned last counts most."""

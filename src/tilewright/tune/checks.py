@@ -137,7 +137,7 @@ def left_alone(mod: ir.IRModule) -> list[str]:
         ]
         assert root.stmt is not None
         sentences += [
-            f"loop {loop.loop_var.name!r} runs as often as its data say (`{loop.extent}`), so it "
+            f"loop {loop.loop_var.name!r} runs as often as data say (`{loop.extent}`), so it "
             "stays as written; the loops around it are tuned"
             for loop in nodes_of(root.stmt, ir.For)
             if not isinstance(loop.extent, ir.IntImm)

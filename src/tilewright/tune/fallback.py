@@ -49,10 +49,12 @@ from tilewright.records import (
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
+from tilewright.schedule.primitives.tensorize import Tensorize
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import postprocs
+from tilewright.space.generators.default_space import waits_for_instruction
 from tilewright.target import Target
 from tilewright.tune.better_choices import with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
@@ -62,7 +64,8 @@ if TYPE_CHECKING:
     from tilewright.tune.measuring import Measuring
 
 DRAFTS = 32
-STEPS = 2000  # to replay in all: well under a second
+DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
+STEPS = 1500  # to replay in all: well under a second
 PATIENCE = 4  # times as much of both, as long as no draft is accepted
 # A step that tries each place counts for so many others.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
@@ -168,7 +171,11 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
     assert context.mod is not None
     assert context.target is not None
     plain = plain_schedule(context.mod, context.target)
-    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)] + [plain]
+    most, chosen = DRAFTS, _around_instructions(sketches) if context.target.is_cpu else []
+    if chosen:
+        sketches, most = chosen, DRAFTS_AROUND_INSTRUCTIONS
+    drafts = _drafts(context, sketches, most)
+    schedules = [draft.candidate.sch for draft in drafts] + [plain]
     costs = _costs(context, schedules)
     costs[-1] += PLAIN_HANDICAP if context.target.is_cpu else PLAIN_HANDICAP_ON_GPU
     if context.target.is_cpu and costs.min() < math.log2(SHORT_SECONDS):
@@ -176,6 +183,16 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
         schedules += serial
         costs = np.concatenate([costs, _costs(context, serial)])
     return [schedules[int(place)] for place in costs.argsort(kind="stable")]
+
+
+def _around_instructions(sketches: Sequence[Schedule]) -> list[Schedule]:
+    """The sketches around an instruction: nothing that multiplies bytes one by one is as fast."""
+    return [sketch for sketch in sketches if _has_instruction(sketch)]
+
+
+def _has_instruction(sketch: Schedule) -> bool:
+    steps = [] if sketch.trace is None else sketch.trace.insts
+    return any(is_step(step, Tensorize) for step in steps) or waits_for_instruction(sketch)
 
 
 def _first_that_lowers(
@@ -231,16 +248,16 @@ def _replayer(context: TuneContext) -> Replayer:
     )
 
 
-def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
+def _drafts(context: TuneContext, sketches: Sequence[Schedule], most: int) -> list[Draft]:
     replayer = _replayer(context)
     engine, numbered = RandomEngine(SEED), [Sketch(*item) for item in enumerate(sketches)]
     found: dict[int, Draft] = {}
     tried: set[Origin | None] = set()
     left = STEPS
-    for number in range(max(PATIENCE * DRAFTS, len(sketches)) if sketches else 0):
+    for number in range(max(PATIENCE * most, len(sketches)) if sketches else 0):
         sketch, seed = numbered[number % len(numbered)], engine.fork_seed()
         left -= sum(SLOW_STEPS.get(inst.primitive, 1) for inst in sketch.trace.insts)
-        is_over = left < 0 or number >= DRAFTS
+        is_over = left < 0 or number >= most
         if number >= len(sketches) and is_over and (found or left < -PATIENCE * STEPS):
             break
         origin = sketch.drawn(seed)

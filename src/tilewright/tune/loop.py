@@ -98,19 +98,43 @@ class TuningLoop(TuningSession):
         if not all(ends):
             self.measurer.warm_up()
         for number, task in enumerate(self.tasks):
-            if not ends[number]:
-                start = partial(start_search, task, self)
-                with Profiler.timeit("InitializeTask"):
-                    ends[number] = self.search_failure(number, start, "search space or strategy")
-        model = self.policy.cost_model
-        if model is not None:
-            alive = [task for task in self.tasks if task.search.is_running]
-            with Profiler.timeit("MeasureCallback/UpdateCostModel"):
-                retrain(model, alive, self.model_failed)
+            if not ends[number] and not task.starts_late:
+                ends[number] = self._start(number)
+        self._retrain([task for task in self.tasks if task.search.is_running])
         self.tell(TuningStarted(self.tasks, self.options.trials, self.options.budget_secs))
         for number, end in enumerate(ends):
             if end:
                 self.end_task(number, end)
+
+    def _start(self, task_id: int) -> str:
+        """Make the search space of a task; why it ends if that fails."""
+        start = partial(start_search, self.tasks[task_id], self)
+        with Profiler.timeit("InitializeTask"):
+            failure = self.search_failure(task_id, start, "search space or strategy")
+        self._note_finals()
+        return failure
+
+    def _start_late(self, task_id: int) -> str:
+        """Start a task whose turn it is; why it ends if that fails."""
+        task = self.tasks[task_id]
+        if not task.starts_late or task.search.is_running:
+            return ""
+        self.tell(PhaseChanged(task_id, "search", 0))
+        failure = self._start(task_id)
+        self._retrain([task])
+        return failure
+
+    def _retrain(self, tasks: list[TaskRecord]) -> None:
+        model = self.policy.cost_model
+        if model is not None:
+            with Profiler.timeit("MeasureCallback/UpdateCostModel"):
+                retrain(model, tasks, self.model_failed)
+
+    def _note_finals(self) -> None:
+        """Keep time for the finals of tasks that have begun."""
+        waiting = [t for t in self.tasks if not t.is_terminated]
+        begun = [t for t in waiting if t.search.is_running or not t.starts_late]
+        self.budget.tasks = max(1, len(begun))
 
     def _nothing_to_do(self, task: TaskRecord) -> str:
         """Why a task needs no search at all: everything was done by earlier calls."""
@@ -133,6 +157,10 @@ class TuningLoop(TuningSession):
             if self.trials_left(self.tasks[task_id]) <= 0:
                 self.end_task(task_id, "all its trials are done")
                 continue
+            failure = self._start_late(task_id)
+            if failure:
+                self.end_task(task_id, failure)
+                continue
             end = run_round(self, task_id)
             if end.task_ends:
                 self.end_task(task_id, end.task_ends)
@@ -150,18 +178,24 @@ class TuningLoop(TuningSession):
 
     def _finish(self, task_id: int, reason: str) -> None:
         """Measure the best candidates of a task against each other; then it is finished."""
-        self.tasks[task_id].is_terminated = True
-        if self.kept_in is not None:
+        task = self.tasks[task_id]
+        task.is_terminated = True
+        if self.kept_in is not None and (task.search.is_running or not task.starts_late):
             self._hold_final(task_id, self.kept_in)
+        self._note_finals()
         left = sum(not task.is_terminated for task in self.tasks)
         self.logger.info("Task #%d has finished (%s). Remaining task(s): %d", task_id, reason, left)
 
     def _hold_final(self, task_id: int, database: Database) -> None:
         task = self.tasks[task_id]
-        if task.counts.rematched_at != task.trials:
+        # A model has a final of its own, which needs its time, too.
+        is_too_late = task.starts_late and self.budget.is_over
+        if task.counts.rematched_at != task.trials and not is_too_late:
             self.tell(PhaseChanged(task_id, "final", 0))
+            start = self.policy.clock()
             with Profiler.timeit("Final"):
                 ranked = hold_final(task, self.measurer, self.budget.final_secs())
+            self.budget.held_final(self.policy.clock() - start)
             for place, contender in enumerate(ranked, 1):
                 self.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
             task.counts.rematched_at = task.trials
@@ -169,19 +203,26 @@ class TuningLoop(TuningSession):
 
     def _end_tasks(self, reason: str) -> None:
         why = "the time is used up" if reason == "budget" else "all trials are done"
-        for number, task in enumerate(self.tasks):
-            if not task.is_terminated:
+        # Those that matter most come first, in case that there is no time for all finals.
+        times = [task.task_weight * (task.best_secs or 0.0) for task in self.tasks]
+        for number in sorted(range(len(self.tasks)), key=lambda n: -times[n]):
+            if not self.tasks[number].is_terminated:
                 self._finish(number, why)
         error = self.error
         if error is not None and not any(task.trials for task in self.tasks):
             raise error
 
     def _keep_results(self) -> None:
-        """Every task has a result: at least the schedule that needs no search."""
+        """Every task has a result: at least the schedule that needs no search.
+
+        Models calculate that themselves, and those who pressed Ctrl-C wait for theirs.
+        """
         database = self.kept_in
         if database is None:
             return
         for number, task in enumerate(self.tasks):
+            if task.starts_late:
+                continue
             if database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is None:
                 self.tell(PhaseChanged(number, "zero-search", 1))
                 keep_without_search(task, database, self.measurer)

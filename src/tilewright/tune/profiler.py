@@ -51,7 +51,7 @@ class Profiler:
     def table(self) -> str:
         """The steps as a table, the longest first."""
         if self._started is not None or not self._seconds:
-            raise TuneError("the table of a profiler is there once its `with` block has ended")
+            raise TuneError("a profiler has a table only after its `with` block has ended")
         total = self._seconds.get("Total", 0.0) or 1.0
         by_share = sorted(self._seconds.items(), key=lambda item: -item[1])
         names = [("Total", total), *(item for item in by_share if item[0] != "Total")]

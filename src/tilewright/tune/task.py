@@ -253,6 +253,7 @@ class TaskRecord:
     asked_seed: int | None = None  # of the user, where the task has one drawn from it
     is_terminated: bool = False
     computes: str = ""  # what rivals compute, too: of those only the fastest is used
+    expected_secs: float | None = None  # of its kernel in a model, before anything is measured
     mod: IRModule = field(init=False)
     flop: float = field(init=False)
     row_offsets: Mapping[int, int] = field(init=False)  # arguments that rise to a number
@@ -286,6 +287,11 @@ class TaskRecord:
     def computed(self) -> object:
         """Equal for rivals; something of its own for all other tasks."""
         return self.computes or id(self)
+
+    @property
+    def starts_late(self) -> bool:
+        """True if its space is made when it is its turn, which may be never: a model has many."""
+        return self.expected_secs is not None
 
     @property
     def trials(self) -> int:

@@ -12,6 +12,7 @@ from tilewright.ir import PrimFunc, as_module
 from tilewright.lowering import get_pass, list_passes
 from tilewright.script import from_source
 from tilewright.target import Target
+from tilewright.testing.gpu_programs import transposed
 from tilewright.testing.tile_programs import THREAD_FORM, TILE_FORM
 
 TO_FLAT = (
@@ -131,28 +132,28 @@ def main(
 """
 
 
-TOTALS = """
+def _in_one_thread(rows: int, columns: int, body: str) -> str:
+    """A program of two arrays; one thread carries out a block."""
+    array = f'T.Buffer(({rows}, {columns}), "float32")'
+    return f"""
 @T.prim_func
-def main(A: T.Buffer((8, 300), "float32"), B: T.Buffer((8, 300), "float32")):
+def main(A: {array}, B: {array}):
     for b in T.thread_binding(1, thread="blockIdx.x"):
         for t in T.thread_binding(1, thread="threadIdx.x"):
             with T.block("B"):
-                T.reads(A[0:8, 0:300])
-                T.writes(B[0:8, 0:300])
+                T.reads(A[0:{rows}, 0:{columns}])
+                T.writes(B[0:{rows}, 0:{columns}])
+{body}"""
+
+
+TOTALS = _in_one_thread(8, 300, """\
                 T.block_attr({"tilewright.running_totals": [0, 1, 0]})
                 for row in range(8):
                     B[row, 0] = A[row, 0]
                     for k in range(299):
                         B[row, k + 1] = B[row, k] + A[row, k + 1]
-"""
-SORTED_ROWS = """
-@T.prim_func
-def main(A: T.Buffer((40, 2), "float32"), B: T.Buffer((40, 2), "float32")):
-    for b in T.thread_binding(1, thread="blockIdx.x"):
-        for t in T.thread_binding(1, thread="threadIdx.x"):
-            with T.block("B"):
-                T.reads(A[0:40, 0:2])
-                T.writes(B[0:40, 0:2])
+""")  # fmt: skip
+SORTED_ROWS = _in_one_thread(40, 2, """\
                 for row in T.parallel(40):
                     keys = T.allocate([2], "float32", "global")
                     work = T.Buffer((2,), data=keys)
@@ -160,7 +161,7 @@ def main(A: T.Buffer((40, 2), "float32"), B: T.Buffer((40, 2), "float32")):
                     work[1] = T.max(A[row, 0], A[row, 1])
                     B[row, 0] = work[0]
                     B[row, 1] = work[1]
-"""
+""")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,11 @@ CASES = [
         "InjectPTXAsyncCopy",
         LATE.replace("NOTE", "pass"),
         (*TO_FLAT[:6], "InjectSoftwarePipeline", *TO_FLAT[6:], "VectorizeLoop"),
+    ),
+    Case(
+        "InjectPermutedLayout",
+        str(transposed(64, "float16", 8, 1)),
+        (*TO_FLAT, "FitVectorLoops", "VectorizeLoop"),
     ),
     *(
         Case(f"LowerThreadAllreduce-{threads}", ROW_SUMS.replace("THREADS", str(threads)), TO_FLAT)

@@ -156,7 +156,7 @@ def test_several_results() -> None:
         ("x: int32[4]", "", "abs(x)", "abs cannot be written as ONNX: it has x: int32[4]"),
         ("x: float32[1, 9, 8, 4]", "w: float32[3, 3, 4, 6]",
          "nn.conv2d(x, w, data_layout='NHWC')",
-         "nn.conv2d cannot be written as ONNX: channels come second, and the type stays as it is"),
+         "nn.conv2d cannot be written as ONNX: ONNX wants channels second, and one type"),
         (_IMAGE, "w: float32[6, 4, 3, 3]", "nn.conv2d(x, w, padding='SAME')",
          "nn.conv2d cannot be written as ONNX: padding is 'SAME'"),
         (_ROWS, "", "strided_slice(x, begin=[1], end=[0], strides=[-1], axes=[0])",

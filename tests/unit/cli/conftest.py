@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import app, model_tune, tune as tune_command
+from tilewright.cli import app, tune as tune_command
 from tilewright.config import settings
 from tilewright.database import SQLiteDatabase
-from tilewright.model import tune_model
+from tilewright.model import tuning
 from tilewright.records import FAILED_RUN_SECS, FailureKind
 from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.made_up_runs import MadeUp, NoBuilder
@@ -106,5 +106,5 @@ def made_up_runner(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
         )
 
     monkeypatch.setattr(tune_command, "tune_tir", quick(tune_tir))
-    monkeypatch.setattr(model_tune, "tune_model", quick(tune_model))
+    monkeypatch.setattr(tuning, "tune_tir", quick(tune_tir))
     return made_up

@@ -140,7 +140,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "missing data": (_external("w.bin"), r"tensor w: its data file w\.bin is missing"),
     "short data": (_short_data, r"tensor w wants 256 bytes at 0 of w\.bin, which has 12"),
     "unknown version": (lambda: write(model(opset=99)), r"the model uses version 99 of ONNX's .+"),
-    "NaN": (_nan, r"MatMul \(fc\): its weight 'w' has NaN"),
+    "NaN": (_nan, r"MatMul \(fc\): its weight 'w' contains NaN"),
     "cycle": (_cycle, r"Add \(first\).* 'b'.*"),
     "wrong shapes": (lambda: write(model(shape=(4, 9))), r".*fc.*"),
 }

@@ -123,7 +123,7 @@ def test_bench(command: Any, layer: str) -> None:
     (note,) = [line for line in done.lines if line.startswith("onnxruntime: ")]
     assert note in (
         "onnxruntime: not installed here",
-        "onnxruntime: layer is no file of ONNX, nor a module of PyTorch",
+        "onnxruntime: layer is neither an ONNX file nor a PyTorch module",
     )
     (found,) = map(json.loads, command("bench", layer, "--json", *TARGET).lines)
     assert [version["ratio"] for version in found["versions"]] == [1.0]
@@ -262,11 +262,13 @@ def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
         ),
         (["build", "model.py:layer", "-o", "."], ". is a directory; name a file"),
         (["tune", "model.py:layer", "model.py:program"], "a model is tuned alone; got 2 names"),
-        (
-            ["build", "model.py:layer", "--target", "cuda -arch=sm_90"],
-            "--target cuda -arch=sm_90: ",
+        *(
+            (
+                [verb, "model.py:layer", "--target", "nvidia/nvidia-h200"],
+                "--target nvidia/nvidia-h200: candidates could not be measured here: ",
+            )
+            for verb in ("tune", "bench", "check")
         ),
-        (["tune", "model.py:layer", "--target", "cuda -arch=sm_90"], "--target cuda -arch=sm_90: "),
         (["tune", "model.py:layer", "--bound"], "--bound is for programs; the weights of a model"),
         (["tune", "model.py:layer", "--budget", "10x"], "--budget 10x: expected a time such as "),
         (["space", "show", "none.onnx"], "none.onnx is a model, expected a program; "),

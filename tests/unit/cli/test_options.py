@@ -35,7 +35,7 @@ def test_bad_budgets(text: str) -> None:
 
 
 def test_no_time_at_all() -> None:
-    with pytest.raises(TuneError, match="--budget 0s: expected more than nothing"):
+    with pytest.raises(TuneError, match="--budget 0s: expected a time above zero"):
         parse_seconds("0s", "--budget")
 
 

@@ -80,7 +80,10 @@ def test_there_are_codes_otherwise(tmp_path: Path) -> None:
     assert "\x1b[" in on_terminal(("-c", SHOW), tmp_path)[0]
 
 
-@pytest.mark.parametrize("columns", [40, 50, 60])
+@pytest.mark.parametrize(
+    "columns",
+    [40, pytest.param(50, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)],
+)
 def test_names_stay_readable(columns: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     name = "a_product_with_a_rather_long_name"

@@ -57,7 +57,7 @@ def test_why(command: Any) -> None:
     verdicts = dict(line.split(maxsplit=1) for line in lines[2:-1])
     assert verdicts == {
         "ApplyCustomRule": "not applied: it names no rule of its own",
-        "InlineConstantScalars": "not applied: it is no constant scalar",
+        "InlineConstantScalars": "not applied: it is not a constant scalar",
         "AutoInline": "not applied: no other block reads its result",
         "AddRFactor": "not applied: its results alone give enough work to run in parallel",
         "MultiLevelTiling": "applied: 3 sketches",

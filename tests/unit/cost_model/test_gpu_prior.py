@@ -59,6 +59,25 @@ def test_few_tiles_are_shared_where_sums_are_long() -> None:
     assert seconds(short, sketch, 0, 0, 1) > seconds(short, sketch, 0, 0, 0)
 
 
+def test_steps_are_shared_where_the_last_round_is_short() -> None:
+    short, full = product((2304, 2304, 4096), HALF), product((1536, 4096, 512), HALF)
+    sketch = sketches_of(short, "WarpGroupTiling")[2]  # 162 tiles, the widest
+    assert seconds(short, sketch, 4, 0, 1) < 0.9 * seconds(short, sketch, 4, 0, 0)
+    sketch = sketches_of(full, "WarpGroupTiling")[2]  # 264 tiles of 192 columns
+    assert seconds(full, sketch, 3, 0, 1) == seconds(full, sketch, 3, 0, 0)
+    few = product((1000, 1000, 1000), HALF)
+    sketch = sketches_of(few, "WarpGroupTiling")[0]  # 128 tiles of few steps
+    assert seconds(few, sketch, 3, 0, 0) < seconds(few, sketch, 3, 0, 1)
+
+
+def test_narrow_rows_take_longer() -> None:
+    times = []
+    for is_turned in (True, False):  # 96 columns: rows of 128 bytes, or of 64
+        func = product((4096, 4096, 512), HALF, is_turned=is_turned)
+        times.append(seconds(func, sketches_of(func, "WarpGroupTiling")[2], 1, 0))
+    assert times[0] < times[1]
+
+
 def test_tiles_that_share_operands_in_the_cache() -> None:
     func = product((8192, 8192, 256), HALF)
     sketch = sketches_of(func, "WarpGroupTiling")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -69,6 +70,18 @@ def tiled(
 
 def test_vectors_are_faster() -> None:
     assert seconds(tiled()) * 4 < seconds(tiled(kinds="parallel"))
+
+
+def test_rows_that_share_a_place_in_the_cache() -> None:
+    """Twelve rows, 4 kB apart, are more than the eight lines that fit there."""
+    fast = replace(
+        MACHINE, l2_bytes_per_cycle=1e9, l3_bytes_per_cycle=1e9, memory_bytes_per_cycle=1e9
+    )
+    even, shared = (
+        [seconds(tiled(size, rows), fast) / size**3 for rows in (8, 12)] for size in (1008, 1024)
+    )
+    assert shared[1] > 1.1 * even[1]
+    assert shared[0] < 1.05 * even[0]
 
 
 def test_two_cores_are_faster() -> None:

@@ -302,7 +302,7 @@ def test_a_model_that_is_none(tmp_path: Path) -> None:
 def test_a_zoo_that_is_missing_or_fails(tmp_path: Path) -> None:
     folder, zoo = tmp_path / "data", tmp_path / "zoo.py"
     assert refusal(lambda: collect_models(folder, ["net"], zoo)) == (
-        f"there is no zoo of models at {zoo}; give its program, or files of ONNX"
+        f"there is no model zoo at {zoo}; give its program, or ONNX files"
     )
     zoo.write_text("import pathlib, sys; pathlib.Path(sys.argv[1], 'net.onnx').touch(); 1 / 0")
     assert refusal(lambda: collect_models(folder, ["net"], zoo)) == (
@@ -378,5 +378,5 @@ def test_options_that_make_no_sense(sampled: Dataset, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert refusal(lambda: MeasureOptions("parquet")) == (
-        "files of Parquet need the package pyarrow: pip install pyarrow, or use jsonl"
+        "Parquet files need the package pyarrow: pip install pyarrow, or use jsonl"
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tilewright.graph import GraphBuilder, GraphValue, TensorType, parse_graph
-from tilewright.graph.fusion import MAX_GROUP, fuse
+from tilewright.graph.fusion import MAX_GROUP, FusedGroup, fuse
 from tilewright.graph.lowering import kind_of_node
 from tilewright.graph.patterns import Kind
 
@@ -120,85 +120,66 @@ def main(x: float32[6, 8]):
     ]
 
 
-def test_a_reduction_takes_its_producers_and_no_consumer() -> None:
-    assert _groups("""
-def main(x: float32[6, 8]):
-    a = exp(x)
-    b = sum(a, axis=[1])
-    c = sqrt(b)
-    return c
-""") == ["fused_exp_sum", "fused_sqrt"]
+@pytest.mark.parametrize(
+    ("inputs", "steps", "groups"),
+    [
+        (
+            "x: float32[6, 8]",
+            "a = exp(x); b = sum(a, axis=[1]); c = sqrt(b); return c",
+            ["fused_exp_sum", "fused_sqrt"],
+        ),
+        (
+            "x: float32[6, 8], w: float32[4, 6]",
+            "a = transpose(x, axes=[1, 0]); b = nn.dense(a, w); return b",
+            ["fused_transpose", "fused_nn_dense"],
+        ),
+        (
+            "x: float32[6, 8], w: float32[4, 8], b: float32[4]",
+            "half = multiply(b, b); c = nn.dense(x, w); d = add(c, half); return d",
+            ["fused_multiply_nn_dense_add"],
+        ),
+        (
+            "x: float32[6, 8]",
+            "a = exp(x); b = sqrt(a); c = negative(a); d = add(b, c); return d",
+            ["fused_exp_sqrt_negative_add"],
+        ),
+        ("x: float32[6, 8]", "a = exp(x); b = sqrt(a); return a, b", ["fused_exp", "fused_sqrt"]),
+        (
+            "x: float32[6, 8]",
+            "a = exp(x); b = sort(a); c = exp(b); return c",
+            ["fused_exp", "fused_sort", "fused_exp"],
+        ),
+    ],
+    ids=[
+        "a reduction takes its producers and no consumer",
+        "what moves elements does not join the input of a product",
+        "a bias that was computed joins the product",
+        "branches that meet again are one kernel",
+        "an output in the middle ends a kernel",
+        "opaque operators stay alone",
+    ],
+)
+def test_small_graphs(inputs: str, steps: str, groups: list[str]) -> None:
+    body = "\n    ".join(steps.split("; "))
+    assert _groups(f"\ndef main({inputs}):\n    {body}\n") == groups
 
 
-def test_what_moves_elements_does_not_join_the_input_of_a_product() -> None:
-    assert _groups("""
-def main(x: float32[6, 8], w: float32[4, 6]):
-    a = transpose(x, axes=[1, 0])
-    b = nn.dense(a, w)
-    return b
-""") == ["fused_transpose", "fused_nn_dense"]
-
-
-def test_a_bias_that_was_computed_joins_the_product() -> None:
-    assert _groups("""
-def main(x: float32[6, 8], w: float32[4, 8], b: float32[4]):
-    half = multiply(b, b)
-    c = nn.dense(x, w)
-    d = add(c, half)
-    return d
-""") == ["fused_multiply_nn_dense_add"]
-
-
-def test_branches_that_meet_again_are_one_kernel() -> None:
-    assert _groups("""
-def main(x: float32[6, 8]):
-    a = exp(x)
-    b = sqrt(a)
-    c = negative(a)
-    d = add(b, c)
-    return d
-""") == ["fused_exp_sqrt_negative_add"]
-
-
-def test_an_output_in_the_middle_ends_a_kernel() -> None:
-    assert _groups("""
-def main(x: float32[6, 8]):
-    a = exp(x)
-    b = sqrt(a)
-    return a, b
-""") == ["fused_exp", "fused_sqrt"]
-
-
-def test_opaque_operators_stay_alone() -> None:
-    assert _groups("""
-def main(x: float32[6, 8]):
-    a = exp(x)
-    b = sort(a)
-    c = exp(b)
-    return c
-""") == ["fused_exp", "fused_sort", "fused_exp"]
-
-
-def _chain(count: int) -> list[int]:
+def _chain(count: int) -> list[FusedGroup]:
     builder = GraphBuilder()
     value: GraphValue = builder.input("x", _ROW)
     for _ in range(count):
         value = builder.call("negative", value)
-    groups = fuse(builder.graph([value]), lambda node: Kind.ELEMENTWISE)
-    return [len(group.nodes) for group in groups]
+    return fuse(builder.graph([value]), lambda node: Kind.ELEMENTWISE)
 
 
 def test_groups_have_a_limit() -> None:
-    assert _chain(MAX_GROUP) == [MAX_GROUP]
-    assert max(_chain(MAX_GROUP + 10)) <= MAX_GROUP
-    assert sum(_chain(MAX_GROUP + 10)) == MAX_GROUP + 10
+    assert [len(group.nodes) for group in _chain(MAX_GROUP)] == [MAX_GROUP]
+    sizes = [len(group.nodes) for group in _chain(MAX_GROUP + 10)]
+    assert max(sizes) <= MAX_GROUP
+    assert sum(sizes) == MAX_GROUP + 10
 
 
 def test_long_names_are_cut() -> None:
-    builder = GraphBuilder()
-    value: GraphValue = builder.input("x", _ROW)
-    for _ in range(20):
-        value = builder.call("negative", value)
-    (group,) = fuse(builder.graph([value]), lambda node: Kind.ELEMENTWISE)
+    (group,) = _chain(20)
     assert len(group.name) == 80 + 10
     assert group.name.startswith("fused_negative_negative")

@@ -63,7 +63,7 @@ def test_attention_of_float32_is_two_products_on_one_linear_layer(is_causal: boo
 def test_attention_of_float16_is_one_node() -> None:
     graph = attention_layer("float16")
     made = simplify_for_gpu(graph)
-    assert operators(made) == ["nn.dense", "add", "nn.fused_attention"]
+    assert operators(made) == ["nn.dense", "add", "nn.head_attention"]
     np.testing.assert_allclose(results(made)[0], results(graph)[0], rtol=5e-3, atol=5e-3)
 
 

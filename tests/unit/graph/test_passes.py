@@ -7,6 +7,7 @@ import pytest
 
 from tilewright.graph import parse_graph
 from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.fold_limits import fold_limits
 from tilewright.graph.passes.simplify_arithmetic import simplify_arithmetic
 from tilewright.graph.passes.sink_reshapes import sink_reshapes
 from tilewright.model import compile_model
@@ -135,3 +136,43 @@ def main(x: float32[2]):
     graph = parse_graph(text, {"c": np.asarray([3, 0.3], np.float32)})
     ops = [node.op for node in simplify_arithmetic(graph).nodes]
     assert ops == ["divide", "round", "exp"]
+
+
+def test_limits_that_are_numbers_become_part_of_the_operator() -> None:
+    text = """
+def main(x: float32[4, 5], y: float32[4, 5]):
+    low = constant(float32[()])
+    high = constant(float32[1])
+    a = maximum(x, low)
+    b = minimum(high, a)
+    c1 = maximum(y, high)
+    c = minimum(c1, low)
+    d = maximum(y, low)
+    e = minimum(d, high)
+    return b, c, d, e
+"""
+    limits = {"low": np.float32(-1), "high": np.array([2], np.float32)}
+    original = parse_graph(text, limits)
+    made = fold_limits(original)
+    ops = [node.op for node in made.nodes]
+    # The wrong way round, and where others read what lies between, all stays.
+    assert sorted(ops) == ["clip", "maximum", "maximum", "minimum", "minimum"]
+    x = np.array([-9, -1, 0.5, 2, 9, np.nan, np.inf, -np.inf, 0, -0.0] * 2, np.float32)
+    arrays = [x.reshape(4, 5), x.reshape(4, 5)]
+    for ours, theirs in zip(
+        compile_model(made)(*arrays), compile_model(original)(*arrays), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_limits_of_integers_stay() -> None:
+    text = """
+def main(x: int32[4]):
+    low = constant(int32[()])
+    high = constant(int32[()])
+    y = maximum(x, low)
+    z = minimum(y, high)
+    return z
+"""
+    graph = parse_graph(text, {"low": np.int32(0), "high": np.int32(2**30 + 1)})
+    assert [node.op for node in fold_limits(graph).nodes] == ["maximum", "minimum"]

@@ -63,7 +63,8 @@ def test_blends_and_room_for_all_lanes() -> None:
     text = str(staged(program(3, 13, 16, 16, 2, "local")).after("BlendLocalStores"))
     stores = stores_to(text, "X")
     assert len(stores) == 2
-    assert all("vstore" not in line and "T.Select(" in line for line in stores)
+    assert all("vstore" not in line for line in stores)
+    assert "T.Select(" not in text  # nobody looks at what other lanes hold
     assert "T.allocate([48]" in text
     assert "predicate" in text  # the stores to C, and what is loaded of B
 
@@ -71,7 +72,42 @@ def test_blends_and_room_for_all_lanes() -> None:
 def test_lanes_of_other_rows_are_written_back() -> None:
     """Rows that are not padded overlap: what a lane beyond the end holds is the next row's."""
     func = program(3, 13, 13, 16, 2, "local")
-    assert "T.allocate([42]" in str(staged(func).after("BlendLocalStores"))
+    text = str(staged(func).after("BlendLocalStores"))
+    assert all("T.Select(" in line for line in stores_to(text, "X"))
+    assert "T.allocate([42]" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "blends"),
+    [("j < 13", "j < 13", False), ("j < 13", "j < 14", True), ("j + k < 13", "j + k < 13", True)],
+)
+def test_lanes_that_other_masks_let_through_are_written_back(
+    first: str, second: str, blends: bool
+) -> None:
+    """`X` keeps lanes of an earlier step where the mask is another one, or moves."""
+    func = from_source(
+        f"""
+from tilewright.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+    X = T.alloc_buffer((16,), "float32", scope="local")
+    for k in range(4):
+        for j in T.vectorized(16):
+            with T.block("store"):
+                vk, vj = T.axis.remap("SS", [k, j])
+                T.where({first})
+                X[vj] = A[vk, vj]
+        for j in T.vectorized(16):
+            with T.block("load"):
+                vk, vj = T.axis.remap("SS", [k, j])
+                T.where({second})
+                C[vk, vj] = X[vj]
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    stages = staged(func)
+    (store,) = stores_to(str(stages.after("BlendLocalStores")), "X")
+    assert ("T.Select(" in store) is blends
 
 
 @pytest.mark.parametrize("scope", ["global", "shared"])

@@ -16,10 +16,10 @@ import pytest
 from tilewright.errors import TuneError
 from tilewright.measure import AdaptiveProtocol
 from tilewright.measure.base import FinishedFuture, FunctionFuture
+from tilewright.measure.hook_placement import SessionFolder, remove_abandoned_folders
 from tilewright.measure.hooks import importable_name, resolve_hook
 from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import SessionFolder, remove_abandoned_folders
 from tilewright.measure.wire import FrameBuffer, TaskCall, frame, read_frame, write_all
 from tilewright.records import RunnerResult
 from tilewright.runtime import register_func, remove_global_func
@@ -121,7 +121,7 @@ def test_folder_goes_with_its_owner() -> None:
 _OWNER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from tilewright.measure.placement import SessionFolder
+from tilewright.measure.hook_placement import SessionFolder
 folder = SessionFolder()
 print(folder.path, flush=True)
 sys.stdin.read()

@@ -49,6 +49,9 @@ NAMES = {
     ],
     "extracted_task": ["ExtractedTask"],
     "profiler": ["Profiler"],
+    "relax_integration": [
+        "compile_relax", "extract_tasks", "extracted_tasks_to_tune_contexts", "tune_relax",
+    ],
     "relay_integration": [
         "compile_relay", "extract_tasks", "extracted_tasks_to_tune_contexts", "tune_relay",
     ],

@@ -11,11 +11,11 @@ from tilewright import ir
 from tilewright.database import Database, MemoryDatabase
 from tilewright.graph import Graph, GraphBuilder, TensorType
 from tilewright.graph.graph import Array
+from tilewright.graph.passes.winograd import with_winograd
 from tilewright.model.alternatives import (
     DIRECT,
     TILES,
     RememberedSchedules,
-    alternatives_of,
     competing_tasks,
     ways_of,
     with_fastest_convolutions,
@@ -79,10 +79,9 @@ def measured(graph: Graph, seconds: dict[int, float]) -> Database:
 
 def test_each_way_is_one_kernel_with_bias_and_activation() -> None:
     graph, *_ = network()
-    ways = alternatives_of(graph)
-    assert list(ways) == [DIRECT, *TILES]
     (own,) = ways_of(graph)
-    for size, way in ways.items():
+    for size in (DIRECT, *TILES):
+        way = with_winograd(graph, {own.node.outputs[0]: size})
         (group,) = groups_of(way)
         assert ir.structural_equal(program_of(group, way), own.program(size))
 
@@ -162,15 +161,29 @@ def _refuse(func: ir.PrimFunc, target: Target) -> ir.IRModule:
     raise AssertionError("scheduled in vain")
 
 
-def test_each_way_is_a_task_and_the_likely_one_counts_most() -> None:
+def test_each_way_with_some_hope_is_a_task() -> None:
     graph, *_ = network(28, 64)
-    tasks, weights = competing_tasks(graph, TARGET)
-    names = [task.task_name for task in tasks]
+    competing = competing_tasks(graph, TARGET)
+    names = [each.task.task_name for each in competing]
     assert names[0] == "fused_nn_conv2d_add_nn_relu"
     assert "fused_nn_winograd_conv2d_add_nn_relu" in names
-    assert len(set(names)) == len(names) == len(weights)
-    assert weights[names[0]] == 0.25
-    assert max(weights.values()) == 1.0
+    assert len(set(names)) == len(names)
+    assert [each.size for each in competing] == [DIRECT, 4]  # F(2) saves too little
+    (direct,) = competing_tasks(graph, TARGET, winograd=False)
+    assert (direct.size, direct.least) == (DIRECT, {})
+
+
+def test_what_a_task_takes_is_known_from_a_run_of_the_model() -> None:
+    """Of a way that the model does not take, by the arithmetic that each of them needs."""
+    graph, *_ = network(28, 64)
+    direct, tiles = competing_tasks(graph, TARGET)
+    (name,) = [value.name for value in graph.outputs]
+    assert tiles.expected_secs({name: 2.0}, {direct.source: 4}) == 2.0
+    assert direct.expected_secs({name: 2.0}, {}) == 2.0
+    ratio = direct.least[DIRECT] / direct.least[4]
+    assert ratio > 1.6
+    assert direct.expected_secs({name: 2.0}, {direct.source: 4}) == pytest.approx(2.0 * ratio)
+    assert direct.expected_secs({"other": 2.0}, {}) is None
 
 
 def test_errors_grow_with_the_tiles_and_stay_small() -> None:
@@ -203,4 +216,4 @@ def test_other_devices_and_graphs_without_windows_stay_as_they_are() -> None:
     x = builder.input("x", TensorType((4,), "float32"))
     plain = builder.graph([builder.call("nn.relu", x)])
     assert with_fastest_convolutions(plain, TARGET).graph is plain
-    assert alternatives_of(plain) == {DIRECT: plain}
+    assert [(one.size, one.least) for one in competing_tasks(plain, TARGET)] == [(DIRECT, {})]

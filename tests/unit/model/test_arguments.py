@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from tilewright import nd
 from tilewright.errors import ArgumentError, GraphError
 from tilewright.graph import parse_graph
-from tilewright.model import Executable, compile_model
+from tilewright.model import CompiledModel, Executable, compile_model
 from tilewright.model.frame import Arrays
 from tilewright.runtime import threads as pool
 
@@ -32,11 +32,11 @@ _MOVED = _IMAGE * _SCALE + _BIAS
 
 
 @pytest.fixture(scope="module")
-def net() -> Executable:
+def net() -> CompiledModel:
     return compile_model(parse_graph(_TEXT, {"bias": _BIAS}))
 
 
-def test_by_position_by_name_and_both(net: Executable) -> None:
+def test_by_position_by_name_and_both(net: CompiledModel) -> None:
     ways = [
         net(_IMAGE, _SCALE),
         net(_IMAGE, scale=_SCALE),
@@ -64,14 +64,14 @@ def test_by_position_by_name_and_both(net: Executable) -> None:
     ],
 )  # fmt: skip
 def test_wrong_inputs(
-    net: Executable, inputs: list[Any], named: dict[str, Any], message: str
+    net: CompiledModel, inputs: list[Any], named: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
         net(*inputs, **named)
     assert str(caught.value) == message
 
 
-def test_given_outputs_are_written_in_place(net: Executable) -> None:
+def test_given_outputs_are_written_in_place(net: CompiledModel) -> None:
     moved, index = nd.empty((2, 3), "float32"), nd.empty((2,), "int32")
     made = net(_IMAGE, _SCALE, out=[moved, index])
     assert made == (moved, index)
@@ -79,7 +79,7 @@ def test_given_outputs_are_written_in_place(net: Executable) -> None:
     np.testing.assert_array_equal(index.numpy(), _MOVED.argmax(axis=1))
 
 
-def test_outputs_that_are_strided_or_overlap_an_input(net: Executable) -> None:
+def test_outputs_that_are_strided_or_overlap_an_input(net: CompiledModel) -> None:
     wide, index = np.zeros((2, 6), np.float32), np.zeros(2, np.int32)
     net(_IMAGE, _SCALE, out=[wide[:, ::2], index])
     np.testing.assert_array_equal(wide[:, ::2], _MOVED)
@@ -104,7 +104,7 @@ def _read_only() -> np.ndarray[Any, Any]:
         ([_read_only(), np.zeros(2, np.int32)], "output moved: the array cannot be written to"),
     ],
 )  # fmt: skip
-def test_wrong_outputs(net: Executable, out: list[Any], message: str) -> None:
+def test_wrong_outputs(net: CompiledModel, out: list[Any], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         net(_IMAGE, _SCALE, out=out)
     assert str(caught.value) == message
@@ -118,6 +118,7 @@ def test_tensors_of_pytorch_without_a_copy() -> None:
     x = torch.arange(64, dtype=torch.float32)
     same, y = torch.empty(64), torch.empty(64)
     seen: list[int] = []
+    assert isinstance(executable, Executable)
     frame = executable._frames[0]
     run = frame.run
 
@@ -162,16 +163,14 @@ def test_runs_of_several_python_threads_do_not_mix() -> None:
             if not np.allclose(made, expected[number], rtol=1e-4, atol=1e-4):
                 wrong.append(number)
 
-    workers = [threading.Thread(target=work, args=[n]) for n in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(work, range(4)))
     assert wrong == []
+    assert isinstance(executable, Executable)
     assert len(executable._frames) <= 4
 
 
-def test_the_number_of_threads_is_for_one_call(net: Executable) -> None:
+def test_the_number_of_threads_is_for_one_call(net: CompiledModel) -> None:
     before = pool.num_threads()
     net(_IMAGE, _SCALE, threads=1)
     assert pool.num_threads() == before
@@ -180,7 +179,7 @@ def test_the_number_of_threads_is_for_one_call(net: Executable) -> None:
         ("two", "threads: expected a whole number of threads, got 'two'"),
     ]:
         with pytest.raises(ArgumentError) as caught:
-            net(_IMAGE, _SCALE, threads=count)  # type: ignore[arg-type]
+            net(_IMAGE, _SCALE, threads=count)
         assert str(caught.value) == message
 
 

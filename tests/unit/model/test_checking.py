@@ -192,8 +192,8 @@ def test_external_steps_are_listed() -> None:
     call = ExternalCall("slow", lambda a: [np.exp(a[0])], graph.inputs, graph.outputs)
     report = Executable(graph, [call]).check(graph, np.ones(4, np.float32))
     assert report.is_right
-    assert report.unchecked == ("slow: a function of Python runs it",)
-    assert str(report).splitlines()[1] == "not checked: slow: a function of Python runs it"
+    assert report.unchecked == ("slow: a Python function runs it",)
+    assert str(report).splitlines()[1] == "not checked: slow: a Python function runs it"
 
 
 def test_differences() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from tilewright.codegen.host import system_compiler
 from tilewright.errors import RuntimeFailure
 from tilewright.graph import parse_graph
-from tilewright.model import Executable, ExternalCall, compile_model
+from tilewright.model import CompiledModel, Executable, ExternalCall, compile_model
 
 _NET = """
 def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
@@ -31,7 +31,7 @@ def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
 """
 
 
-def _net() -> Executable:
+def _net() -> CompiledModel:
     rng = np.random.default_rng(5)
     constants: dict[str, Any] = {
         "w": rng.standard_normal((8, 3, 3, 3)).astype(np.float32),
@@ -42,12 +42,12 @@ def _net() -> Executable:
 
 
 @pytest.fixture(scope="module")
-def net() -> Executable:
+def net() -> CompiledModel:
     return _net()
 
 
 @pytest.fixture(scope="module")
-def exported(net: Executable, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+def exported(net: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     return net.export_library(tmp_path_factory.mktemp("libraries") / "my-net.so")
 
 
@@ -55,7 +55,7 @@ def _addresses(arrays: list[Any]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
-def _run(library: Any, net: Executable, inputs: list[Any]) -> list[Any]:
+def _run(library: Any, net: CompiledModel, inputs: list[Any]) -> list[Any]:
     outputs = [np.empty(info.shape, info.element_type) for info in net.program.outputs]
     assert library.my_net_run(_addresses(inputs), _addresses(outputs)) == 0
     return outputs
@@ -68,7 +68,7 @@ def _inputs(seed: int) -> list[Any]:
 
 
 def test_the_library_computes_what_the_model_computes(
-    net: Executable, exported: tuple[Path, ...]
+    net: CompiledModel, exported: tuple[Path, ...]
 ) -> None:
     library = ctypes.CDLL(str(exported[0]))
     for seed in range(3):
@@ -80,7 +80,7 @@ def test_the_library_computes_what_the_model_computes(
 
 
 def test_threads_of_a_program_do_not_disturb_each_other(
-    net: Executable, exported: tuple[Path, ...]
+    net: CompiledModel, exported: tuple[Path, ...]
 ) -> None:
     library = ctypes.CDLL(str(exported[0]))
     wrong: list[int] = []
@@ -93,11 +93,8 @@ def test_threads_of_a_program_do_not_disturb_each_other(
             if not all(map(np.array_equal, made, expected)):
                 wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=[seed]) for seed in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(3) as workers:
+        list(workers.map(work, range(3)))
     assert wrong == []
 
 
@@ -126,7 +123,7 @@ def test_the_header(exported: tuple[Path, ...]) -> None:
 
 
 @pytest.mark.skipif(system_compiler.find() is None, reason="there is no C compiler")
-def test_a_c_program_runs_the_model(net: Executable, exported: tuple[Path, ...]) -> None:
+def test_a_c_program_runs_the_model(net: CompiledModel, exported: tuple[Path, ...]) -> None:
     library, _, example = exported
     compiler = system_compiler.find()
     assert compiler is not None
@@ -152,7 +149,7 @@ def test_a_model_without_kernels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, x.reshape(2, 2))
 
 
-def test_what_cannot_be_exported(net: Executable, tmp_path: Path) -> None:
+def test_what_cannot_be_exported(net: CompiledModel, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         net.export_library(tmp_path / "net.dll")
     assert str(caught.value) == "cannot export net.dll: expected a name that ends in .so"
@@ -164,6 +161,6 @@ def test_what_cannot_be_exported(net: Executable, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         Executable(graph, [call]).export_library(tmp_path / "net.so")
     assert str(caught.value) == (
-        "cannot export net.so: functions of Python run slow_exp; only kernels can be written"
+        "cannot export net.so: Python functions run slow_exp; only kernels can be saved"
     )
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from tilewright import ir, te, topi
@@ -25,9 +28,27 @@ def test_workers_choose_what_this_process_would(monkeypatch: pytest.MonkeyPatch)
     funcs = [_program(width) for width in range(1, LEAST + 1)]
     made = schedules_without_search(funcs, TARGET)
     assert len(made) == len(funcs)
-    for mod, func in zip(made, funcs, strict=True):
-        assert mod is not None
-        assert ir.structural_equal(mod, default_schedule(func, TARGET).mod)
+    x = np.linspace(-2, 2, 4 * 32, dtype="float32").reshape(4, 32)
+    for kernel, func in zip(made, funcs, strict=True):
+        assert kernel is not None
+        assert ir.structural_equal(kernel.mod, default_schedule(func, TARGET).mod)
+        assert kernel.code is not None
+        assert "define" in kernel.code.get_source("ll")
+    first = made[0]
+    assert first is not None
+    assert first.code is not None
+    y = np.zeros_like(x)
+    first.code(x, y)
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-5)
+
+
+def test_code_that_a_store_keeps_is_left_to_the_caller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: 2)
+    monkeypatch.setattr(parallel_schedules, "code_store", lambda: tmp_path)
+    made = schedules_without_search([_program(n) for n in range(1, LEAST + 1)], TARGET)
+    assert all(kernel is not None and kernel.code is None for kernel in made)
 
 
 @pytest.mark.parametrize(("count", "cores"), [(LEAST - 1, 2), (LEAST, 1)])

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.errors import ArgumentError
 from tilewright.graph import parse_graph
-from tilewright.model import Executable, compile_model, load
+from tilewright.model import CompiledModel, compile_model, load
 from tilewright.model.profiling import profile_of
 
 _TEXT = """
@@ -34,11 +34,11 @@ class _Slow:
 
 
 @pytest.fixture(scope="module")
-def executable() -> Executable:
+def executable() -> CompiledModel:
     return compile_model(parse_graph(_TEXT))
 
 
-def test_every_step_has_its_figures(executable: Executable) -> None:
+def test_every_step_has_its_figures(executable: CompiledModel) -> None:
     profile = executable.profile(x=_X, repeats=3, threads=1)
     assert [step.operators for step in profile] == [("nn.dense",), ("nn.softmax",)]
     dense = profile[0]
@@ -51,7 +51,7 @@ def test_every_step_has_its_figures(executable: Executable) -> None:
     assert json.loads(json.dumps(profile.rows()))[0]["operators"] == ["nn.dense"]
 
 
-def test_medians_and_rooflines(executable: Executable) -> None:
+def test_medians_and_rooflines(executable: CompiledModel) -> None:
     runs = [[1_000_000_000, 10], [3_000_000_000, 20], [2_000_000_000, 30]]
     profile = profile_of(executable.program, runs, 64, _Slow())
     dense, softmax = profile
@@ -65,7 +65,7 @@ def test_medians_and_rooflines(executable: Executable) -> None:
     assert alone.least_seconds >= dense.least_seconds
 
 
-def test_the_table(executable: Executable) -> None:
+def test_the_table(executable: CompiledModel) -> None:
     profile = executable.profile(_X, repeats=1)
     lines = str(profile).splitlines()
     assert "a run" in lines[0]
@@ -74,7 +74,7 @@ def test_the_table(executable: Executable) -> None:
     assert profile.table(limit=1).row_count == 1
 
 
-def test_a_loaded_model_has_the_same_figures(executable: Executable, tmp_path: Path) -> None:
+def test_a_loaded_model_has_the_same_figures(executable: CompiledModel, tmp_path: Path) -> None:
     loaded = load(executable.save(tmp_path / "model"))
     ours, theirs = executable.profile(_X), loaded.profile(_X)
     assert [(s.name, s.flop, s.bytes, s.bound) for s in ours] == [
@@ -82,7 +82,7 @@ def test_a_loaded_model_has_the_same_figures(executable: Executable, tmp_path: P
     ]
 
 
-def test_no_runs_are_refused(executable: Executable) -> None:
+def test_no_runs_are_refused(executable: CompiledModel) -> None:
     with pytest.raises(ArgumentError) as caught:
         executable.profile(_X, repeats=0)
     assert str(caught.value) == "profile: expected at least 1 repeat, got 0"

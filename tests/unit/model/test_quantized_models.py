@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.graph import Graph, GraphBuilder, GraphValue, TensorType
-from tilewright.model import Executable, compile_model, load
+from tilewright.model import CompiledModel, compile_model, load
 
 _CONV: dict[str, Any] = {
     "strides": [1, 1],
@@ -49,7 +49,7 @@ def graph() -> Graph:
 
 
 @pytest.fixture(scope="module")
-def model(graph: Graph) -> Executable:
+def model(graph: Graph) -> CompiledModel:
     return compile_model(graph)
 
 
@@ -57,7 +57,7 @@ def _input() -> Any:
     return np.random.default_rng(1).standard_normal((1, 16, 6, 6)).astype(np.float32)
 
 
-def test_a_layer_is_one_kernel(model: Executable) -> None:
+def test_a_layer_is_one_kernel(model: CompiledModel) -> None:
     names = [call.group.name for call in model.calls]  # type: ignore[union-attr]
     layers = [name for name in names if "conv2d" in name]
     assert layers == [
@@ -67,12 +67,12 @@ def test_a_layer_is_one_kernel(model: Executable) -> None:
     assert len(names) <= 4  # the others bring input and output into their order
 
 
-def test_kernels_are_checked(graph: Graph, model: Executable) -> None:
+def test_kernels_are_checked(graph: Graph, model: CompiledModel) -> None:
     report = model.check(graph, _input())
     assert report.is_right, str(report)
 
 
-def test_saved_and_loaded(model: Executable, tmp_path: Path) -> None:
+def test_saved_and_loaded(model: CompiledModel, tmp_path: Path) -> None:
     model.save(tmp_path / "net.tilewright")
     again = load(tmp_path / "net.tilewright")
     np.testing.assert_array_equal(again(_input())[0], model(_input())[0])

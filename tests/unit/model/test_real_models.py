@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tilewright.graph import Graph
-from tilewright.model import Executable, compile_model, load
+from tilewright.model import CompiledModel, compile_model, load
 
 
 def _residual_network(torch: Any) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ def _transformer(torch: Any) -> tuple[Any, Any]:
     return nn.Sequential(Layer(), Layer()).eval(), torch.randn(1, 12, 32)
 
 
-def _compiled(make: Callable[[Any], tuple[Any, Any]]) -> tuple[Graph, Executable, Any, Any]:
+def _compiled(make: Callable[[Any], tuple[Any, Any]]) -> tuple[Graph, CompiledModel, Any, Any]:
     torch = pytest.importorskip("torch")
     from tilewright.frontend.torch import import_exported
 

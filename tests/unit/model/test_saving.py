@@ -17,8 +17,16 @@ import pytest
 from tilewright.byoc import ExternalFunction, ExternalPart, external_backends
 from tilewright.errors import ArgumentError, GraphError, RuntimeFailure
 from tilewright.graph import parse_graph
-from tilewright.model import Executable, ExternalCall, compile_model, load, planning
-from tilewright.model.loading import LoadedModel
+from tilewright.model import (
+    CompiledModel,
+    Executable,
+    ExternalCall,
+    LoadedModel,
+    RunnableModel,
+    compile_model,
+    load,
+    planning,
+)
 from tilewright.runtime.cpu_device import aligned_memory
 
 _NET = """
@@ -57,22 +65,22 @@ def _inputs() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def net() -> Executable:
+def net() -> CompiledModel:
     return compile_model(parse_graph(_NET, _constants()))
 
 
 @pytest.fixture(scope="module")
-def saved(net: Executable, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(net: CompiledModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return net.save(tmp_path_factory.mktemp("models") / "net.tilewright")
 
 
-def _assert_same(loaded: LoadedModel, net: Executable) -> None:
+def _assert_same(loaded: RunnableModel, net: CompiledModel) -> None:
     for ours, expected in zip(loaded(*_inputs()), net(*_inputs()), strict=True):
         assert ours.dtype == expected.dtype
         np.testing.assert_array_equal(ours, expected)
 
 
-def test_a_loaded_model_runs_as_the_saved_one(net: Executable, saved: Path) -> None:
+def test_a_loaded_model_runs_as_the_saved_one(net: CompiledModel, saved: Path) -> None:
     loaded = load(saved)
     _assert_same(loaded, net)
     assert loaded.graph.script() == net.graph.script()
@@ -102,17 +110,20 @@ def main(x: float32[2, 3, 32, 32]):
     return y
 """
     executable = compile_model(parse_graph(text, {"w": np.ones((8, 3, 3, 3), np.float32)}))
+    assert isinstance(executable, Executable)
     assert {float(number) for array in executable._constants for number in array.flat} <= {0, 1}
 
 
 def test_constants_are_mapped_and_aligned(saved: Path) -> None:
-    for array in load(saved)._constants:
+    model = load(saved)
+    assert isinstance(model, LoadedModel)
+    for array in model._constants:
         assert not array.flags.writeable
         assert not array.flags.owndata
         assert array.ctypes.data % 64 == 0
 
 
-def test_several_models_at_once(net: Executable, saved: Path, tmp_path: Path) -> None:
+def test_several_models_at_once(net: CompiledModel, saved: Path, tmp_path: Path) -> None:
     """Each has code of its own, though all are loaded from files that are closed at once."""
     models = []
     for op in ("negative", "exp", "abs"):
@@ -133,7 +144,7 @@ def test_a_model_without_kernels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded(x)[0], x.reshape(2, 2))
 
 
-def test_a_file_can_be_replaced_while_its_model_runs(net: Executable, tmp_path: Path) -> None:
+def test_a_file_can_be_replaced_while_its_model_runs(net: CompiledModel, tmp_path: Path) -> None:
     path = net.save(tmp_path / "net")
     loaded = load(path)
     text = "def main(x: float32[4]):\n    y = exp(x)\n    return y\n"
@@ -163,7 +174,7 @@ print(*(name for name in names if f"tilewright.{name}" in sys.modules))
 """
 
 
-def test_a_fresh_process_compiles_nothing(net: Executable, saved: Path) -> None:
+def test_a_fresh_process_compiles_nothing(net: CompiledModel, saved: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(saved)], capture_output=True, text=True, check=False
     )
@@ -326,7 +337,7 @@ def test_steps_that_reach_outside(
 # --- what cannot be saved -----------------------------------------------------------------------
 
 
-def test_nothing_is_left_behind_when_saving_fails(net: Executable, tmp_path: Path) -> None:
+def test_nothing_is_left_behind_when_saving_fails(net: CompiledModel, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         net.save(tmp_path / "missing" / "net")
     assert str(caught.value) == (f"cannot save {tmp_path}/missing/net: No such file or directory")
@@ -337,7 +348,7 @@ def test_nothing_is_left_behind_when_saving_fails(net: Executable, tmp_path: Pat
 
 
 def test_a_full_disk_leaves_the_old_file(
-    net: Executable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: CompiledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "net"
     path.write_bytes(b"old")
@@ -385,8 +396,7 @@ def test_steps_that_a_library_runs_are_saved_as_what_they_are(tmp_path: Path) ->
     with pytest.raises(RuntimeFailure) as caught:
         executable.export_library(tmp_path / "model.so")
     assert str(caught.value) == (
-        "cannot export model.so: functions of Python run test.scaling(b); only kernels can be "
-        "written"
+        "cannot export model.so: Python functions run test.scaling(b); only kernels can be saved"
     )
 
 
@@ -397,6 +407,6 @@ def test_external_steps_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         Executable(graph, [call]).save(tmp_path / "net")
     assert str(caught.value) == (
-        "cannot save net: functions of Python run reference_exp; only kernels can be written"
+        "cannot save net: Python functions run reference_exp; only kernels can be saved"
     )
     assert list(tmp_path.iterdir()) == []

@@ -11,9 +11,17 @@ from tilewright.database import Database, MemoryDatabase
 from tilewright.graph import Graph, GraphBuilder, TensorType
 from tilewright.graph.passes.winograd import winograd_candidates, with_winograd
 from tilewright.ir import IRModule, structural_equal
-from tilewright.model import compile_model, extract_tasks, finals, schedules, served_by
+from tilewright.model import (
+    Executable,
+    compile_model,
+    extract_tasks,
+    finals,
+    schedules,
+    served_by,
+)
 from tilewright.model.alternatives import with_fastest_convolutions
-from tilewright.model.schedules import Match, is_beaten, note_beaten
+from tilewright.model.kernels import compile_calls
+from tilewright.model.schedules import Match, from_database, is_beaten, note_beaten
 from tilewright.model.tasks import simplified, tasks_of
 from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
 from tilewright.target import Target
@@ -112,13 +120,20 @@ def test_what_is_calculated_cannot_lose_against_itself() -> None:
 # --- finals in the model ------------------------------------------------------------------------
 
 
+def _final(graph: Graph, database: Database, before: Graph | None = None) -> finals.ModelFinal:
+    """Calculated kernels against those of a database."""
+    ways = [(before or graph, schedules.calculating(database)), (graph, from_database(database))]
+    old, new = (Executable(way, compile_calls(way, _TARGET, how)) for way, how in ways)
+    return finals.hold_model_final(old, new, database, _TARGET, 0.1)
+
+
 def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that was lucky: in place its kernel takes longer than the calculated one."""
     database, graph = MemoryDatabase(), simplified(_product(True))
     record = _record(database, "fused_nn_dense_nn_relu", _product(True))
     made = tuple(value.name for value in graph.outputs)
     monkeypatch.setattr(finals, "_step_secs", lambda *_: ({made: 1e-6}, {made: 2e-6}))
-    final = finals.hold_model_final(graph, _TARGET, database)
+    final = _final(graph, database)
     assert final.beaten == ("fused_nn_dense_nn_relu",)
     assert (final.calculated_secs, final.secs) == (1e-6, 1e-6)  # it has the calculated one now
     assert is_beaten(database, record, _TARGET)
@@ -129,7 +144,7 @@ def test_kernels_that_lose_in_the_model_are_noted(monkeypatch: pytest.MonkeyPatc
 def test_a_final_runs_the_model_both_ways() -> None:
     database = MemoryDatabase()
     _record(database, "fused_nn_dense_nn_relu", _product(True))
-    final = finals.hold_model_final(simplified(_product(True)), _TARGET, database, 0.1)
+    final = _final(simplified(_product(True)), database)
     (step,) = final.steps
     assert (step.name, step.sources) == ("fused_nn_dense_nn_relu", ("fc", "act"))
     assert step.flop == 2 * 32 * 64 * 16 + 32 * 16
@@ -170,7 +185,7 @@ def test_a_way_that_loses_in_the_model_is_not_taken_again(monkeypatch: pytest.Mo
     before = {(value.name,): 1e-6 for made in direct.nodes for value in made.outputs}
     after = dict.fromkeys(before, 2e-6)
     monkeypatch.setattr(finals, "_step_secs", lambda *_: (before, after))
-    finals.hold_model_final(tiles, _TARGET, database, 0.1, direct)
+    _final(tiles, database, direct)
     assert _tiles(direct, database) == [0]
 
 

@@ -43,4 +43,4 @@ def test_what_computes_is_told() -> None:
     packer(np.ones((50, 70), np.float32), packed)
     with pytest.raises(GraphError) as caught:
         unpacked(packer, packed, (50, 70))
-    assert str(caught.value) == "main computes something, which cannot be undone"
+    assert str(caught.value) == "main does more than move elements, so it cannot be undone"

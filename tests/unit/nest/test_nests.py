@@ -129,6 +129,25 @@ def test_values_of_let_statements_are_counted() -> None:
     assert [load.buffer.name for load in value.loads] == ["A"]  # read four times, loaded once
 
 
+@pytest.mark.parametrize(("note", "operations"), [('"skip_zero_terms": 1', 1.0), ("", 3.0)])
+def test_tests_outside_of_tiles_cost_nothing(note: str, operations: float) -> None:
+    func = parsed(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((3, 8), "float32"),
+         C: T.Buffer((8,), "float32")):
+    for k in T.serial(3, annotations={{{note}}}):
+        for i in range(8):
+            with T.block("C"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                C[vi] = C[vi] + T.if_then_else(vi + vk < 8, A[vi + vk], T.float32(0)) * B[vk, vi]
+"""
+    )
+    (nest,) = nests_of(func)
+    assert nest.operations == operations
+    assert [load.buffer.name for load in nest.loads] == ["A", "B"]
+
+
 def test_results_of_a_reduction_start_once() -> None:
     start, _, update, *_ = nests_of(argmax_of_all((8, 17)))
     assert [loop.extent for loop in start.loops] == []

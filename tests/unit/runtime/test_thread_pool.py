@@ -241,6 +241,7 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
         )
         defined = compiler.compile_ir(runtime_ir(platform)).defined
         assert sorted(defined) == [
+            "tw_expect_regions",
             "tw_limit_threads",
             "tw_num_threads",
             "tw_parallel_launch",
@@ -286,6 +287,31 @@ def test_sleeping_workers_burn_no_core() -> None:
         "print(time.process_time() - before)\n"
     )
     assert float(out) < 0.03
+
+
+EXPECT = "expect = ctypes.CFUNCTYPE(None, ctypes.c_int32)(threads.symbols()['tw_expect_regions'])\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the states of threads in /proc")
+@pytest.mark.parametrize(("calls", "states"), [((1,), {"R"}), ((1, -1), {"S"})])
+def test_workers_stay_awake_while_regions_are_expected(
+    calls: tuple[int, ...], states: set[str]
+) -> None:
+    out = run_script(
+        EXPECT
+        + "threads.set_spin_time(100)\n"
+        + "".join(f"expect({more})\n" for more in calls)
+        + "before = {task for task in os.listdir('/proc/self/task')}\n"
+        "states = set()\n"
+        "for _ in range(5):\n"
+        "    meet()\n"
+        "    time.sleep(0.004)\n"
+        "    for task in before - {str(os.getpid())}:\n"
+        "        with open(f'/proc/self/task/{task}/stat') as file:\n"
+        "            states.add(file.read().rsplit(') ', 1)[1][0])\n"
+        "print(*sorted(states))\n"
+    )
+    assert states <= set(out.split())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")

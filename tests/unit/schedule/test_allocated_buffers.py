@@ -187,7 +187,7 @@ def test_storage_align_refuses(chain: PrimFunc) -> None:
 @pytest.mark.parametrize("dtype", ["float17", "handle", "float32x4"])
 def test_unsafe_set_dtype_refuses(chain: PrimFunc, dtype: str) -> None:
     assert _refused(chain, "unsafe_set_dtype", "B", 0, dtype) == (
-        f"ScheduleError: unsafe_set_dtype: {dtype!r} is no type of buffer elements; use a type "
+        f"ScheduleError: unsafe_set_dtype: {dtype!r} is not a type of buffer elements; use a type "
         'such as "float16" or "int8"'
     )
 

@@ -124,7 +124,7 @@ def _refused(func: PrimFunc, primitive: str, block: str, *arguments: object) -> 
 @pytest.mark.parametrize("primitive", ["cache_read", "cache_write"])
 def test_unknown_scope(primitive: str) -> None:
     assert _refused(matmul, primitive, "update", 0, "attic") == (
-        f"ScheduleError: {primitive}: 'attic' is no storage scope; use one of global, shared, "
+        f"ScheduleError: {primitive}: 'attic' is not a storage scope; use one of global, shared, "
         "local, warp, texture, wmma.matrix_a, wmma.matrix_b, wmma.accumulator, m16n8k8.matrixA, "
         "m16n8k8.matrixB, m16n8k8.matrixC, wgmma.accumulator, amx.tmm, metal.simdgroup, with a "
         "tag such as 'shared.dyn' where needed"

@@ -108,7 +108,7 @@ INLINE_ERRORS = [
     (
         last_wins,
         "B",
-        "the value of block 'B' depends on iterator 'vj', which is no index",
+        "the value of block 'B' depends on iterator 'vj', which is not an index",
     ),
     (
         through_pointer,

@@ -14,6 +14,7 @@ from tilewright.schedule import Schedule
 from tilewright.script import from_source, tir as T
 from tilewright.te.reducers import REDUCERS, recognize_reduction
 from tilewright.testing import oracle
+from tilewright.testing.edge_programs import ragged_rows
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import (
     assert_same_arrays,
@@ -329,7 +330,7 @@ def test_unknown_reducers(update: str, identity: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         sch.rfactor(sch.get_loops("C")[1], 0)
     assert str(caught.value) == (
-        "ScheduleError: rfactor: the update of block 'C' is no known commutative reduction from "
+        "ScheduleError: rfactor: the update of block 'C' is not a known commutative reduction from "
         "its identity; known are sums, products, min, max, pairs of sums, argmin and argmax"
     )
 
@@ -421,21 +422,7 @@ def test_refused(matmul: PrimFunc) -> None:
 
 def test_rows_of_different_lengths_are_refused() -> None:
     """Extents that depend on loops cannot be those of a buffer or of an iterator."""
-
-    @T.prim_func
-    def ragged(
-        n: T.Buffer((8,), "int32"), A: T.Buffer((8, 4), "float32"), y: T.Buffer((8,), "float32")
-    ):
-        for i in range(8):
-            for k in range(n[i]):
-                with T.block("sum"):
-                    vi = T.axis.spatial(8, i)
-                    vk = T.axis.reduce(4, k)
-                    with T.init():
-                        y[vi] = T.float32(0)
-                    y[vi] = y[vi] + A[vi, vk]
-
-    sch = Schedule(ragged, error_render_level="fast")
+    sch = Schedule(ragged_rows, error_render_level="fast")
     _, k = sch.get_loops("sum")
     outer, inner = sch.split(k, [None, 1], preserve_unit_iters=True)
     for loop in (outer, inner):

@@ -101,10 +101,10 @@ def test_kinds_do_not_mix() -> None:
 
 def test_maps_are_bijections() -> None:
     assert refused(lambda i, j, k: (i, k)).startswith(
-        "the index map lambda i, j, k: (i, k,) is no bijection on the iterators of block 'C': "
+        "the index map lambda i, j, k: (i, k,) is not a bijection on the iterators of block 'C': "
     )
     assert refused(lambda i, j, k: (i // 3, i % 3, j, k)).startswith(
-        "the index map lambda i, j, k: (i // 3, i % 3, j, k,) is no bijection on the iterators"
+        "the index map lambda i, j, k: (i // 3, i % 3, j, k,) is not a bijection on the iterators"
     )
 
 

@@ -332,7 +332,7 @@ def test_cache_in_a_layout_by_a_sampled_number() -> None:
         ),
         (
             TILED.replace('"a":3,"b":8', '"a":3,"b":7'),
-            "the index map that TVM wrote is damaged: TypeError('object 7 is no expression')",
+            "the index map that TVM wrote is damaged: TypeError('object 7 is not an expression')",
         ),
         (
             TILED.replace('"a":3,"b":8', '"a":3'),
@@ -348,15 +348,16 @@ def test_cache_in_a_layout_by_a_sampled_number() -> None:
         ),
         (
             TILED.replace('"initial_indices":7', '"initial_indices":12'),
-            "the index map that TVM wrote is damaged: TypeError('indices that are no variables')",
+            "the index map that TVM wrote is damaged: TypeError('indices that are not variables')",
         ),
         (
             TILED.replace('"data":[3,6]', '"data":[3,3]'),
-            "the index map that TVM wrote is damaged: TypeError('indices that are no variables')",
+            "the index map that TVM wrote is damaged: TypeError('indices that are not variables')",
         ),
         (
             TILED.replace('"inverse_index_map":0', '"inverse_index_map":3'),
-            "the index map that TVM wrote is damaged: TypeError('an inverse that is no index map')",
+            "the index map that TVM wrote is damaged: "
+            "TypeError('an inverse that is not an index map')",
         ),
         (
             TILED.replace('"dtype":"int32","a":3', '"dtype":"int32","a":9'),
@@ -368,7 +369,7 @@ def test_cache_in_a_layout_by_a_sampled_number() -> None:
         ),
         (
             CONDITIONS.replace('"op":8', '"op":3'),
-            "the index map that TVM wrote is damaged: TypeError('object 3 is no operator')",
+            "the index map that TVM wrote is damaged: TypeError('object 3 is not an operator')",
         ),
     ],
 )

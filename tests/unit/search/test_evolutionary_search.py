@@ -161,8 +161,8 @@ def test_needs_database_and_model() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("eps_greedy", 1.5, "eps_greedy is a share, so from 0 to 1, got 1.5"),
-        ("genetic_mutate_prob", -0.1, "genetic_mutate_prob is a share, so from 0 to 1, got -0.1"),
+        ("eps_greedy", 1.5, "eps_greedy must be from 0 to 1, got 1.5"),
+        ("genetic_mutate_prob", -0.1, "genetic_mutate_prob must be from 0 to 1, got -0.1"),
         ("population_size", 0, "population_size must be at least 1, got 0"),
         ("genetic_num_iters", -1, "genetic_num_iters must be at least 0, got -1"),
     ],

@@ -82,8 +82,8 @@ def test_function_that_fails_is_counted(caplog: pytest.LogCaptureFixture) -> Non
     assert failures.total() >= 5
     texts = [record.getMessage() for record in caplog.records]
     assert texts == [
-        "ScheduleFn failed with RuntimeError: a bug of the user's; it is skipped, and others like "
-        "it without a word"
+        "ScheduleFn failed with RuntimeError: a bug of the user's; it is skipped, and later "
+        "failures like it without a message"
     ]
 
 
@@ -97,7 +97,7 @@ def test_replay_that_fails_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert failures == {"ScheduleError": 4}
     assert caplog.messages == [
         "a replay failed with ScheduleError: the trace uses a random variable before it defines "
-        "it; it is skipped, and others like it without a word"
+        "it; it is skipped, and later failures like it without a message"
     ]
 
 

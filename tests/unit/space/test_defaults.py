@@ -19,6 +19,7 @@ from tilewright.space.defaults import (
     create_mutators,
     create_postprocs,
     create_schedule_rules,
+    kind_of_default_space,
     kind_of_target,
 )
 from tilewright.target import Target
@@ -44,6 +45,19 @@ from tilewright.target import Target
 )
 def test_kind_of_target(target: str, kind: str) -> None:
     assert kind_of_target(Target(target)) == kind
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("nvidia/geforce-rtx-2080", "cuda-tensorcore"),
+        ("nvidia/nvidia-a100", "cuda-mma"),
+        ("nvidia/nvidia-h200", "cuda-mma"),
+        ("llvm -mcpu=haswell", "llvm"),
+    ],
+)
+def test_kind_of_a_space_that_need_not_be_tvms(target: str, kind: str) -> None:
+    assert kind_of_default_space(Target(target)) == kind
 
 
 CPU_NAMES = [
@@ -78,7 +92,7 @@ def test_names_of_rules() -> None:
     assert names("c") == [*CPU_NAMES[:3], "MultiLevelTiling"]
     assert names("cuda") == GPU_NAMES
     expected = ["ApplyCustomRule", "MultiLevelTilingTensorCore", *GPU_NAMES[1:]]
-    assert names("cuda-tensorcore") == expected
+    assert names("cuda-tensorcore") == names("cuda-mma") == expected
     assert names("hexagon")[3] == "MultiLevelTilingWideVector"
 
 

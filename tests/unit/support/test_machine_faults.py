@@ -39,7 +39,7 @@ def system(number: int, *place: str) -> OSError:
         ),
         (
             system(errno.EAGAIN),
-            "the system starts no more processes or threads ([Errno 11] Resource temporarily "
+            "the system cannot start more processes or threads ([Errno 11] Resource temporarily "
             "unavailable); end some, or raise the limit (ulimit -u)",
         ),
         (

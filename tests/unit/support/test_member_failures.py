@@ -67,7 +67,7 @@ def test_whoever_keeps_going_is_shown_it_once() -> None:
         assert failures.take("cost model Mine", raised_by(divide), Mine())
     assert failures.take("cost model Mine", raised_by(lambda: [0][1]), Mine())
     assert len(shown) == 2
-    assert shown[0].endswith("\nit is skipped, and others like it without a word")
+    assert shown[0].endswith("\nit is skipped, and later failures like it without a message")
     assert "return 1 / (2 - 2)" in shown[0]
 
 

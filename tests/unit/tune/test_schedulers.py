@@ -277,6 +277,35 @@ def test_a_rival_that_cannot_catch_up_ends() -> None:
     assert direct.is_terminated
 
 
+def test_what_is_known_of_the_model_takes_the_place_of_first_measurements() -> None:
+    scheduler = model_of([], [5.0], [], [])
+    for task, secs in zip(scheduler.tasks, (1e-3, None, 50e-3, 1e-6), strict=True):
+        task.expected_secs = secs
+    assert scheduler.latency_ms == pytest.approx(1 + 5 + 50 + 1e-3)
+    assert scheduler.next_task_id() == 2
+    (reason,) = scheduler.tasks[3].notes  # nothing is measured of it
+    assert reason == "its next round promises less than 0.1 % of the model's latency"
+    scheduler.tasks[2].counts.latency_ms = [20.0]
+    assert scheduler.latency_ms == pytest.approx(1 + 5 + 20 + 1e-3)
+
+
+def test_a_task_of_a_model_starts_when_it_is_its_turn() -> None:
+    """The second, which nobody would notice, is not started at all."""
+    module = IRModule({"a": matmul, "b": matmul.with_attr("x", 1)})
+    events: list[Event] = []
+    database = tune_tir(
+        module, "llvm -num-cores=2", None, 3, database=MemoryDatabase(), builder=FakeBuilder(),
+        runner=FakeRunner(), space=tile_all, strategy="replay-trace", cost_model=None,
+        console=False, observers=[events.append], task_scheduler="model",
+        expected_secs={"a": 1e-3, "b": 1e-9},
+    )  # fmt: skip
+    (started,) = [event for event in events if isinstance(event, TuningStarted)]
+    a, b = started.tasks
+    assert (a.trials, b.trials) == (3, 0)
+    assert (len(a.search.sketches), len(b.search.sketches)) == (1, 0)
+    assert len(database) == 3
+
+
 def test_settings_of_models() -> None:
     with pytest.raises(TuneError, match=r"min_gain lies between 0 and 1 .* got 2 and 3"):
         ModelGradient(min_gain=2)

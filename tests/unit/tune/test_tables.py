@@ -109,7 +109,7 @@ def test_without_a_profiler_nothing_is_counted() -> None:
 
 def test_no_table_before_the_end() -> None:
     profiler = Profiler()
-    text = r"the table of a profiler is there once its `with` block has ended"
+    text = r"a profiler has a table only after its `with` block has ended"
     with pytest.raises(TuneError, match=text):
         profiler.table()
     with profiler, pytest.raises(TuneError, match=text):

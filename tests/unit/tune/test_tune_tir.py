@@ -22,8 +22,8 @@ from tilewright.target import Target
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, nothing, tile_all, tile_two
 from tilewright.tune import TuneContext, compile_tir, tune_tasks, tune_te, tune_tir
-from tilewright.tune.api import make_strategy
 from tilewright.tune.events import Event, RoundMeasured, TuningStarted
+from tilewright.tune.module_tasks import make_strategy
 from tilewright.tune.options import TuneOptions
 from tilewright.tune.policy import RoundRobin
 from tilewright.tune.task import TaskRecord

@@ -106,7 +106,7 @@ def test_the_next_run_does_not_measure_it_again() -> None:
 PROGRAM = "from tilewright.testing.te_workload import matmul\ndef mm(): return matmul(64, 64, 64)\n"
 
 
-@pytest.mark.parametrize("wait", [0.5, 1.5])
+@pytest.mark.parametrize("wait", [0.5, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_with_a_real_ctrl_c(tmp_path: Path, wait: float) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "tilewright.cli", "tune", "program.py:mm", "--budget", "60s"]

@@ -56,7 +56,7 @@ _REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum", "max": "ReduceMax", "mi
 @exports(*_REDUCTIONS)
 def _reduce(writer: OnnxWriter, node: GraphNode) -> None:
     if node.attrs.get("dtype") is not None:
-        raise refuse(node, "it has a type of its own")
+        raise refuse(node, "its result has another type than its input")
     axes = node.attrs.get("axis")
     keep = int(bool(node.attrs.get("keepdims", False)))
     every = range(len(node.operands[0].type.shape))

@@ -31,7 +31,7 @@ def _pads(node: GraphNode, rank: int) -> list[int]:
 def _conv(writer: OnnxWriter, node: GraphNode) -> None:
     rank = len(node.operands[0].type.shape) - 2
     if not node.attrs.get("data_layout", "NC").startswith("NC") or node.attrs.get("out_dtype"):
-        raise refuse(node, "channels come second, and the type stays as it is")
+        raise refuse(node, "ONNX wants channels second, and one type")
     writer.emit(
         "Conv", node.operands, node.outputs[0], pads=_pads(node, rank),
         strides=_each(node.attrs.get("strides", 1), rank),
@@ -45,7 +45,7 @@ def _pool(writer: OnnxWriter, node: GraphNode) -> None:
     rank = len(node.operands[0].type.shape) - 2
     dilation = _each(node.attrs.get("dilation", 1), rank)
     if not node.attrs.get("layout", "NC").startswith("NC") or node.attrs.get("ceil_mode"):
-        raise refuse(node, "channels come second, and windows end inside")
+        raise refuse(node, "ONNX wants channels second, and windows that end inside the image")
     options: dict[str, Any] = {
         "kernel_shape": _each(node.attrs["kernel"], rank),
         "strides": _each(node.attrs["stride"], rank),
@@ -55,7 +55,7 @@ def _pool(writer: OnnxWriter, node: GraphNode) -> None:
         writer.emit("MaxPool", node.operands, node.outputs[0], dilations=dilation, **options)
         return
     if dilation != [1] * rank:
-        raise refuse(node, "averages have no dilation")
+        raise refuse(node, "averages with a dilation are not supported")
     padded = int(bool(node.attrs.get("count_include_pad", True)))
     writer.emit("AveragePool", node.operands, node.outputs[0], count_include_pad=padded, **options)
 
@@ -76,9 +76,9 @@ def _dense(writer: OnnxWriter, node: GraphNode) -> None:
 
 def _check_product(node: GraphNode, rank: int | None = None) -> None:
     if node.attrs.get("out_dtype") or len({v.type.dtype for v in node.operands}) > 1:
-        raise refuse(node, "all types are the same")
+        raise refuse(node, "ONNX wants one type for operands and result")
     if rank is not None and len(node.operands[0].type.shape) != rank:
-        raise refuse(node, f"it has {rank} axes")
+        raise refuse(node, f"ONNX wants {rank} axes")
 
 
 @exports("matmul", "nn.matmul", "nn.batch_matmul")
@@ -112,7 +112,7 @@ def _layer_norm(writer: OnnxWriter, node: GraphNode) -> None:
     axes = sorted(axis % rank for axis in node.attrs["axis"])
     trailing = tuple(value.type.shape[axes[0] :])
     if axes != list(range(axes[0], rank)) or node.operands[1].type.shape != trailing:
-        raise refuse(node, "it works on the last axes")
+        raise refuse(node, "ONNX normalises over the last axes only")
     writer.emit(
         "LayerNormalization", node.operands, node.outputs[0], axis=axes[0],
         epsilon=float(node.attrs.get("epsilon", 1e-5)),
@@ -123,7 +123,7 @@ def _layer_norm(writer: OnnxWriter, node: GraphNode) -> None:
 def _batch_norm(writer: OnnxWriter, node: GraphNode) -> None:
     plain = node.attrs.get("center", True) and node.attrs.get("scale", True)
     if node.attrs.get("axis", 1) != 1 or not plain:
-        raise refuse(node, "channels come second, with scale and shift")
+        raise refuse(node, "ONNX wants channels second, a scale and a shift")
     epsilon = float(node.attrs.get("epsilon", 1e-5))
     writer.emit("BatchNormalization", node.operands, node.outputs[0], epsilon=epsilon)
 

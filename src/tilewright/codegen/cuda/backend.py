@@ -48,7 +48,7 @@ def _export(
 ) -> tuple[Path, ...]:
     """Machine code, which NVIDIA's tools can read, with a description behind it."""
     if symbols:
-        raise RuntimeFailure(f"cannot export {path.name}: functions of GPUs cannot be renamed")
+        raise RuntimeFailure(f"cannot export {path.name}: GPU functions cannot be renamed")
     described = library_file.LibraryDescription(
         info, False, False, artifact.kind, dict(artifact.meta)
     )

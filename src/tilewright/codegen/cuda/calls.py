@@ -72,7 +72,7 @@ def _origin(pointer: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr, ir.DType | 
         load = pointer.args[0]
         if isinstance(load, ir.BufferLoad):
             return load.buffer.data, load.indices[0], load.buffer.dtype.element_of
-    raise CodegenError(f"`{pointer}` is no address of an element of a buffer")
+    raise CodegenError(f"`{pointer}` is not the address of an element of a buffer")
 
 
 def scope_of(pointer: ir.PrimExpr) -> str:
@@ -91,7 +91,7 @@ def address(
     """The address `offset` elements of `dtype` behind a pointer."""
     data, begin, kind = _origin(pointer)
     if not isinstance(data, ir.Var):
-        raise CodegenError(f"`{data}` is no variable that points to memory")
+        raise CodegenError(f"`{data}` is not a variable that points to memory")
     dtype = kind if dtype is None else dtype.element_of
     if offset is not None and dtype is not None and kind is not dtype and not ir.is_zero(begin):
         start = f"({printer.pointer_type(dtype)}){address(printer, pointer)}"
@@ -152,7 +152,7 @@ def _reinterpret(printer: KernelPrinter, node: ir.Call) -> Printed:
         return f"{printer.prelude.bits(value.dtype, node.dtype)}({printer.text(value)})", POSTFIX
     if node.dtype.lanes == 1:
         return printer.packed(value, printer.type_name(node.dtype)), UNARY
-    raise CodegenError(f"the CUDA backend reads bits as as many lanes, or as one: `{node}`")
+    raise CodegenError(f"CUDA cannot read vectors as others of so many lanes: `{node}`")
 
 
 _WORDS = {"int8": ("int", "s32"), "uint8": ("unsigned", "u32")}
@@ -228,7 +228,7 @@ def _argument(printer: KernelPrinter, arg: ir.PrimExpr) -> str:
         return printer.text(arg)
     word = _BY_SIZE.get(arg.dtype.itemsize * arg.dtype.lanes)
     if word is None:
-        raise CodegenError(f"a vector of {arg.dtype!s} fits no word: `{arg}`")
+        raise CodegenError(f"a vector of {arg.dtype!s} does not fit into words: `{arg}`")
     return printer.packed(arg, word)
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tilewright.codegen.cuda.partial_sums import partial_sum_function
+
 # A wait that lasts longer than about a second is a mistake: the kernel ends with an error then.
 _MOST_TRIES = 300000
 
@@ -176,7 +178,7 @@ def device_function(name: str) -> str | None:
     for pattern, instruction in _NUMBERED.items():
         if match := re.fullmatch(pattern, name):
             return _function(name, _Plain(instruction.format(match[1])))
-    return None
+    return partial_sum_function(name)
 
 
 def _function(name: str, plain: _Plain) -> str:

@@ -54,12 +54,9 @@ class CudaLibrary:
 
     def _loaded(self, driver: CudaDriver) -> Any:
         if self._handle is None:
-            compiled, here = self._artifact.meta["arch"], driver.arch(0)
-            if not _runs_on(compiled, here):
-                raise DeviceError(
-                    f"it was compiled for {compiled}, but cuda:0 is {driver.name(0)} ({here}); "
-                    "build it for target='cuda' on this machine"
-                )
+            reason = why_wrong_gpu(self._artifact.meta["arch"], driver)
+            if reason:
+                raise DeviceError(f"{reason}; build it for target='cuda' on this machine")
             self._unused = driver.unused_libraries
             _unload_unused(driver)
             image = self._artifact.data
@@ -78,6 +75,14 @@ class CudaLibrary:
             return
         if not any(launcher.is_in_a_graph for launcher in self._launchers):
             self._unused.append(self._handle)
+
+
+def why_wrong_gpu(compiled: str, driver: CudaDriver) -> str:
+    """Why machine code for an architecture does not run on the first GPU; empty if it does."""
+    here = driver.arch(0)
+    if _runs_on(compiled, here):
+        return ""
+    return f"it was compiled for {compiled}, but cuda:0 is {driver.name(0)} ({here})"
 
 
 def _runs_on(compiled: str, here: str) -> bool:

@@ -9,6 +9,7 @@ from tilewright.lowering.compact_buffer_allocation import CompactBufferAllocatio
 from tilewright.lowering.context import PassContext
 from tilewright.lowering.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lowering.gpu.fit_vector_loops import FitVectorLoops
+from tilewright.lowering.gpu.inject_permuted_layout import InjectPermutedLayout
 from tilewright.lowering.gpu.inject_ptx_async_copy import InjectPTXAsyncCopy
 from tilewright.lowering.gpu.inject_software_pipeline import InjectSoftwarePipeline
 from tilewright.lowering.gpu.inject_virtual_thread import InjectVirtualThread
@@ -83,6 +84,7 @@ def _loops(context: PassContext) -> list[Pass]:
         VectorizeLoop(vectorize),
         InjectVirtualThread(),
         InjectPTXAsyncCopy(),
+        InjectPermutedLayout(),
         LowerThreadAllreduce(),
         LowerWarpMemory(),
         StorageRewrite(context.enables("storage_rewrite")),

@@ -148,7 +148,7 @@ class KernelPrinter(VectorPrinter):
         qualifiers = {"shared": f"__shared__ {_ALIGNED} ", "local": ""}.get(scope)
         size = constant_bytes(node)
         if qualifiers is None or size is None:
-            what = f"scope {scope!r}" if qualifiers is None else "a size that is no constant"
+            what = f"scope {scope!r}" if qualifiers is None else "a size that is not a constant"
             raise CodegenError(
                 f"{var.name!r} has {what}; a kernel allocates memory of constant size in scopes "
                 "'local', 'shared', 'shared.dyn' and 'wmma.*'"

@@ -92,7 +92,7 @@ class Fragments:
         annotation = var.type_annotation
         role = None if annotation is None else _ROLES.get(annotation.storage_scope)
         if annotation is None or role is None:
-            raise CodegenError(f"{var.name!r} is no wmma fragment: `{call}`")
+            raise CodegenError(f"{var.name!r} is not a wmma fragment: `{call}`")
         loads = call.op.name == "tir.tvm_load_matrix_sync"
         layout = text_of(call, 7).removesuffix("_major") if loads and role != "c" else ""
         shape = (number_of(call, 1), number_of(call, 2), number_of(call, 3))

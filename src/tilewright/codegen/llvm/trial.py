@@ -61,7 +61,7 @@ def compile_in_child(
 
 def _reason(done: subprocess.CompletedProcess[bytes], time_limit_s: int) -> str:
     if done.returncode == -signal.SIGALRM:
-        return f"it was not done after {time_limit_s} seconds"
+        return f"it did not finish within {time_limit_s} seconds"
     said = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode > 0:  # an error in Python, whose last line tells most
         said.reverse()

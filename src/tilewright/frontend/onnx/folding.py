@@ -96,4 +96,4 @@ def _evaluate(node: Any, feeds: Sequence[Array | None], versions: Mapping[str, i
     try:
         return [np.asarray(result) for result in ReferenceEvaluator(model).run(None, known)]
     except Exception as error:  # of NumPy and of onnx's own: the model is wrong
-        raise GraphError(f"what is known cannot be computed: {error}") from error
+        raise GraphError(f"it cannot be computed from its known inputs: {error}") from error

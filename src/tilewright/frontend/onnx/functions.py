@@ -33,7 +33,7 @@ def function_of(node: Any, version: int, inputs: Sequence[GraphValue | None]) ->
                 chosen, node.SerializeToString(), types
             )
         except RuntimeError as error:
-            raise GraphError(f"ONNX cannot say it by others: {error}") from error
+            raise GraphError(f"ONNX cannot write it as other operators: {error}") from error
     elif schema.has_function:
         versions = schema.function_opset_versions
         chosen = max((v for v in versions if v <= version), default=max(versions))

@@ -140,7 +140,9 @@ class _Importer:
         for node in graph.node:
             for word in filter(None, node.output):
                 if word in made:
-                    raise GraphError(f"{node.op_type} ({node.name or word}) makes {word!r} again")
+                    raise GraphError(
+                        f"{node.op_type} ({node.name or word}) makes {word!r} a second time"
+                    )
                 made.add(word)
 
     def _bind_dims(self) -> None:
@@ -190,8 +192,8 @@ class _Importer:
                 if array is not None and _has_nan(array):
                     name = node.name or f"{node.op_type}_{number}"
                     raise GraphError(
-                        f"{node.op_type} ({name}): its weight {word!r} has NaN; "
-                        "allow_nan=True imports it nevertheless"
+                        f"{node.op_type} ({name}): its weight {word!r} contains NaN; "
+                        "pass allow_nan=True to import it anyway"
                     )
 
     def _input(self, given: Any) -> GraphValue:

@@ -37,7 +37,10 @@ def load_model(source: str | Path | bytes) -> tuple[Any, Path | None]:
         raise GraphError(f"{what} cannot be read as an ONNX model: it has no graph of operators")
     for entry in model.opset_import:
         if isinstance(entry.domain, bytes) or not 0 < entry.version < 1 << 31:
-            raise GraphError(f"{what} has version {entry.version} of operators {entry.domain!r}")
+            raise GraphError(
+                f"{what} asks for operators {entry.domain!r} of version {entry.version}, which "
+                "cannot exist"
+            )
     for body in (model.graph, *model.functions):
         _check_text(body, what)
     _check_functions(model)

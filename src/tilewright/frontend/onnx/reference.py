@@ -66,7 +66,7 @@ class References:
             types = dict(zip(wanted, part.tried(model, name), strict=True))
         for word, kind in types.items():
             if kind is None:
-                raise GraphError(f"the shape of its result {word!r} is known only when it runs")
+                raise GraphError(f"the shape of its result {word!r} is only known when it runs")
         return {word: kind for word, kind in types.items() if kind is not None}
 
 

@@ -3,15 +3,16 @@
 PyTorch hands over graphs with the parameters among their inputs. They stay inputs, so that changes
 of them are seen, or with `options={"freeze": True}` become constants, which kernels have in layouts
 of their own; then each call looks whether one was replaced or written to, and the graph is compiled
-again. Graphs whose sizes change are compiled for each size. What cannot be compiled runs as PyTorch
-runs it, and a warning says so once.
+again. Graphs whose sizes change are compiled for each size. Graphs of tensors on a GPU run there:
+kernels read and write the tensors where they lie. What cannot be compiled runs as PyTorch runs it,
+and a warning says so once.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tilewright.byoc.torch_operators import array_of, tensor_of
@@ -22,10 +23,13 @@ from tilewright.frontend.torch.program import GraphOutput, InputView, PlainResul
 from tilewright.graph.external import is_external
 from tilewright.graph.views import is_view
 from tilewright.model import compile_model
+from tilewright.runtime.devices import CPU, cuda
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
 Compiled = Callable[..., Any]
+_CPU = "cpu"
+_TARGETS = {_CPU: "llvm", "cuda:0": "cuda"}  # by the device of tensors
 MAX_SIZES = 16  # of one graph; further ones run in PyTorch
 MAX_CHANGES = 4  # of frozen parameters; each compiles the graph again
 
@@ -39,7 +43,7 @@ class BackendOptions:
     """`torch.compile(..., options={...})`."""
 
     freeze: bool = False  # parameters and buffers are constants until they change
-    target: Target | str = "llvm"
+    target: Target | str | None = None  # without one that of the device where tensors are
     database: Database | None = None  # schedules for kernels
 
     @staticmethod
@@ -66,14 +70,37 @@ def compile_fx(
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return _in_torch(module, "training is not compiled; call the model under torch.no_grad()")
-    if any(x.device.type != "cpu" for x in tensors):
-        return _in_torch(module, "its tensors are not on the CPU")
+    try:
+        chosen = replace(chosen, target=_target_of(tensors, chosen))
+    except GraphError as error:
+        return _in_torch(module, str(error))
     if len(tensors) < len(inputs):
         return _SizedGraphs(module, chosen)
     try:
         return _CompiledGraph(module, inputs, chosen)
     except TilewrightError as error:
         return _in_torch(module, str(error))
+
+
+def _target_of(tensors: Sequence[Any], options: BackendOptions) -> Target:
+    """What kernels are compiled for, so that they run where the tensors are."""
+    places = sorted({_place(x) for x in tensors}) or [_CPU]
+    if len(places) > 1:
+        raise GraphError(f"its tensors are on {' and '.join(places)}, expected one device")
+    (place,) = places
+    if place not in _TARGETS:
+        raise GraphError(f"its tensors are on {place}, expected {' or '.join(_TARGETS)}")
+    target = Target(options.target or _TARGETS[place])
+    if target.is_cpu != (place == _CPU):
+        raise GraphError(f"its tensors are on {place}, and the target is {target.kind.name}")
+    missing = "" if target.is_cpu else cuda(0).why_missing
+    if missing:
+        raise GraphError(missing)
+    return target
+
+
+def _place(tensor: Any) -> str:
+    return _CPU if tensor.device.type == _CPU else f"{tensor.device.type}:{tensor.device.index}"
 
 
 def _in_torch(module: Any, why: str) -> Compiled:
@@ -126,9 +153,10 @@ class _CompiledGraph:
             program = import_graph_module(self._module, inputs, self._frozen)
         nodes = program.graph.nodes
         if nodes and all(is_external(node) or is_view(node) for node in nodes):
-            raise GraphError("kernels would compute nothing of it")
+            raise GraphError("none of it would run in our kernels")
         options = self._options
         self._program = program
+        assert options.target is not None
         self._run = compile_model(program.graph, options.target, options.database)
         self._seen = self._state(inputs)
         self._given = [
@@ -140,7 +168,7 @@ class _CompiledGraph:
         if self._changes > MAX_CHANGES:
             warnings.warn(
                 f"parameters changed {self._changes} times, so they are not frozen any more; "
-                "leave out options={'freeze': True} while they do",
+                "leave out options={'freeze': True} while they change",
                 FallbackWarning,
                 stacklevel=2,
             )
@@ -151,13 +179,23 @@ class _CompiledGraph:
         return [(inputs[n].data_ptr(), inputs[n]._version) for n in self._frozen]
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        import torch
+
         if self._frozen and self._state(inputs) != self._seen:
             self._compile_again(inputs)
-        made = self._run(*(array_of(inputs[n]) for n in self._given))
-        outputs = [tensor_of(array) for array in made]
+        is_on_cpu = self._run.device.device_type == CPU
+        array = array_of if is_on_cpu else _readable_on_gpu
+        made = self._run(*(array(inputs[n]) for n in self._given))
+        outputs = [tensor_of(x) if is_on_cpu else torch.from_dlpack(x) for x in made]
         for position, number in self._program.writes.items():
             inputs[position].copy_(outputs[number])
         return tuple(_delivered(result, outputs, inputs) for result in self._program.results)
+
+
+def _readable_on_gpu(tensor: Any) -> Any:
+    """The tensor itself, or a copy on the GPU if it does not lie as kernels read it."""
+    plain = tensor.detach().contiguous().resolve_conj().resolve_neg()
+    return plain.clone() if plain.data_ptr() % cuda(0).api.alignment else plain
 
 
 def _delivered(result: Result, outputs: Sequence[Any], inputs: Sequence[Any]) -> Any:

@@ -379,7 +379,7 @@ def _layer_norm(node: CallContext) -> Any:
 @converts("_native_batch_norm_legit_no_training", "batch_norm")
 def _batch_norm(node: CallContext) -> Any:
     if node.args.get("training"):
-        raise node.refuse("the statistics of a batch are not computed")
+        raise node.refuse("statistics of a batch (training mode) are not supported")
     names = ("input", "weight", "bias", "running_mean", "running_var")
     made = node.call(
         "nn.batch_norm", *(node.value(name) for name in names), axis=1, epsilon=float(node["eps"])
@@ -390,7 +390,7 @@ def _batch_norm(node: CallContext) -> Any:
 @converts("max_pool2d", "avg_pool2d")
 def _pool(node: CallContext) -> GraphValue:
     if node.args.get("divisor_override"):
-        raise node.refuse("a divisor of its own is not supported")
+        raise node.refuse("divisor_override is not supported")
     kernel = pair(node["kernel_size"])
     stride = pair(node.args.get("stride") or kernel)
     return node.call(

@@ -74,27 +74,3 @@ def attention_values(weights: Tensor, value: Tensor, *, part: int = 2) -> Tensor
         return mixed(b, h, t, d).astype(value.dtype)
 
     return te.compute((batch, queries, heads, v.shape[-1]), turned, "T_mixed_turned")
-
-
-@operator("nn.fused_attention")
-def fused_attention(
-    query: Tensor,
-    key: Tensor | None = None,
-    value: Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """`softmax(query @ key.T * scale) @ value` as `(batch, tokens, heads, width)`.
-
-    One operand of `(batch, tokens, 3, heads, width)` has queries, keys and values side by side.
-    """
-    operands = [query if x is None else x for x in (query, key, value)]
-    q, k, v = (_heads(x, n, name) for n, (x, name) in enumerate(zip(operands, "qkv", strict=True)))
-    mixed = topi.nn.attention(q, k, v, None, is_causal, scale)
-    batch, heads, tokens, width = mixed.shape
-
-    def turned(b: ir.Var, t: ir.Var, h: ir.Var, d: ir.Var) -> ir.ExprLike:
-        return mixed(b, h, t, d)
-
-    return te.compute((batch, tokens, heads, width), turned, "T_attention_turned")

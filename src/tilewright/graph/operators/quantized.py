@@ -176,7 +176,7 @@ def mean(
 ) -> Tensor:
     """The sum of uint8 over some axes, requantized to uint8."""
     if not keepdims:
-        raise TensorExpressionError("qnn.mean: the axes stay, with an extent of one")
+        raise TensorExpressionError("qnn.mean keeps its axes; leave out keepdims=False")
     axes = {at: te.reduce_axis((0, x.shape[at]), f"k{at}") for at in axis}
     shape = [ir.const(1) if at in axes else extent for at, extent in enumerate(x.shape)]
 

@@ -6,11 +6,11 @@ from tilewright.graph.graph import Graph
 from tilewright.graph.passes.cancel_transposes import cancel_transposes
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.merge_equal_nodes import merge_equal_nodes
-from tilewright.graph.passes.pipeline import PASSES_WITHOUT_ATTENTION, simplify
-from tilewright.graph.passes.split_attention import split_attention
+from tilewright.graph.passes.pipeline import passes_with, simplify
+from tilewright.graph.passes.split_attention import rows_for_gpu, split_attention
 
 _PASSES = (
-    *PASSES_WITHOUT_ATTENTION,
+    *passes_with(rows_for_gpu),
     merge_equal_nodes,
     split_attention,
     cancel_transposes,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.graph.graph import Graph, GraphNode, GraphValue
+from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue
 from tilewright.graph.matching import Matcher
 from tilewright.graph.rewriting import Rewriting, rewrite
+from tilewright.ir.numpy_bridge import to_numpy
 
 # Products of constant weights, and the axis of those that results lie along.
 _PRODUCTS = {"nn.dense": 0, "nn.matmul": 1}
@@ -74,7 +75,6 @@ def _belong_together(graph: Graph, parts: Sequence[_Projection]) -> bool:
         and part.product.operands[1] in graph.constants
         and graph.constants[part.product.operands[1]].ndim == 2
         and part.product.operands[0].type == first.product.operands[0].type
-        and (part.bias is None) == (first.bias is None)
         for part in parts
     )
 
@@ -88,15 +88,23 @@ def _merged(
     weight = new.constant(np.concatenate(weights, axis), "projections")
     data = new.translated(first.operands[0])
     (value,) = new.calls(first.op, (data, weight), first.attrs, (), node.source)
-    biases = [new.old.constants[part.bias].reshape(-1) for part in parts if part.bias is not None]
-    if biases:
-        value = new.call("add", value, new.constant(np.concatenate(biases), "biases"))
+    if any(part.bias is not None for part in parts):
+        biases = np.concatenate([_bias_of(new.old, part) for part in parts])
+        value = new.call("add", value, new.constant(biases, "biases"))
     rows = node.operands[0].type.extents
     packed = new.call("reshape", value, newshape=[*rows[:2], value.type.extents[-1]])
     offsets = _offsets([weight.shape[axis] for weight in weights])
     mask = node.inputs[3] if len(node.inputs) > 3 else None
     inputs = [packed, packed, packed, None if mask is None else new.translated(mask)]
     return new.calls(node.op, inputs, {**node.attrs, "offsets": offsets}, (), node.source)
+
+
+def _bias_of(graph: Graph, part: _Projection) -> Array:
+    """The bias of a layer, zeros if it has none."""
+    if part.bias is not None:
+        return graph.constants[part.bias].reshape(-1)
+    result = part.product.outputs[0].type
+    return np.zeros(result.extents[-1], to_numpy(result.dtype))
 
 
 def _offsets(widths: Sequence[int]) -> list[int]:

@@ -9,6 +9,8 @@ from tilewright.graph.passes.cancel_transposes import cancel_transposes
 from tilewright.graph.passes.channels_last import channels_last
 from tilewright.graph.passes.find_attention import find_attention
 from tilewright.graph.passes.fold_constants import fold_constants
+from tilewright.graph.passes.fold_limits import fold_limits
+from tilewright.graph.passes.fold_padding import fold_padding
 from tilewright.graph.passes.fold_scales import fold_scales
 from tilewright.graph.passes.merge_projections import merge_projections
 from tilewright.graph.passes.quantized import integer_operators
@@ -21,19 +23,24 @@ Pass = Callable[[Graph], Graph]
 # What was imported, in fewer nodes.
 _SIMPLER: tuple[Pass, ...] = (
     fold_constants,
+    fold_padding,
     fold_scales,
     fold_constants,
     integer_operators,
     simplify_arithmetic,
+    fold_limits,
     find_attention,
     cancel_transposes,
 )
-_ATTENTION: tuple[Pass, ...] = (split_heads, cancel_transposes, merge_projections)
 _LAYOUTS: tuple[Pass, ...] = (sink_reshapes, channels_last, cancel_transposes, fold_constants)
 
-PASSES = (*_SIMPLER, *_ATTENTION, *_LAYOUTS)
-# For targets that have kernels of their own for attention.
-PASSES_WITHOUT_ATTENTION = (*_SIMPLER, *_LAYOUTS)
+
+def passes_with(split: Pass) -> tuple[Pass, ...]:
+    """All passes; `split` finds the attention that a target has kernels for."""
+    return (*_SIMPLER, split, cancel_transposes, merge_projections, *_LAYOUTS)
+
+
+PASSES = passes_with(split_heads)
 
 
 def simplify(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:

@@ -8,6 +8,7 @@ in front is a batch, of one head each.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.matching import Matcher, axes_of
@@ -17,11 +18,16 @@ _HEADS_BACK = [0, 2, 1, 3]
 
 
 def split_heads(graph: Graph) -> Graph:
-    """The graph with attention on rows of tokens."""
+    """The graph with attention on rows of tokens, where a CPU has a kernel for it."""
+    return attention_on_rows(graph, _has_a_kernel)
+
+
+def attention_on_rows(graph: Graph, is_wanted: Callable[[GraphNode], bool]) -> Graph:
+    """The graph with some of its attention on rows of tokens."""
     matcher = Matcher(graph)
 
     def replace(new: Rewriting, node: GraphNode) -> tuple[GraphValue, ...] | None:
-        if node.op != "nn.attention" or not _has_a_kernel(node):
+        if node.op != "nn.attention" or not has_one_width(node) or not is_wanted(node):
             return None
         rows = [_rows_behind(matcher, value) for value in node.inputs[:3]]
         if all(value is not None for value in rows):
@@ -31,16 +37,19 @@ def split_heads(graph: Graph) -> Graph:
     return rewrite(graph, replace)
 
 
-def _has_a_kernel(node: GraphNode) -> bool:
+def has_one_width(node: GraphNode) -> bool:
     """True for static tensors whose values are as deep as their keys."""
-    query, key, value = node.operands[:3]
+    query, _, value = node.operands[:3]
     types = [operand.type for operand in node.operands]
     return (
         all(kind.is_static and math.prod(kind.extents) > 0 for kind in types)
         and query.type.extents[-1] == value.type.extents[-1]
         and len(query.type.shape) >= 3
-        and key.type.dtype == "float32"
     )
+
+
+def _has_a_kernel(node: GraphNode) -> bool:
+    return node.operands[1].type.dtype == "float32"
 
 
 def _rows_behind(matcher: Matcher, value: GraphValue | None) -> GraphValue | None:

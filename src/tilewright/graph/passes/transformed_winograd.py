@@ -5,12 +5,11 @@ This is what TVM does for GPUs. Tasks are extracted like that for those who comp
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue
 from tilewright.graph.operators.transformed_winograd import TRANSFORMED_WINOGRAD
+from tilewright.graph.passes.winograd import is_one_everywhere
 from tilewright.graph.rewriting import Rewriting, rewrite
 from tilewright.topi.nn.winograd_matrices import transform_matrices
 
@@ -37,15 +36,11 @@ def _allows_it(graph: Graph, node: GraphNode) -> bool:
         weight in graph.constants
         and node.attrs.get("data_layout", "NCHW") == "NCHW"
         and node.attrs.get("groups", 1) == 1
-        and all(_is_one(node.attrs.get(name, 1)) for name in ("strides", "dilation"))
+        and all(is_one_everywhere(node.attrs.get(name, 1)) for name in ("strides", "dilation"))
         and weight.type.extents[2:] == (TAPS, TAPS)
         and data.type.dtype == weight.type.dtype
         and data.type.dtype.startswith("float")
     )
-
-
-def _is_one(steps: Any) -> bool:
-    return set(steps if isinstance(steps, list | tuple) else [steps]) == {1}
 
 
 def _transformed(weight: Array) -> Array:

@@ -48,7 +48,7 @@ def _is_candidate(graph: Graph, node: GraphNode) -> bool:
     return (
         attrs.get("data_layout") == "NHWC"
         and attrs.get("groups", 1) == 1
-        and all(_is_one(attrs.get(name, 1)) for name in ("strides", "dilation"))
+        and all(is_one_everywhere(attrs.get(name, 1)) for name in ("strides", "dilation"))
         and attrs.get("out_dtype") in (None, "float32")
         and data.type.dtype == weight.type.dtype == "float32"
         and data.type.is_static
@@ -58,5 +58,6 @@ def _is_candidate(graph: Graph, node: GraphNode) -> bool:
     )
 
 
-def _is_one(steps: Any) -> bool:
+def is_one_everywhere(steps: Any) -> bool:
+    """True for strides or dilations that are one along each axis."""
     return set(steps if isinstance(steps, list | tuple) else [steps]) == {1}

@@ -8,7 +8,7 @@ for each iteration that is under way.
 
 Parts of the stages in `software_pipeline_async_stages` copy asynchronously: they are marked with
 `async_scope` and end a group; whoever reads what they wrote waits until no more groups are pending
-than were begun after it.
+than were started after it.
 """
 
 from __future__ import annotations
@@ -179,13 +179,13 @@ class _Pipeline:
         if not writers:
             return None
         late = min(reader.stage - writer.stage for writer in writers)
-        begun = late if reader.order > max(writer.order for writer in writers) else late - 1
+        started = late if reader.order > max(writer.order for writer in writers) else late - 1
         if number is not None and last_copy < 0:  # no more copies: fewer groups come after it
             assert isinstance(self._loop.extent, ir.IntImm)
             writer_stage = max(writer.stage for writer in writers)
             done = number - writer_stage - (self._loop.extent.value - 1)
-            begun = late - done
-        return max(begun, 0)
+            started = late - done
+        return max(started, 0)
 
     def _instance(self, part: _Part, step: ir.PrimExpr, guarded: bool) -> ir.Stmt:
         """A part for the iteration that it handles when the new loop is at `step`."""
@@ -257,7 +257,7 @@ class _Injector(StmtRewriter):
         if sorted(map(int, orders)) != list(range(len(orders))):
             raise LowerError(
                 f"loop {loop.loop_var.name!r}: {SOFTWARE_PIPELINE_ORDER} {list(map(int, orders))} "
-                "is no order of its statements"
+                "is not an order of its statements"
             )
         parts = [
             _Part(stmt, int(stage), int(order), int(stage) in late, _Uses(stmt))

@@ -98,7 +98,7 @@ def _recognized(block: ir.Block) -> Reduction:
     reduction = recognize_reduction(block)
     if reduction is None:
         raise LowerError(
-            f"block {block.name_hint!r} is reduced by threads, but its update is no known "
+            f"block {block.name_hint!r} is reduced by threads, but its update is not a known "
             "commutative reduction; bind another loop, or write a sum, product, min, max or argmax"
         )
     return reduction

@@ -98,7 +98,7 @@ class _Lowerer(StmtRewriter):
                 var, extent = self._extents[tag]
                 if not isinstance(extent, ir.IntImm):
                     raise LowerError(
-                        f"threads reduce together, but the extent {extent} of {tag} is no number; "
+                        f"threads reduce together, but the extent {extent} of {tag} is unknown; "
                         "bind loops of constant extents"
                     )
                 chosen = any(var is thread for thread in threads)
@@ -134,7 +134,7 @@ def _reduction_of(node: ir.AttrStmt) -> _Reduction:
     reducer, stmt = node.node, node.body
     call = stmt.value if isinstance(stmt, ir.Evaluate) else None
     if not isinstance(reducer, ir.CommReducer) or not isinstance(call, ir.Call):
-        raise LowerError("reduce_scope is around something else than tvm_thread_allreduce")
+        raise LowerError("reduce_scope must be around a call of tvm_thread_allreduce")
     if call.op is not _ALLREDUCE:
         raise LowerError(f"reduce_scope is around {call.op}, expected tvm_thread_allreduce")
     count = len(reducer.lhs)

@@ -52,7 +52,7 @@ def _staged(loops: list[ir.For], realize: ir.BlockRealize) -> tuple[ir.Buffer, i
     block, store = realize.block, realize.block.body
     if not isinstance(store, ir.BufferStore):
         raise LowerError(
-            f"block {block.name_hint!r} is to go through registers, but it is no copy of elements; "
+            f"block {block.name_hint!r} is to go through registers, but it does not copy elements; "
             f"remove its annotation {MANIFEST_SHARED_MEMORY_LOCAL_STAGE!r}"
         )
     shape = [loop.extent for loop in loops] or [ir.const(1)]

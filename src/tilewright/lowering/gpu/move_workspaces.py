@@ -29,8 +29,8 @@ class _Workspaces(ir.BufferRewriter):
         if scope_of(node.buffer_var) == "global":
             if not all(isinstance(extent, ir.IntImm) for extent in node.extents):
                 raise LowerError(
-                    f"{node.buffer_var.name!r} is allocated in a kernel with a size that is no "
-                    "constant; allocate it outside of the kernel"
+                    f"{node.buffer_var.name!r} is allocated in a kernel with a size that is "
+                    "not a constant; allocate it outside of the kernel"
                 )
             self.moved[node.buffer_var] = node
             return self.visit(node.body)

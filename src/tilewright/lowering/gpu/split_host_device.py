@@ -124,7 +124,7 @@ def _check_sizes(kernel: ir.Stmt) -> None:
         scope = "" if annotation is None else annotation.storage_scope
         if scope in ("local", "shared") and not all(isinstance(n, ir.IntImm) for n in node.extents):
             raise LowerError(
-                f"{node.buffer_var.name!r} of scope {scope!r} has a size that is no constant; "
+                f"{node.buffer_var.name!r} of scope {scope!r} has a size that is not a constant; "
                 "split the loops that fill it by constants"
             )
 

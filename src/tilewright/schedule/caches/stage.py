@@ -44,7 +44,7 @@ _SCOPE_PATTERN = re.compile(f"({'|'.join(map(re.escape, _SCOPES))})[\\w.:-]*")
 
 
 class BadStorageScope(PrimitiveError):
-    reason = "{scope!r} is no storage scope"
+    reason = "{scope!r} is not a storage scope"
     remedy = f"use one of {', '.join(_SCOPES)}, with a tag such as 'shared.dyn' where needed"
 
 

@@ -46,7 +46,7 @@ class IndicesNotPlain(PrimitiveError):
 
 
 class ValueUsesOtherIterator(PrimitiveError):
-    reason = "the value of block {block!r} depends on iterator {iterator!r}, which is no index"
+    reason = "the value of block {block!r} depends on iterator {iterator!r}, which is not an index"
 
 
 class OpaqueAccess(PrimitiveError):

@@ -117,7 +117,7 @@ def _operands(
 
     why = why_not_reduction(state, scope, block)
     if why:
-        raise fail(f"it is no reduction: {why}")
+        raise fail(f"it is not a reduction: {why}")
     store = block.block.body
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Add):
         raise fail("its body is not one store of a sum")

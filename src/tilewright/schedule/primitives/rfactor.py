@@ -62,7 +62,7 @@ class ExtentOfOtherLoops(PrimitiveError):
 
 
 class UnknownReducer(PrimitiveError):
-    reason = "the update of block {block!r} is no known commutative reduction from its identity"
+    reason = "the update of block {block!r} is not a known commutative reduction from its identity"
     remedy = "known are sums, products, min, max, pairs of sums, argmin and argmax"
 
 

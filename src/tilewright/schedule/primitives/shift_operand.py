@@ -126,7 +126,7 @@ def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
         return _Product(store, loads[0], loads[1], True)
     if buffer is loads[1].buffer:
         return _Product(store, loads[1], loads[0], False)
-    raise fail(f"{buffer.name} is no factor of the product")
+    raise fail(f"{buffer.name} is not a factor of the product")
 
 
 def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:

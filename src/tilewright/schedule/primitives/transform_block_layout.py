@@ -54,7 +54,9 @@ class IteratorsHaveOrder(PrimitiveError):
 
 
 class NotBijective(PrimitiveError):
-    reason = "the index map {index_map} is no bijection on the iterators of block {block!r}: {why}"
+    reason = (
+        "the index map {index_map} is not a bijection on the iterators of block {block!r}: {why}"
+    )
 
 
 @register_primitive

@@ -17,7 +17,7 @@ from tilewright.schedule.trace.instruction import Primitive, given, register_pri
 
 
 class NotADtype(PrimitiveError):
-    reason = "{dtype!r} is no type of buffer elements"
+    reason = "{dtype!r} is not a type of buffer elements"
     remedy = 'use a type such as "float16" or "int8"'
 
 

@@ -57,7 +57,7 @@ def _plain(
     found: Solution = {}
     for item, dimension in zip(accessed.region, required, strict=True):
         index = item.min
-        if not _is_one(item):
+        if not _at_most(item, 1):
             return None
         if type(index) is ir.IntImm:
             continue
@@ -74,7 +74,7 @@ def _by_inverse_map(
     analyzer: arith.Analyzer,
 ) -> Solution | None:
     """Indices that together are a one-to-one affine map of the iterators they use."""
-    if not all(_is_one(item) for item in accessed.region):
+    if not all(_at_most(item, 1) for item in accessed.region):
         return None
     indices = [item.min for item in accessed.region]
     used = {
@@ -124,21 +124,19 @@ def _match_pattern(
 ) -> tuple[ir.Var, Dimension] | None:
     interval = interval_of(dimension)
     match item.min:
-        case ir.Var() as var if _is_one(item):
+        case ir.Var() as var if _at_most(item, 1):
             return var, dimension
         case ir.Mul(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _at_most(
             item, step
         ):
             low, high = ir.floordiv(interval.min_value, step), ir.floordiv(interval.max_value, step)
             return var, compact(arith.IntervalSet(low, high), analyzer)
-        case ir.FloorDiv(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _is_one(item):
+        case ir.FloorDiv(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _at_most(
+            item, 1
+        ):
             low, last = interval.min_value * step, interval.max_value * step + (step - 1)
             return var, compact(arith.IntervalSet(low, last), analyzer)
     return None
-
-
-def _is_one(item: ir.Range) -> bool:
-    return _at_most(item, 1)
 
 
 def _at_most(item: ir.Range, limit: int) -> bool:

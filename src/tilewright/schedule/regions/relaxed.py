@@ -162,14 +162,16 @@ class RelaxedView:
 
     def box(self, region: Sequence[ir.Range]) -> tuple[Box, bool]:
         """Everything a region touches, and whether each point of the box is touched."""
-        if type(self.predicate) is ir.IntImm:
+        always = type(self.predicate) is ir.IntImm
+        if always or self.inner_predicate() is ir.TRUE:
             try:
                 spans = [self.span(item) for item in region]
             except NotASum:
                 pass
             else:
                 exact = all(span.exact for span in spans) and _independent(spans)
-                return list(spans), exact
+                if always or exact:
+                    return list(spans), exact and always
         return self._estimated(region)
 
     def span(self, item: ir.Range) -> SumSpan:

@@ -7,7 +7,9 @@ iterations of the loops, on arrays.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +24,7 @@ from tilewright.schedule.conditions.checks import compute_affine_binding
 from tilewright.schedule.regions.relaxed import constant_loop
 from tilewright.schedule.state.flags import compute_region_cover, producers_of
 from tilewright.schedule.state.scope import (
+    DepKind,
     loops_between,
     loops_from,
     loops_of,
@@ -46,6 +49,9 @@ def verify_cached_flags(state: ScheduleState) -> None:
     for block, info in list(state.infos.items()):
         if block.stmt is None or block.parent is None:
             continue
+        known = (info.affine_binding, info.region_cover, *_flags_depend_on(state, block))
+        if len(known) == len(info.verified) and all(map(operator.is_, known, info.verified)):
+            continue  # the step changed something else
         if info.affine_binding is not None:
             proven = compute_affine_binding(block)
             if proven != info.affine_binding and (proven or not _fills_a_box(block)):
@@ -54,6 +60,16 @@ def verify_cached_flags(state: ScheduleState) -> None:
             proven = compute_region_cover(state, block)
             if proven != info.region_cover and (proven or not _reads_what_is_written(state, block)):
                 raise AssertionError(f"region_cover of block {block.name!r} is out of date")
+        info.verified = known
+
+
+def _flags_depend_on(state: ScheduleState, block: StmtSRef) -> Iterator[object]:
+    """Everything that says whether a block's flags hold: how it and its producers are run."""
+    scope = scope_of(state, scope_root(block))
+    for stage in (block, *scope.producers(block, DepKind.RAW)):
+        yield realize_of(stage)
+        for loop in loops_from(stage.parent):
+            yield from (loop.loop_var, loop.min, loop.extent)
 
 
 def _grid(loops: Sequence[ir.For]) -> dict[ir.Var, Array]:
@@ -164,7 +180,8 @@ def verify_program(before: ir.IRModule, after: ir.IRModule, step: str) -> None:
     """Check that a well-formed program stayed one and lost all names of what it no longer has."""
     if after is before:
         return
-    stale = (_declared(before) - _declared(after)) & set(_used(after))
+    kept, used = _buffers(after)
+    stale = (_buffers(before)[0] - kept) & used
     if stale:
         names = ", ".join(sorted(repr(buffer.name) for buffer in stale))
         raise AssertionError(f"{step} left uses of buffers that are no longer there: {names}")
@@ -175,22 +192,21 @@ def verify_program(before: ir.IRModule, after: ir.IRModule, step: str) -> None:
             raise AssertionError(f"{step} broke the program: {error}") from error
 
 
-def _declared(module: ir.IRModule) -> set[ir.Buffer]:
-    """All buffers that are parameters, allocated, matched or declared."""
-    found = {buffer for func in module.functions.values() for buffer in func.buffer_map.values()}
-    for node in _nodes(module):
+def _buffers(module: ir.IRModule) -> tuple[set[ir.Buffer], set[ir.Buffer]]:
+    """All buffers that a module declares, and those of its accesses and regions."""
+    pairs = [_buffers_of(func) for func in module.functions.values()]
+    return set().union(*(pair[0] for pair in pairs)), set().union(*(pair[1] for pair in pairs))
+
+
+@functools.lru_cache(maxsize=4)  # what one step has made is what the next begins with
+def _buffers_of(func: ir.PrimFunc) -> tuple[set[ir.Buffer], set[ir.Buffer]]:
+    declared, used = set(func.buffer_map.values()), set()
+    for node in ir.walk(func.body):
         if isinstance(node, ir.Block):
-            found.update(node.alloc_buffers)
-            found.update(match.buffer for match in node.match_buffers)
+            declared.update(node.alloc_buffers)
+            declared.update(match.buffer for match in node.match_buffers)
         elif isinstance(node, ir.DeclBuffer):
-            found.add(node.buffer)
-    return found
-
-
-def _used(module: ir.IRModule) -> Iterator[ir.Buffer]:
-    """The buffers of all accesses and regions."""
-    return (node.buffer for node in _nodes(module) if hasattr(node, "buffer"))
-
-
-def _nodes(module: ir.IRModule) -> list[ir.Node]:
-    return [node for func in module.functions.values() for node in ir.walk(func.body)]
+            declared.add(node.buffer)
+        if hasattr(node, "buffer"):
+            used.add(node.buffer)
+    return declared, used

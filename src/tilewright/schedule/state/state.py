@@ -35,6 +35,7 @@ class BlockInfo:
     stage_pipeline: bool | None = None  # of the scope that this block opens
     # While region_cover is None: the reads of which buffers have to be looked at (None: all).
     in_doubt: frozenset[ir.Buffer] | None = None
+    verified: tuple[object, ...] = ()  # what the flags were last checked against, see flag_check.py
 
 
 class ScheduleState:
@@ -70,7 +71,11 @@ class ScheduleState:
         twin.srefs = {stmt: moved[sref] for stmt, sref in self.srefs.items()}
         twin.infos = {
             moved[sref]: BlockInfo(
-                info.affine_binding, info.region_cover, info.stage_pipeline, info.in_doubt
+                info.affine_binding,
+                info.region_cover,
+                info.stage_pipeline,
+                info.in_doubt,
+                info.verified,
             )
             for sref, info in self.infos.items()
         }

@@ -61,7 +61,7 @@ class ObjectGraph:
     def expr_at(self, position: int | str) -> ir.PrimExpr:
         found = self.object_at(position)
         if not isinstance(found, ir.PrimExpr):
-            raise TypeError(f"object {position} is no expression")
+            raise TypeError(f"object {position} is not an expression")
         return found
 
     def text_at(self, position: int | str) -> str:
@@ -102,14 +102,14 @@ def _binary(kind: type[ir.BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]
 def _let(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Let:
     var = graph.object_at(fields["var"])
     if not isinstance(var, ir.Var):
-        raise TypeError(f"object {fields['var']} is no variable")
+        raise TypeError(f"object {fields['var']} is not a variable")
     return ir.Let(var, graph.expr_at(fields["value"]), graph.expr_at(fields["body"]))
 
 
 def _call(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Call:
     operator, arguments = graph.object_at(fields["op"]), _exprs(graph, fields["args"])
     if not isinstance(operator, ir.Op):
-        raise TypeError(f"object {fields['op']} is no operator")
+        raise TypeError(f"object {fields['op']} is not an operator")
     return ir.Call(ir.DType(fields["dtype"]), operator, arguments)
 
 
@@ -117,10 +117,10 @@ def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> arith.IndexMap:
     initial, final = _exprs(graph, fields["initial_indices"]), fields["final_indices"]
     variables = tuple(index for index in initial if isinstance(index, ir.Var))
     if len(set(variables)) != len(initial):
-        raise TypeError("indices that are no variables")
+        raise TypeError("indices that are not variables")
     inverse = graph.object_at(fields.get("inverse_index_map", 0))
     if not isinstance(inverse, arith.IndexMap | None):
-        raise TypeError("an inverse that is no index map")
+        raise TypeError("an inverse that is not an index map")
     return arith.IndexMap(variables, _exprs(graph, final), inverse)
 
 

@@ -27,7 +27,7 @@ class ReduceColumns(OneSketchRule):
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
         if block.block.init is None or len(block.block.writes) < 2:
-            return "it is no reduction to several results"
+            return "it is not a reduction to several results"
         if not has_trivial_binding(block):
             return UNUSUAL_BINDING
         if _column_of(block.block) is None and not self._lanes_of_rows(block.block):

@@ -8,6 +8,7 @@ from typing import Final
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
@@ -39,9 +40,17 @@ class VectorShape:
         """Elements in a register."""
         return max(1, self.bits // max(8, element_bits))  # a bool takes a byte
 
-    def tile_rows(self, vectors: int) -> int:
-        """The most rows of a tile so wide: beside it, a row of one operand and one more fit in."""
-        return max(1, (self.registers - vectors - 1) // vectors)
+    def tile_rows(self, block: Block, width: int, lanes: int) -> int:
+        """The most rows of a tile of results, so many elements wide, that stays in registers.
+
+        Beside it there is room for what a step loads of the operand that lies along its rows, and
+        for one element of another.
+        """
+        nest = BlockNest(block)
+        row = nest.writes[0]
+        along = {row.last: width} if row.last is not None else {}
+        streamed = max(each.vectors(along, lanes) for each in nest.operands.values())
+        return max(1, (self.registers - streamed - 1) // row.vectors(along, lanes))
 
 
 VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of a comparison or a sum

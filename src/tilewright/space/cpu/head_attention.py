@@ -63,8 +63,8 @@ class HeadAttention(OneSketchRule):
         lanes = self._shape.lanes(sch.get_sref(block).block.writes[0].buffer.dtype.bits)
         widths = [n * lanes for n in WIDTHS if extent_of(sch, column) % (n * lanes) == 0]
         width = choose(sch, widths or [lanes])
-        vectors = max(widths or [lanes]) // lanes
-        rows = _most_rows(self._shape.tile_rows(vectors), extent_of(sch, row))
+        limit = self._shape.tile_rows(sch.get_sref(block).block, max(widths or [lanes]), lanes)
+        rows = _most_rows(limit, extent_of(sch, row))
         group, rest = sch.split(row, [None, rows])
         panel, lane = sch.split(column, [None, width])
         sch.reorder(group, panel, depth, rest, lane)

@@ -54,6 +54,9 @@ MAX_VECTORS = 4
 PACKING_REUSE = 64
 TURNING_REUSE = 8  # of a copy that puts columns side by side: without it, sums run along the depth
 PACKING_BYTES = 1 << 18
+# Weights that are packed before anyone waits are read from panels, unless they fit into the first
+# cache anyway: rows of a matrix that lie a multiple of 4 kB apart push each other out of caches.
+FREE_PACKING_BYTES = 1 << 14
 
 
 @schedule_rules.register("RegisterTiling")
@@ -92,11 +95,15 @@ class RegisterTiling(CpuRule):
         if is_window(found) and any(pads(producer.block) for producer in producers):
             places.append(ProducerPlace.INLINE)
         func = sch.mod[sch.state.function_of(sref)]
-        packing = (False, True) if _is_worth_packing(func, sref, found, producers) else (False,)
+        may_pack = _is_worth_packing(func, sref, found, producers)
+        packing = {
+            wide: _ways_to_store(func, sref, found, wide) if may_pack else (False,)
+            for wide in (vectors * lanes for vectors in _widths(found, lanes))
+        }
         return [
-            TileVariant(vectors * lanes, packed, place)
-            for vectors in _widths(found, lanes)
-            for packed in packing
+            TileVariant(wide, packed, place)
+            for wide, ways in packing.items()
+            for packed in ways
             for place in places
         ]
 
@@ -120,7 +127,7 @@ def _why_no_tile(block: Block) -> str:
         return NO_REDUCTION
     found = Contraction.of(block)
     if found is None:
-        return "it is no sum of products that runs along the last axis of its result"
+        return "it is not a sum of products that runs along the last axis of its result"
     if found.right is None:
         return "no input is contiguous along the last axis of its result"
     return "no register tile fits the program around it"
@@ -159,6 +166,18 @@ def _is_worth_packing(
     if is_layout_free(func, buffer):
         return True
     return _is_reused(found) and whole_bytes(buffer) >= PACKING_BYTES
+
+
+def _ways_to_store(
+    func: PrimFunc, block: StmtSRef, found: Contraction, wide: int
+) -> tuple[bool, ...]:
+    """The right operand as it is, in panels, or both; one of them where packing costs nothing."""
+    assert found.right is not None
+    buffer = block.block.reads[found.right].buffer
+    if not has_bound_weights(func) or not is_layout_free(func, buffer):
+        return (False, True)
+    is_one_panel = found.extents[found.vector] <= wide
+    return (not is_one_panel and whole_bytes(buffer) >= FREE_PACKING_BYTES,)
 
 
 def _is_reused(found: Contraction) -> bool:

@@ -34,8 +34,9 @@ BLOCK_CHOICES = 6
 DEPTH_STEPS = (1, 2, 4)
 # Accumulators that hide the latency of a multiply-add on the processors we know.
 ENOUGH_ACCUMULATORS = 12
-# A reduction window of up to this many steps (3 x 3) is written out whole.
-WINDOW = 9
+# A reduction window of up to this many steps (3 x 3) is written out; one that every vector of
+# results has for itself (depthwise, 7 x 7) may be larger: its rows share what they load.
+WINDOW, OWN_WINDOW = 9, 49
 
 
 class ProducerPlace(Enum):
@@ -151,6 +152,10 @@ class Registers(Protocol):
     @property
     def vectors(self) -> int:
         """Registers in a row of a tile."""
+
+    @property
+    def wide(self) -> int:
+        """Elements in a row of a tile."""
 
     @property
     def has_one_row(self) -> bool:
@@ -295,7 +300,8 @@ class TileBuilder:
     def _row_choices(self) -> dict[int, list[int]]:
         """For each loop that is tiled, the tile sizes to choose from."""
         found, vectors = self._contraction, self._registers.vectors
-        limit = self._site.shape.tile_rows(vectors)
+        wide = self._registers.wide
+        limit = self._site.shape.tile_rows(self._site.stmt, wide, wide // vectors)
         if is_window(found):  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
         long = [n for n in found.rows if found.extents[n] > 1]
@@ -370,7 +376,8 @@ def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:
 
 def is_window(found: Contraction) -> bool:
     """Is the reduction short enough to be written out?"""
-    return math.prod(found.extents[n] for n in found.depth) <= WINDOW
+    steps = math.prod(found.extents[n] for n in found.depth)
+    return steps <= (WINDOW if found.left else OWN_WINDOW)
 
 
 def pads(stmt: ir.Block) -> bool:

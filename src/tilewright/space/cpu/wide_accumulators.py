@@ -19,7 +19,7 @@ class WideAccumulators(OneSketchRule):
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
         if len(block.block.writes) != 1 or not is_reduction_block(sch.state, block):
-            return "it is no reduction to one result"
+            return "it is not a reduction to one result"
         dtype = block.block.writes[0].buffer.dtype
         if not dtype.is_float or dtype.accumulator == dtype:
             return f"{dtype} is wide enough to add up in"

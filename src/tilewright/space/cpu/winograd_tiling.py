@@ -88,7 +88,7 @@ class WinogradTiling(CpuRule):
             return NotApplied(sch, reason)
         extents = ProductExtents.of(sref.block)
         if WINOGRAD_TILE not in sref.block.annotations or extents is None:
-            return NotApplied(sch, "it is no product of Winograd tiles")
+            return NotApplied(sch, "it is not a product of Winograd tiles")
         made = []
         for shape in self._tile_shapes(sref.block, extents):
             copy = sch.copy()
@@ -102,14 +102,18 @@ class WinogradTiling(CpuRule):
     def _tile_shapes(self, block: ir.Block, extents: ProductExtents) -> list[RegisterShape]:
         """Register tiles, those that waste least of the registers first."""
         lanes = self._lanes_of(block)
+        most = {
+            vectors: self._shape.tile_rows(block, vectors * lanes, lanes)
+            for vectors in range(1, min(MAX_VECTORS, -(-extents.filters // lanes)) + 1)
+        }
         found = {
             RegisterShape(vectors, rows, columns, wide): _quality(
                 RegisterShape(vectors, rows, columns, wide), extents, lanes
             )
-            for vectors in range(1, min(MAX_VECTORS, -(-extents.filters // lanes)) + 1)
+            for vectors in most
             for wide in _block_widths(extents.columns)
-            for columns in range(1, min(wide, self._shape.tile_rows(vectors)) + 1)
-            for rows in range(1, self._shape.tile_rows(vectors) // columns + 1)
+            for columns in range(1, min(wide, most[vectors]) + 1)
+            for rows in range(1, most[vectors] // columns + 1)
             if rows <= extents.rows and (rows == 1 or columns == wide)
         }
         return sorted(found, key=lambda shape: -found[shape])[:SKETCHES]

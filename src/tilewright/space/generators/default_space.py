@@ -25,6 +25,7 @@ from tilewright.space.base import (
     space_generators,
 )
 from tilewright.space.conditions import runs_never
+from tilewright.space.defaults import kind_of_default_space
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
@@ -51,8 +52,9 @@ class DefaultSpace(SpaceGenerator):
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
         kind = None if context.target is None else _KERNELS.get(context.target.kind.name)
-        if kind is not None:
+        if kind is not None and context.target is not None:
             self.kernels = _space_of(kind)
+            self.general = _space_of(kind_of_default_space(context.target))
         self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
@@ -100,11 +102,12 @@ class DefaultSpace(SpaceGenerator):
         blocks = [block for func in mod.functions.values() for block in blocks_below(func.body)]
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
-        return [  # a block waits for `RewriteTensorize`
-            sketch
-            for sketch in self.general.generate_design_space(mod)
-            if any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
-        ]
+        return list(filter(waits_for_instruction, self.general.generate_design_space(mod)))
+
+
+def waits_for_instruction(sketch: Schedule) -> bool:
+    """True if `RewriteTensorize` will put an instruction into a block."""
+    return any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
 
 
 def _space_of(kind: str) -> PostOrderApply:

@@ -168,7 +168,8 @@ class PostOrderApply(ConfiguredGenerator):
             self.applications.append(RuleApplication(rule_name, block_name, 1, False, text))
             return [sch]
         reason = made.reason if isinstance(made, NotApplied) else ""
-        changed = len(made) != 1 or _trace_length(made[0]) != length
+        # A rule that looked at loops before it refused has left steps that change nothing.
+        changed = not reason and (len(made) != 1 or _trace_length(made[0]) != length)
         self.applications.append(
             RuleApplication(rule_name, block_name, len(made), changed, reason=reason)
         )

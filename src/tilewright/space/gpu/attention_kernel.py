@@ -85,6 +85,7 @@ def _text_of(shape: AttentionShape, block: int, warps: int) -> str:
     blocks = math.ceil(shape.keys / block)
     params, (query, key, value) = _operands(shape)
     column = f"vt % {width // 8} * 8"  # of the vector that a thread copies
+    stride = width + 8  # rows that lie in different banks
     row = f"T.min(kb * {block} + row, {shape.keys - 1})"
     seen = [f"key < {shape.keys}"] if shape.keys % block else []
     seen += ["key <= query"] if shape.is_causal else []
@@ -98,31 +99,81 @@ def _text_of(shape: AttentionShape, block: int, warps: int) -> str:
         rows=rows,
         ROWS=_ROWS * warps,
         width=width,
-        stride=width + 8,  # rows that lie in different banks
+        stride=stride,
         block=block,
         blocks=blocks,
         queries=shape.queries,
         copies=block * width // 8 // (32 * warps),
         vectors=width // 8,
         column=column,
-        keys=_READ.format("keys", block * (width + 8)),
-        values=_READ.format("values", block * (width + 8)),
+        scores=_SCORES.text(tiles=block // 8, steps=width // 32, stride=stride, block=block),
+        weighted=_WEIGHTED.text(tiles=block // 16, steps=width // 16, stride=stride, block=block),
         query=query.format(
             row=f"T.min(first + i % 2 * 8, {shape.queries - 1})", column=_QUERY_COLUMN
         ),
         key=key.format(row=row, column=f"{column} + v"),
         value=value.format(row=row, column=f"{column} + v"),
         steps=width // 16,
-        pairs=width // 32,
         tiles=block // 8,
-        key_steps=block // 16,
         outputs=width // 8,
         factor=shape.scale * math.log2(math.e),
         score=f"T.if_then_else({' and '.join(seen)}, {score}, T.float32(-1e30))" if seen else score,
     )
 
 
-_READ = 'T.tvm_access_ptr(T.type_annotation("float16"), {0}.data, 0, {1}, 1)'
+@dataclass(frozen=True)
+class _Product:
+    """Matrices of registers times matrices that lie in shared memory, which come four at a time."""
+
+    loops: tuple[str, str]
+    right: str
+    is_turned: bool
+    at: str  # where a thread reads its row of the right operand
+    left: str
+    sums: str
+
+    def text(self, tiles: int, steps: int, stride: int, block: int) -> str:
+        """The loops; `tiles` and `steps` are their extents."""
+        outer, inner = self.loops
+        return _PRODUCT.format(
+            outer=outer,
+            inner=inner,
+            tiles=tiles,
+            steps=steps,
+            is_turned=self.is_turned,
+            right=self.right,
+            elements=block * stride,
+            at=self.at.format(stride=stride),
+            left=self.left,
+            sums=self.sums,
+        )
+
+
+_SCORES = _Product(
+    ("n", "k"), "keys", False, "(n * 8 + lane % 8) * {stride} + k * 32 + lane // 8 * 8",
+    "q.data, k * 16 + i * 8", "scores.data, n * 4",
+)  # fmt: skip
+_WEIGHTED = _Product(
+    ("k", "n"), "values", True, "(k * 16 + lane % 16) * {stride} + n * 16 + lane // 16 * 8",
+    "weights.data, k * 8", "sums.data, n * 8 + i * 4",
+)  # fmt: skip
+_PRODUCT = """\
+                    for {outer} in T.unroll({tiles}):
+                        for {inner} in T.unroll({steps}):
+                            T.ptx_ldmatrix(
+                                T.bool({is_turned}), 4, ".b16", part.data, 0,
+                                T.tvm_access_ptr(
+                                    T.type_annotation("float16"), {right}.data, 0, {elements}, 1
+                                ),
+                                {at}, dtype="float16",
+                            )
+                            for i in T.unroll(2):
+                                T.ptx_mma(
+                                    "m16n8k16", "row", "col", "fp16", "fp16", "fp32",
+                                    {left}, part.data, i * 4, {sums},
+                                    T.bool(False), dtype="float32",
+                                )
+"""
 _QUERY_COLUMN = "k * 16 + i // 2 * 8 + lane % 4 * 2 + v"
 # Registers hold matrices as `mma.m16n8k16` wants them: thread t has rows t / 4 and t / 4 + 8.
 _KERNEL = """\
@@ -170,20 +221,7 @@ def main({params}, O: T.Buffer({result}, "float16")):
                     for i in T.unroll({tiles} * 4):
                         scores[i] = T.float32(0)
                     T.tvm_storage_sync("shared")
-                    for n in T.unroll({tiles}):
-                        for k in T.unroll({pairs}):
-                            T.ptx_ldmatrix(
-                                T.bool(False), 4, ".b16", part.data, 0, {keys},
-                                (n * 8 + lane % 8) * {stride} + k * 32 + lane // 8 * 8,
-                                dtype="float16",
-                            )
-                            for i in T.unroll(2):
-                                T.ptx_mma(
-                                    "m16n8k16", "row", "col", "fp16", "fp16", "fp32",
-                                    q.data, k * 16 + i * 8, part.data, i * 4, scores.data, n * 4,
-                                    T.bool(False), dtype="float32",
-                                )
-                    for i in T.unroll(2):
+{scores}                    for i in T.unroll(2):
                         before[i] = largest[i]
                     for n in T.unroll({tiles}):
                         for c in T.unroll(4):
@@ -211,20 +249,7 @@ def main({params}, O: T.Buffer({result}, "float16")):
                             )
                             total[c // 2] = total[c // 2] + scores[n * 4 + c]
                             weights[n * 4 + c] = T.cast(scores[n * 4 + c], "float16")
-                    for k in T.unroll({key_steps}):
-                        for n in T.unroll({steps}):
-                            T.ptx_ldmatrix(
-                                T.bool(True), 4, ".b16", part.data, 0, {values},
-                                (k * 16 + lane % 16) * {stride} + n * 16 + lane // 16 * 8,
-                                dtype="float16",
-                            )
-                            for i in T.unroll(2):
-                                T.ptx_mma(
-                                    "m16n8k16", "row", "col", "fp16", "fp16", "fp32",
-                                    weights.data, k * 8, part.data, i * 4,
-                                    sums.data, n * 8 + i * 4, T.bool(False), dtype="float32",
-                                )
-                    T.tvm_storage_sync("shared")
+{weighted}                    T.tvm_storage_sync("shared")
                 for i in T.unroll(2):
                     total[i] = total[i] + T.tvm_warp_shuffle_xor(
                         T.uint32(4294967295), total[i], 1, 32, 32

@@ -5,7 +5,8 @@ the result: tiles of both operands go through shared memory, and what comes afte
 the way out. How threads share the work is left to `lowering/gpu/tile_kernels`.
 
 Decisions are the width of a tile, the order of tiles, which decides what they find in the cache,
-and, where tiles are few, how many blocks of threads share the sum of each.
+and, where tiles are few, how many blocks of threads share the sum of each, or whether all blocks
+take equal shares of all sums.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tilewright.errors import LowerError, ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import (
     FAST_SUMS,
+    STREAMED,
     THREAD_ROWS,
     TILE_SPLITS,
     TILE_STAGES,
@@ -49,6 +51,7 @@ _ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
 _FEW_ROWS = 48
 _SPLITS = (1, 2, 4, 8)  # blocks of threads that share the sum of a tile
 _LEAST_STEPS = 4  # of each of them
+_MOST_USED = 0.93  # of processors: where more have work, sharing steps costs more than it saves
 
 
 class Types(NamedTuple):
@@ -236,10 +239,12 @@ class _Tiling:
         for key, value in {TILE_STAGES: 0, **shape.annotations, **self.marks}.items():
             sch.annotate(tiles, key, value)
         if THREAD_ROWS not in shape.annotations:
-            fewest = math.ceil(extents[-2] / shape.rows) * math.ceil(extents[-1] / widths[-1])
-            tile_count = math.prod(extents[:-2]) * fewest
-            splits = _splits_of(extent_of(sch, step), tile_count, processors_of(self.target))
-            if len(splits) > 1:
+            counts = [
+                math.prod(extents[:-2]) * math.ceil(extents[-2] / shape.rows) * across
+                for across in (math.ceil(extents[-1] / width) for width in widths)
+            ]
+            splits = _splits_of(extent_of(sch, step), counts, processors_of(self.target))
+            if splits != [1]:
                 sch.annotate(tiles, TILE_SPLITS, sampled(sch, splits))
         return step, tiles
 
@@ -257,9 +262,22 @@ def _orders_of(rows: int) -> list[int]:
     return sorted(wanted | ({rows} if rows <= _FEW_ROWS else set()))
 
 
-def _splits_of(steps: int, tiles: int, processors: int) -> list[int]:
-    """How many blocks may share a tile: only where wide ones leave processors without work."""
-    return [n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and tiles * n <= processors)]
+def _splits_of(steps: int, tiles: Sequence[int], processors: int) -> list[int]:
+    """How many blocks of a cluster may share a tile: only where the fewest leave processors without
+    work. 0: all blocks share all steps, where some number of tiles would."""
+    splits = [
+        n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and min(tiles) * n <= processors)
+    ]
+    is_shared = any(
+        _used_part(count, processors) < _MOST_USED and count * steps >= processors * _LEAST_STEPS
+        for count in tiles
+    )
+    return [*splits, STREAMED] if is_shared else splits
+
+
+def _used_part(tiles: int, processors: int) -> float:
+    """Of processors, over all rounds of tiles."""
+    return tiles / (math.ceil(tiles / processors) * processors)
 
 
 def _inline_producers(sch: Schedule, copy: BlockRV) -> None:

@@ -6,7 +6,8 @@ that whoever builds the program may take the copy out and prepare the buffer onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -15,7 +16,7 @@ from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.layout_free import blocks_below, layout_free_buffers
+from tilewright.space.layout_free import blocks_below, has_bound_weights, layout_free_buffers
 
 
 @postprocs.register("RewriteLayout")
@@ -61,7 +62,7 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
     if any(LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
         return False  # it is packed already
     layout = reads[-1].layout(final) if reads else None
-    if layout is None:
+    if layout is None or (has_bound_weights(sch.mod[function]) and _keeps_order(layout, final)):
         return False
     index = reads[-1].position(final)
     anchor = sch.get_block(reads[-1].block.name_hint, function)
@@ -74,6 +75,26 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
             _add_preprocessing(sch, block, 0)
         sch.transform_layout(block, ("read", 0), layout)
     return True
+
+
+def _keeps_order(layout: IndexMap, buffer: ir.Buffer) -> bool:
+    """Do the elements of a vector stay where they are, as those of a bias with axes of extent 1?"""
+    shape = _numbers(buffer.shape)
+    long = [axis for axis, extent in enumerate(shape) if extent != 1]
+    if len(shape) != len(buffer.shape) or len(long) > 1:
+        return False
+    extents = _numbers(layout.map_shape(buffer.shape))
+    for place in range(len(extents) if long else 0):
+        # The element at which the digit in this place is 1 for the first time.
+        number = math.prod(extents[place + 1 :])
+        indices = [number if axis in long else 0 for axis in range(len(shape))]
+        if _numbers(layout.map_indices(indices)) != [int(n == place) for n in range(len(extents))]:
+            return False
+    return True
+
+
+def _numbers(expressions: Iterable[ir.PrimExpr]) -> list[int]:
+    return [each.value for each in expressions if isinstance(each, ir.IntImm)]
 
 
 def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:

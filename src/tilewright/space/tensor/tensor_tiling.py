@@ -134,7 +134,7 @@ def _why_not_product(block: Block, found: Contraction | None) -> str:
     if all_iters_spatial(block):
         return NO_REDUCTION
     if found is None:
-        return "it is no contraction"
+        return "it is not a contraction"
     return UNFIT if found.right is None or len(found.left) != 1 else ""
 
 

@@ -18,7 +18,7 @@ class InlineConstantScalars(ScheduleRule):
         if is_root(sref):
             return NotApplied(sch, "it is the root block")
         if stmt.reads or len(stmt.writes) != 1 or stmt.writes[0].buffer.ndim != 0:
-            return NotApplied(sch, "it is no constant scalar")
+            return NotApplied(sch, "it is not a constant scalar")
         if writes_output(sref):
             return NotApplied(sch, "it writes an output of the function")
         sch.compute_inline(block)

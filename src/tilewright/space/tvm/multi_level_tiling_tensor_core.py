@@ -19,6 +19,8 @@ from tilewright.ir.annotation_keys import (
     AUTO_TENSORIZE_INIT,
     DOUBLE_BUFFER_SCOPE,
     MANIFEST_SHARED_MEMORY_LOCAL_STAGE,
+    PERMUTED_LAYOUT,
+    SOFTWARE_PIPELINE_ASYNC_STAGES,
     SOFTWARE_PIPELINE_ORDER,
     SOFTWARE_PIPELINE_STAGE,
     TILING_STRUCTURE,
@@ -35,43 +37,20 @@ from tilewright.space.tvm.multi_level_tiling import (
     SubRule,
     TilingState,
 )
+from tilewright.space.tvm.tensor_core_fragments import IntrinGroup
 from tilewright.space.tvm.tensor_core_layout import (
     Reindexed,
     accumulator_layout,
     transform_for_tensorization,
 )
 
-_GROUP_KEYS = ("init", "load_a", "load_b", "compute", "store")
 _WARP_AXIS = "threadIdx.y"
-_FRAGMENTS = ((0, "wmma.matrix_a", "load_a"), (1, "wmma.matrix_b", "load_b"))
+_FRAGMENTS = ((0, "matrix_a", "load_a"), (1, "matrix_b", "load_b"))
 # Rows of inputs in shared memory start this far apart from a multiple of 32 elements.
 _ROW_OFFSET = {"float16": 8, "int8": 16}
+# Steps of a sum that `cp.async` brings to shared memory ahead, and the one that is computed.
+_STAGES = (2, 3, 4)
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class IntrinGroup:
-    """The names of the instructions that work on the same fragments."""
-
-    init: str
-    load_a: str
-    load_b: str
-    compute: str
-    store: str
-
-    @staticmethod
-    def of(names: Mapping[str, str]) -> IntrinGroup:
-        """A group from a dictionary, all of whose instructions are registered."""
-        missing = [key for key in _GROUP_KEYS if key not in names]
-        unknown = sorted(set(names) - set(_GROUP_KEYS))
-        if missing or unknown:
-            raise TuneError(
-                f"MultiLevelTilingTensorCore: a group of instructions has the keys "
-                f"{', '.join(_GROUP_KEYS)}; missing: {missing}, unknown: {unknown}"
-            )
-        for name in names.values():
-            TensorIntrin.get(name)  # raises if there is no such instruction
-        return IntrinGroup(**names)
 
 
 @dataclass
@@ -93,7 +72,8 @@ class TensorCoreState(TilingState):
 class MultiLevelTilingTensorCore(MultiLevelTiling):
     """Tiles blocks that are matrix products up to the order of their iterators.
 
-    Of `intrin_groups` each that fits gives sketches of its own.
+    Of `intrin_groups` each that fits gives sketches of its own. `permuted_layout`: where fragments
+    are loaded by `ldmatrix`, shared memory is free of bank conflicts without padding.
     """
 
     def __init__(
@@ -106,9 +86,11 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         reuse_read: ReuseLike = None,
         reuse_write: ReuseLike = None,
         use_software_pipeline: bool = False,
+        permuted_layout: bool = False,
     ) -> None:
         self.intrin_groups = [IntrinGroup.of(group) for group in intrin_groups]
         self.use_software_pipeline = use_software_pipeline
+        self.permuted_layout = permuted_layout
         super().__init__(
             structure, tile_binds, max_innermost_factor, vector_load_lens, reuse_read, reuse_write
         )
@@ -163,7 +145,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
             return []
         found = []
         for group in self.intrin_groups:
-            intrin = TensorIntrin.get(group.compute)
+            intrin = TensorIntrin.get(group.tiles.compute)
             assert intrin is not None
             mapping = get_auto_tensorize_mapping_info(sch, block, intrin.desc)
             if mapping is not None:
@@ -188,7 +170,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         """Bring buffers into the layouts of the instruction, and its loops into a block."""
         sch, block, names = state.sch, state.block, state.group
         reindexed = transform_for_tensorization(sch, block, state.mapping)
-        tile = tile_with_tensor_intrin(sch, block, names.compute, allow_padding=True)
+        tile = tile_with_tensor_intrin(sch, block, names.tiles.compute, allow_padding=True)
         if tile is None:
             return []
         outer = sch.blockize(tile)
@@ -204,7 +186,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         inside = [slot for slot in self.s_indices if slot > warps]
         rows, columns = ([state.factors[slot][loop] for slot in inside] for loop in (-2, -1))
         ndim = sch.get_sref(block).block.writes[0].buffer.ndim
-        layout = accumulator_layout(ndim, state.group.init, rows, columns)
+        layout = accumulator_layout(ndim, state.group.tiles.init, rows, columns)
         sch.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
         return [state]
 
@@ -214,15 +196,17 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         """Compute into fragments; each warp stores its own to shared memory, all copy that out."""
         sch = state.sch
         write_back = state.write_caches[self.reuse_write.levels[0]]
-        store = sch.cache_write(state.block, 0, "wmma.accumulator")
+        group = state.group
+        store = sch.cache_write(state.block, 0, group.scope("accumulator"))
         warp_row, warp_column, row, column = sch.get_loops(write_back)[-6:-2]
         sch.reorder(row, warp_row, warp_column, column)
         sch.compute_at(store, row, preserve_unit_loops=True)
         warps = sch.fuse(*sch.get_loops(store)[-6:-4])
         sch.bind(warps, _WARP_AXIS)
         sch.reverse_compute_inline(state.copies.write)
+        group.spread(sch, store, "read", group.init)
         whole_store = sch.blockize(sch.get_loops(store)[-2])
-        sch.annotate(whole_store, AUTO_TENSORIZE, state.group.store)
+        sch.annotate(whole_store, AUTO_TENSORIZE, group.store)
         sch.fuse(*sch.get_loops(write_back)[-5:])
         self.annotate_cooperative_fetch(sch, write_back)
         return [state]
@@ -231,18 +215,22 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         """Load fragments of both inputs from shared memory."""
         sch = state.sch
         inner = state.tiles[self.r_indices[1]][-1]
-        for index, scope, key in _FRAGMENTS:
-            name: str = getattr(state.group, key)
-            load = sch.cache_read(state.block, index, scope)
+        for index, fragment, key in _FRAGMENTS:
+            load = sch.cache_read(state.block, index, state.group.scope(fragment))
             sch.compute_at(load, inner, preserve_unit_loops=True)
-            tile = tile_with_tensor_intrin(sch, load, name)
+            tile = tile_with_tensor_intrin(sch, load, getattr(state.group.tiles, key))
             if tile is None:
                 return []
+            name: str = getattr(state.group, key)
+            state.group.spread(sch, load, "write", name)
             sch.annotate(sch.blockize(tile), AUTO_TENSORIZE, name)
         for copy in state.copies.reads:
             sch.compute_inline(copy)
         for cache in state.read_caches.values():
-            _pad_rows(sch, cache)
+            if self.permuted_layout and state.group.is_mma:
+                sch.annotate(cache, PERMUTED_LAYOUT, 1)
+            else:
+                _pad_rows(sch, cache)
         return [state]
 
     # --- fetching while computing ---------------------------------------------------------------
@@ -253,6 +241,8 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         factors = [factor for slot in self.r_indices for factor in state.factors[slot]]
         if not self.use_software_pipeline or math.prod(map(sch.int_of, factors)) <= 1:
             return [state]
+        if state.group.is_mma and self.async_stages:
+            return [self._copied_ahead(state, stages) for stages in _STAGES]
         for cache in state.read_caches.values():
             sch.annotate(cache, MANIFEST_SHARED_MEMORY_LOCAL_STAGE, 1)
             sch.annotate(cache, DOUBLE_BUFFER_SCOPE, 0)
@@ -266,6 +256,19 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch.annotate(outer, SOFTWARE_PIPELINE_STAGE, [0, 0, 0, 0, 0, 1, 1])
         sch.annotate(outer, SOFTWARE_PIPELINE_ORDER, [0, 3, 1, 4, 5, 2, 6])
         return [state]
+
+    def _copied_ahead(self, state: TensorCoreState, stages: int) -> TensorCoreState:
+        """Copies to shared memory run by themselves; those of `stages` steps are there at a time.
+
+        A step is computed before later ones are asked for: then one barrier does, which says that
+        all threads are done with the step before.
+        """
+        made = state.copy()
+        loop = made.tiles[self.r_indices[0]][-1]
+        made.sch.annotate(loop, SOFTWARE_PIPELINE_STAGE, [0, 0, stages - 1])
+        made.sch.annotate(loop, SOFTWARE_PIPELINE_ORDER, [1, 2, 0])
+        made.sch.annotate(loop, SOFTWARE_PIPELINE_ASYNC_STAGES, [0])
+        return made
 
 
 def _pad_rows(sch: Schedule, cache: BlockRV) -> None:

@@ -24,7 +24,7 @@ def inline_matrix(sch: Schedule, block: BlockRV) -> BlockRV:
     operands = [other for other in producers if sch.get_sref(other).block.reads]
     if len(matrices) != 1 or len(operands) != 1:
         raise ScheduleError(
-            f"block {sch.get_sref(block).name!r} is no Winograd transform: it reads "
+            f"block {sch.get_sref(block).name!r} is not a Winograd transform: it reads "
             f"{len(operands)} operands and {len(matrices)} constant matrices, not one of each"
         )
     sch.compute_inline(matrices[0])

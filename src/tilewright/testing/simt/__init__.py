@@ -10,20 +10,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
+from tilewright.testing.simt.bank_conflicts import BankConflicts
 from tilewright.testing.simt.host import HostProgram
 from tilewright.testing.simt.in_step import KernelInStep
 from tilewright.testing.simt.threads import Array, RaceError, function_name
 from tilewright.testing.simt.warps import run_warps
 
-__all__ = ["RaceError", "run"]
+__all__ = ["BankConflicts", "RaceError", "run"]
 
 
 def run(
-    module: ir.IRModule, arrays: Sequence[Array], scalars: Sequence[int] = (), seed: int = 0
+    module: ir.IRModule,
+    arrays: Sequence[Array],
+    scalars: Sequence[int] = (),
+    seed: int = 0,
+    conflicts: BankConflicts | None = None,
 ) -> None:
     """Call the one function of a lowered module that is no kernel; it writes to its arrays.
 
-    `seed` gives the order in which warps take turns.
+    `seed` gives the order in which warps take turns. `conflicts` counts what threads that run in
+    step ask of banks of shared memory.
     """
     (host,) = (func for func in module.functions.values() if "calling_conv" not in func.attrs)
     values: dict[ir.Var, Any] = {}
@@ -35,7 +41,7 @@ def run(
         if _has_roles(kernel):
             run_warps(kernel, sizes, params, seed)
         else:
-            KernelInStep(sizes, params).execute(kernel.body)
+            KernelInStep(sizes, params, conflicts).execute(kernel.body)
 
     HostProgram(module, launch, values).execute(host.body)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.testing.simt import given_sums
 from tilewright.testing.simt.products import TileProduct, Wgmma
 from tilewright.testing.simt.shared_memory import Barrier
 from tilewright.testing.simt.threads import Array, RaceError, Value, Wait, address_taken
@@ -303,6 +304,18 @@ def _fence_shared(warp: Warp, args: Arguments) -> None:
 )
 def _ignored(warp: Warp, args: Arguments, *parts: str) -> None:
     """Changes how fast a kernel is, not what it computes."""
+
+
+# --- sums of other blocks ------------------------------------------------------------------------
+
+_EFFECTS.update(
+    {
+        "tw_give_sums_(?:f32|s32)": given_sums.give,
+        "tw_take_sums_(?:f32|s32)": given_sums.take,
+        "tw_put_flag": given_sums.put_flag,
+        "tw_take_flag": given_sums.take_flag,
+    }
+)
 
 
 # --- values --------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ import numpy as np
 from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.oracle.arithmetic import constant
-from tilewright.testing.simt.matrices import INSTRUCTIONS, WARP
+from tilewright.testing.simt.bank_conflicts import BankConflicts
+from tilewright.testing.simt.matrices import WARP, WMMA
+from tilewright.testing.simt.mma import MMA
 from tilewright.testing.simt.threads import (
     MANY,
     Array,
@@ -31,19 +33,26 @@ from tilewright.testing.simt.threads import (
     scope_of,
 )
 
+_INSTRUCTIONS = {**WMMA, **MMA}
 TAGS = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 
 class KernelInStep(LockstepThreads):
     """A launch of a kernel."""
 
-    def __init__(self, sizes: Mapping[str, int], params: Mapping[ir.Var, Any]) -> None:
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        params: Mapping[ir.Var, Any],
+        conflicts: BankConflicts | None = None,
+    ) -> None:
         shape = tuple(sizes.get(tag, 1) for tag in TAGS)
         per_block = math.prod(shape[3:])
         places = dict(zip(TAGS, np.indices(shape).reshape(6, -1), strict=True))
         super().__init__(places, per_block)
         self._block = np.arange(self._count) // per_block
         self._epoch = 0
+        self._conflicts = conflicts
         self._landing: list[tuple[ThreadMemory, ir.DType, Array, Array, Array]] = []
         self._groups: list[int] = []
         self.shapes: dict[ir.Var, tuple[int, int]] = {}  # of fragments
@@ -87,8 +96,8 @@ class KernelInStep(LockstepThreads):
                 self._copy_bytes(call, int(name.rpartition("_")[2]))
             case "tw_wait_for_previous_grid" | "tw_launch_next_grid":
                 pass  # kernels run one after another
-            case known if known in INSTRUCTIONS:
-                INSTRUCTIONS[known](self, call)
+            case known if known in _INSTRUCTIONS:
+                _INSTRUCTIONS[known](self, call)
             case _:
                 self.value(call)
 
@@ -145,6 +154,7 @@ class KernelInStep(LockstepThreads):
         taken = self._mask & valid
         values = np.zeros(to.shape, to_numpy(dtype))
         values[taken] = source.view(dtype)[source.row_of[taken][:, None], origin[taken]]
+        self._notice("copy", into, dtype, to, self._mask)
         self._touch(into, dtype, to, write=True)
         into.view(dtype)[into.row_of[self._mask][:, None], to[self._mask]] = constant(
             77, dtype
@@ -164,6 +174,39 @@ class KernelInStep(LockstepThreads):
         self._mask = outside
         self._landing = self._landing[done:]
         self._groups = [group - done for group in groups if group > done]
+
+    # --- banks ---------------------------------------------------------------------------------
+
+    def notice_rows(self, var: ir.Var, dtype: ir.DType, rows: Array, count: int) -> None:
+        """`ldmatrix` takes `count` times 8 rows of 16 bytes, one a thread."""
+        is_used = self._mask & (self._thread % WARP < 8 * count)
+        self._notice("ldmatrix", self._memory[var], dtype, rows[:, None], is_used)
+
+    def _store(self, node: ir.BufferStore) -> None:
+        if self._conflicts is not None:
+            self._notice_access("store", node)
+        super()._store(node)
+
+    def _load(self, node: ir.BufferLoad) -> Value:
+        if self._conflicts is not None:
+            self._notice_access("load", node)
+        return super()._load(node)
+
+    def _notice_access(self, kind: str, node: ir.BufferLoad | ir.BufferStore) -> None:
+        index = self._spread(self.value(node.indices[0]), node.indices[0].dtype.lanes)
+        memory = self._memory[node.buffer.data]
+        self._notice(kind, memory, node.buffer.dtype, index, self._mask)
+
+    def _notice(
+        self, kind: str, memory: ThreadMemory, dtype: ir.DType, index: Array, active: Array
+    ) -> None:
+        if self._conflicts is None or memory.watch is None:
+            return
+        if self._per_block % WARP:
+            raise RaceError(f"{self._per_block} threads of a block are no whole number of warps")
+        size = to_numpy(dtype).itemsize
+        width = 16 if kind == "ldmatrix" else index.shape[1] * size
+        self._conflicts.note(kind, index[:, 0].astype(np.int64) * size, width, active)
 
     # --- who touches what ----------------------------------------------------------------------
 

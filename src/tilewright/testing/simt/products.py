@@ -120,7 +120,7 @@ class TileProduct:
         return found
 
 
-@dataclass
+@dataclass(eq=False)
 class WarpGroup:
     """The products of four warps, in the order in which each of them starts them."""
 

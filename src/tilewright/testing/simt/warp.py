@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright import ir
+from tilewright.testing.simt.given_sums import GivenSums
 from tilewright.testing.simt.products import WARPS, WarpGroup
 from tilewright.testing.simt.scheduler import GO_ON, Scheduler
 from tilewright.testing.simt.shared_memory import SharedMemory
@@ -64,6 +65,7 @@ class BlockState:
     scheduler: Scheduler
     groups: Mapping[int, WarpGroup]
     cluster: Cluster
+    given: GivenSums
     named: dict[int, NamedBarrier] = field(default_factory=dict)
     running: int = 0  # warps
 
@@ -97,7 +99,8 @@ class Warp(LockstepThreads):
         self.block = block
         rank = block.cluster.blocks.index(block)
         self.name = f"warp {number} of block {rank}" if rank else f"warp {number}"
-        self.products = WarpProducts(block.groups[number // WARPS], number)
+        self.group = block.groups[number // WARPS]
+        self.products = WarpProducts(self.group, number)
         self.stores = BulkStores()
         self.unfenced: list[Array] = []  # addresses that were written since the last fence
         self._functions = functions

@@ -2,7 +2,8 @@
 
 A task counts as often as its kernel runs. What its next round may gain is guessed: from the gains
 of its last rounds, and from a hope that halves with each round that gains nothing. Tasks whose gain
-would not show in the model's latency end, small ones before their first search.
+would not show in the model's latency end, small ones before their first search, and before anything
+is measured if it is known what they take in the model.
 
 Some tasks are rivals: ways to compute the same, of which the model takes the fastest. One that is
 behind gains nothing before it is ahead of the others.
@@ -51,14 +52,14 @@ class ModelGradient(TaskScheduler):
     def latency_ms(self) -> float:
         """All tasks, each as often as it runs, with the best kernels so far; of rivals one."""
         best: dict[object, float] = {}
-        for task in filter(_works, self.tasks):
+        for task in filter(_is_known, self.tasks):
             own, what = task.task_weight * _best_ms(task), task.computed
             best[what] = min(own, best.get(what, own))
         return sum(best.values())
 
     def _choose(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
-        fresh = [n for n in alive if self.tasks[n].counts.rounds == 0]
+        fresh = [n for n in alive if not _has_begun(self.tasks[n])]
         if fresh:  # those first that have most to compute, in case that time runs out
             return max(fresh, key=lambda n: (self.tasks[n].task_weight * self.tasks[n].flop, -n))
         total, gains = self.latency_ms, {n: self.expected_gain(self.tasks[n]) for n in alive}
@@ -75,9 +76,9 @@ class ModelGradient(TaskScheduler):
 
     def expected_gain(self, task: TaskRecord) -> float:
         """Milliseconds of the model's latency that the next round may save."""
-        if not _works(task):
+        if not _is_known(task):
             return float("inf") if task.counts.rounds < _ATTEMPTS else 0.0
-        history, window = task.counts.best_history, self.window_size
+        history, window = task.counts.best_history or [_best_ms(task)], self.window_size
         known = [best for best in history if best < FAILED_MS][-1 - window :]
         recent = (known[0] - known[-1]) / max(1, len(known) - 1)
         hope = _HOPE * known[-1] * 0.5 ** _rounds_without_gain(history)
@@ -89,7 +90,7 @@ class ModelGradient(TaskScheduler):
         others = [
             other.task_weight * _best_ms(other)
             for other in self.tasks
-            if other is not task and _works(other) and other.computed == what
+            if other is not task and _is_known(other) and other.computed == what
         ]
         return max(0.0, task.task_weight * _best_ms(task) - min(others)) if others else 0.0
 
@@ -107,12 +108,20 @@ class ModelGradient(TaskScheduler):
         return max(self._secs.get(task_id, usual), 1e-3)
 
 
+def _has_begun(task: TaskRecord) -> bool:
+    """Is something known of it: by a round, or by a run of the model?"""
+    return task.counts.rounds > 0 or task.expected_secs is not None
+
+
 def _best_ms(task: TaskRecord) -> float:
-    return min(task.counts.latency_ms)
+    """The best that was measured; before that, what is expected."""
+    if not task.counts.latency_ms and task.expected_secs is not None:
+        return task.expected_secs * 1e3
+    return min(task.counts.latency_ms, default=FAILED_MS)
 
 
-def _works(task: TaskRecord) -> bool:
-    return bool(task.counts.latency_ms) and _best_ms(task) < FAILED_MS
+def _is_known(task: TaskRecord) -> bool:
+    return _best_ms(task) < FAILED_MS
 
 
 def _rounds_without_gain(history: list[float]) -> int:

@@ -46,10 +46,10 @@ def load_search(task: TaskRecord, database: Database) -> bool:
     if not isinstance(state, Mapping) or any(state.get(name) != head[name] for name in head):
         return False
     try:
-        with decoding("what was saved of the search cannot be read", StoredDataError):
+        with decoding("the saved state of the search cannot be read", StoredDataError):
             task.restore(state)
     except StoredDataError:
-        task.ctx.logger.warning("what was saved of the search cannot be read; it starts anew")
+        task.ctx.logger.warning("the saved state of the search cannot be read; it starts anew")
         return False
     return True
 

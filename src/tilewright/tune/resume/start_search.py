@@ -61,8 +61,8 @@ Failed = Callable[[Exception], object]  # called if a model cannot learn
 
 def retrain(model: CostModel, tasks: Sequence[TaskRecord], failed: Failed) -> None:
     """Tell a model about the complete rounds of searches that go on."""
-    lessons = [(task, records) for task in tasks for records in _lessons_of(task)]
-    for task, records in sorted(lessons, key=lambda lesson: _elapsed(lesson[1][0])):
+    rounds = [(task, records) for task in tasks for records in _rounds_of(task)]
+    for task, records in sorted(rounds, key=lambda pair: _elapsed(pair[1][0])):
         try:
             model.update(task.ctx, *_replayed(sorted(records, key=_trial)))
         except Exception as error:
@@ -78,19 +78,19 @@ def _trial(record: TuningRecord) -> int:
     return int(record.extra.get("trial", 0))
 
 
-def _lessons_of(task: TaskRecord) -> Iterable[list[TuningRecord]]:
+def _rounds_of(task: TaskRecord) -> Iterable[list[TuningRecord]]:
     """The records that a model was told about after each round."""
     if not task.counts.rounds or task.records is None:
         return []
-    lessons: dict[int, list[TuningRecord]] = {}
+    rounds: dict[int, list[TuningRecord]] = {}
     for record in task.records.earlier:
         number = record.extra.get("round")
         is_own = record.extra.get("seed") == task.seed and record.baseline != PLAIN
         if not is_own or not isinstance(number, int) or not record.extra.get("built", True):
             continue
         if number < task.counts.rounds:
-            lessons.setdefault(number, []).append(record)
-    return lessons.values()
+            rounds.setdefault(number, []).append(record)
+    return rounds.values()
 
 
 def _replayed(records: Sequence[TuningRecord]) -> tuple[list[MeasureCandidate], list[RunnerResult]]:

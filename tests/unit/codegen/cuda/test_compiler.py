@@ -106,7 +106,7 @@ def test_modules_without_a_gpu(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "cannot export m.so: expected a name that ends in one of .cubin, .cu, .ptx, .sass"
     )
-    with pytest.raises(RuntimeFailure, match=r"m\.cubin: functions of GPUs cannot be renamed"):
+    with pytest.raises(RuntimeFailure, match=r"m\.cubin: GPU functions cannot be renamed"):
         module.export_library(tmp_path / "m.cubin", symbols={"scale": "s"})
 
 

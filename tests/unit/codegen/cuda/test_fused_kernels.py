@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -62,24 +63,31 @@ def expected(func: ir.PrimFunc) -> Any:
     return arrays[-1].astype("float32")
 
 
+# With `mma` there is a sketch for each number of steps that are copied ahead: some of them do.
+MOST = {"cuda-mma": 2}
+
+
 def some(func: ir.PrimFunc, target: str, kind: str, count: int) -> list[Schedule]:
     """Candidates of each sketch."""
     found = candidates(ir.IRModule({"main": func}), Target(target), kind, range(40), count)
-    return list(found)
+    return list(itertools.islice(found, MOST.get(kind)))
 
 
 def check(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found.astype("float32"), wanted, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "instruction"), [("cuda-tensorcore", "tvm_mma_sync"), ("cuda-mma", "ptx_mma")]
+)
 @pytest.mark.parametrize("name", LAYERS)
-def test_instructions_of_warps(name: str) -> None:
+def test_instructions_of_warps(name: str, kind: str, instruction: str) -> None:
     func = LAYERS[name]
     wanted = expected(func)
-    drafts = some(func, AMPERE, "cuda-tensorcore", 1)
+    drafts = some(func, AMPERE, kind, 1)
     for draft in drafts:
         lowered, arrays = lower_for_gpu(draft.mod, AMPERE), random_arrays(func)
-        assert "tvm_mma_sync" in str(lowered)
+        assert instruction in str(lowered)
         simt.run(lowered, arrays)
         check(arrays[-1], wanted)
     assert len(drafts) >= 2  # with software pipelines and without
@@ -90,6 +98,7 @@ def test_instructions_of_warps(name: str) -> None:
     [
         ("dense_gelu", AMPERE, "cuda-tensorcore", "wmma.mma.sync"),
         ("conv_relu", AMPERE, "cuda-tensorcore", "wmma.mma.sync"),
+        ("dense_gelu", AMPERE, "cuda-mma", "mma.sync.aligned.m16n8k16"),
         ("dense_gelu", HOPPER, "cuda-kernels", "wgmma.mma_async"),
         ("conv_relu", HOPPER, "cuda-kernels", "wgmma.mma_async"),
     ],
@@ -101,11 +110,11 @@ def test_candidates_compile(name: str, target: str, kind: str, instruction: str)
         module = build(draft.mod, target)
         assert instruction in module.get_source("cuda")
         assert list(module.resources) == ["main_kernel"]
-    assert len(drafts) >= 4
+    assert len(drafts) >= MOST.get(kind, 4)
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("kind", ["cuda-tensorcore", "cuda-kernels"])
+@pytest.mark.parametrize("kind", ["cuda-tensorcore", "cuda-mma", "cuda-kernels"])
 @pytest.mark.parametrize("name", LARGE_LAYERS)
 def test_candidates_on_a_gpu(name: str, kind: str) -> None:
     func = LARGE_LAYERS[name]

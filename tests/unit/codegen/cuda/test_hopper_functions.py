@@ -78,6 +78,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) call_{name}(
     const __grid_constant__ tw_tensor_map map) {{
   float sums[128] = {{0}};
   int whole[128] = {{0}};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   {call};
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   for (int i = 0; i < 128; ++i) ((float*)out)[i * 128 + threadIdx.x] = sums[i] + whole[i];

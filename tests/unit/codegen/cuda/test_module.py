@@ -101,7 +101,7 @@ def test_memory(compiles: Compile) -> None:
 
 @pytest.mark.parametrize(
     ("scope", "size", "what"),
-    [("global", 8, "scope 'global'"), ("local", ir.Var("n"), "a size that is no constant")],
+    [("global", 8, "scope 'global'"), ("local", ir.Var("n"), "a size that is not a constant")],
 )
 def test_memory_that_kernels_do_not_have(scope: str, size: ir.ExprLike, what: str) -> None:
     kernel = KernelBuilder()

@@ -52,23 +52,23 @@ CASES: dict[str, Make] = {
     "argument 0 of `T.ptx_wait_group(threadIdx_x)` must be a constant": lambda kernel, a: call(
         "handle", "tir.ptx_wait_group", kernel.tx
     ),
-    "is no address of an element of a buffer": lambda kernel, a: call(
+    "is not the address of an element of a buffer": lambda kernel, a: call(
         "float32", "tir.atomic_add", intrinsics.call_extern("handle", "f"), ir.const(1.0, "float32")
     ),
-    "the CUDA backend reads bits as as many lanes, or as one": lambda kernel, a: call(
+    "CUDA cannot read vectors as others of so many lanes": lambda kernel, a: call(
         "int32", "tir.vectorlow", call("int32x2", "tir.reinterpret", ir.const(0, "int64"))
     ),
     "dp4a multiplies vectors of four bytes": lambda kernel, a: call(
         "int32", "tir.dp4a", vector(a, 0, 4), vector(a, 0, 4), ZERO
     ),
-    "a vector of float32x8 fits no word": lambda kernel, a: intrinsics.call_pure_extern(
+    "a vector of float32x8 does not fit into words": lambda kernel, a: intrinsics.call_pure_extern(
         "int32", "f", vector(a, 0, 8)
     ),
     "mma has no operands of type 'float'": mma,
     "mma_store writes 16x16 results": lambda kernel, a: call(
         "float32", "tir.mma_store", SIDE, ONE, a.buffer.access_ptr("w"), local(kernel), ZERO, SIDE
     ),
-    "'memory' is no wmma fragment": lambda kernel, a: call(
+    "'memory' is not a wmma fragment": lambda kernel, a: call(
         "handle", "tir.tvm_fill_fragment", local(kernel), *DIMS, ZERO, ir.const(0.0, "float32")
     ),
     "fragment 'memory' is used as tiles of two kinds": two_layouts,

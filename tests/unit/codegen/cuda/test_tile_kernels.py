@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import ir, te
 from tilewright.codegen.cuda import compiler
 from tilewright.errors import CodegenError
-from tilewright.ir.annotation_keys import TILE_SPLITS
+from tilewright.ir.annotation_keys import STREAMED, TILE_SPLITS
 from tilewright.lowering.gpu.tile_kernels.tile_form import tile_loops
 from tilewright.space.gpu.tile_rule import Way
 from tilewright.space.gpu.warp_group_tiling import GATHERING_SHAPES, WarpGroupTiling
@@ -138,7 +138,7 @@ def test_gpus_without_the_instructions(arch: str) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(512, 512, 4096), (500, 504, 4000), (501, 507, 4001)])
-@pytest.mark.parametrize("splits", [1, 2, 8])
+@pytest.mark.parametrize("splits", [STREAMED, 1, 2, 8])
 def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> None:
     for sketch in sketches_of(product(sizes, HALF, result="float16"), WARPS):
         (loop,) = tile_loops(sketch.mod["main"].body)
@@ -153,6 +153,7 @@ def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> No
             assert not resources["spill_stores"] + resources["local_bytes"]
         text = module.get_source("cuda")
         assert (f"__cluster_dims__({splits}, 1, 1)" in text) == (splits > 1)
+        assert ("tw_take_flag(" in text) == (splits == STREAMED)
         assert text.count("__global__") == (3 if sizes[2] % 8 else 1)
 
 

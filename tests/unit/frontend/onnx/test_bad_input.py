@@ -189,7 +189,7 @@ def test_numbers_that_do_not_fill_a_tensor(dims: list[int]) -> None:
 def test_nan_in_weights(make_model: MakeModel) -> None:
     node = helper.make_node("Add", ["x", "w"], ["y"], name="sum")
     model = make_model([node], {"x": [2]}, ["y"], {"w": np.array([1, np.nan], np.float32)})
-    expected = "Add (sum): its weight 'w' has NaN; allow_nan=True imports it nevertheless"
+    expected = "Add (sum): its weight 'w' contains NaN; pass allow_nan=True to import it anyway"
     assert _refusal(model) == expected
     assert len(import_onnx(model, allow_nan=True).nodes) == 1
 
@@ -285,7 +285,7 @@ def test_names_that_nothing_makes_or_two_make(make_model: MakeModel) -> None:
     expected = "act reads 'a', which nothing before it makes"
     assert _refusal(make_model([node], {"x": [2]}, ["y"])) == expected
     twice = [helper.make_node("Relu", ["x"], ["y"], name=name) for name in ("one", "two")]
-    assert _refusal(make_model(twice, {"x": [2]}, ["y"])) == "Relu (two) makes 'y' again"
+    assert _refusal(make_model(twice, {"x": [2]}, ["y"])) == "Relu (two) makes 'y' a second time"
     own = [helper.make_node("Relu", ["x"], ["y"])]
     expected = "the graph reads 'z', which nothing before it makes"
     assert _refusal(make_model(own, {"x": [2]}, ["z"])) == expected

@@ -243,5 +243,5 @@ def test_training_is_refused() -> None:
     known = {"r": np.array(0.5, np.float32), "t": np.array(True)}
     with pytest.raises(GraphError) as caught:
         import_onnx(_model(node, {"x": _X}, known, 13))
-    expected = "Dropout (drop): training, which drops elements at random, is not supported"
+    expected = "Dropout (drop): training mode, which drops elements at random, is not supported"
     assert str(caught.value) == expected

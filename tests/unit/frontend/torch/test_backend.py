@@ -9,12 +9,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tilewright import model as models
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, GraphError
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -164,7 +165,7 @@ def test_weights_that_go_on_changing_thaw(graphs: list[Any]) -> None:
 
     assert told(change) == [
         "parameters changed 5 times, so they are not frozen any more; leave out "
-        "options={'freeze': True} while they do"
+        "options={'freeze': True} while they change"
     ]
     assert len(graphs[-1].inputs) == 5
 
@@ -193,7 +194,7 @@ def test_operators_that_are_missing_run_in_pytorch(graphs: list[Any]) -> None:
 def test_a_graph_of_which_nothing_is_ours() -> None:
     x, results = torch.randn(8), []
     said = told(lambda: results.append(compiled(torch.special.bessel_j0)(x)))
-    assert said == ["a graph runs in PyTorch: kernels would compute nothing of it"]
+    assert said == ["a graph runs in PyTorch: none of it would run in our kernels"]
     close(results[0], torch.special.bessel_j0(x))
 
 
@@ -298,6 +299,40 @@ def test_types_that_are_not_supported_run_in_pytorch() -> None:
     (said,) = told(lambda: results.append(compiled(lambda x: x * 2)(x)))
     assert said.startswith("a graph runs in PyTorch: ")
     close(results[0], x * 2)
+
+
+@pytest.mark.parametrize(
+    ("places", "options", "why"),
+    [
+        (["cpu", "cuda:0"], {}, "its tensors are on cpu and cuda:0, expected one device"),
+        (["cuda:1"], {}, "its tensors are on cuda:1, expected cpu or cuda:0"),
+        (["meta:0"], {}, "its tensors are on meta:0, expected cpu or cuda:0"),
+        (
+            ["cuda:0"],
+            {"target": "llvm -num-cores=1"},
+            "its tensors are on cuda:0, and the target is llvm",
+        ),
+        (
+            ["cpu"],
+            {"target": "nvidia/nvidia-h200"},
+            "its tensors are on cpu, and the target is cuda",
+        ),
+    ],
+)
+def test_devices_on_which_no_kernels_run(
+    places: list[str], options: dict[str, Any], why: str
+) -> None:
+    tensors = [SimpleNamespace(device=torch.device(place)) for place in places]
+    with pytest.raises(GraphError) as caught:
+        backend._target_of(tensors, backend.BackendOptions(**options))
+    assert str(caught.value) == why
+
+
+def test_a_target_on_another_device_runs_in_pytorch() -> None:
+    run = compiled(lambda x: x * 2, target="nvidia/nvidia-h200")
+    assert told(lambda: run(torch.ones(4))) == [
+        "a graph runs in PyTorch: its tensors are on cpu, and the target is cuda"
+    ]
 
 
 def test_options_that_do_not_exist() -> None:

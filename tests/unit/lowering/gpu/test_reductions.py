@@ -79,6 +79,6 @@ def test_an_update_that_nobody_knows() -> None:
     with pytest.raises(LowerError) as caught:
         lower_for_gpu(main)
     assert str(caught.value) == (
-        "block 'B' is reduced by threads, but its update is no known commutative reduction; bind "
-        "another loop, or write a sum, product, min, max or argmax"
+        "block 'B' is reduced by threads, but its update is not a known commutative reduction; "
+        "bind another loop, or write a sum, product, min, max or argmax"
     )

@@ -93,7 +93,11 @@ def test_one_barrier_an_iteration_if_copies_come_after_their_readers() -> None:
             "loop 'k' has 2 statements, but software_pipeline_stage names 3 and "
             "software_pipeline_order 3 of them",
         ),
-        ([0, 1], [0, 0], "loop 'k': software_pipeline_order [0, 0] is no order of its statements"),
+        (
+            [0, 1],
+            [0, 0],
+            "loop 'k': software_pipeline_order [0, 0] is not an order of its statements",
+        ),
         (
             [1, 0],
             [0, 1],

@@ -53,8 +53,8 @@ def test_other_blocks_are_refused() -> None:
     with pytest.raises(ScheduleError) as caught:
         inverse_nhwc(sch, sch.get_block("C"))
     assert str(caught.value) == (
-        "block 'C' is no Winograd transform: it reads 2 operands and 0 constant matrices, not one "
-        "of each"
+        "block 'C' is not a Winograd transform: it reads 2 operands and 0 constant matrices, not "
+        "one of each"
     )
 
 

@@ -13,6 +13,7 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
 from tilewright.space.cpu.cpu_rule import VectorShape
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.space.rules import RegisterTiling
 from tilewright.target import Target
 from tilewright.testing import te_workload
@@ -70,7 +71,10 @@ def test_registers_of_targets() -> None:
     ],
 )
 def test_tiles_leave_registers_for_operands(shape: VectorShape, vectors: int, rows: int) -> None:
-    assert shape.tile_rows(vectors) == rows
+    sch = Schedule(te.create_prim_func(list(te_workload.matmul(64, 64, 64))))
+    lanes = shape.lanes(32)
+    block = sch.get_sref(sch.get_block("C")).block
+    assert shape.tile_rows(block, vectors * lanes, lanes) == rows
     assert rows * vectors + vectors + 1 <= shape.registers
 
 
@@ -169,6 +173,16 @@ def test_short_windows_need_no_padding() -> None:
     assert len(set(loops)) == 1  # rows outside are skipped; the columns are not tested any more
 
 
+@pytest.mark.parametrize("window", [5, 7])
+def test_windows_of_single_channels_are_written_out(window: int) -> None:
+    """Rows of results share what they load for neighbours in the window."""
+    tensors = te_workload.depthwise_conv2d_nhwc(1, 28, 28, 32, window, 1, window // 2)
+    made = tiled(tensors, "depth_conv2d_nhwc")
+    inline = [sch for sch in made if "PadInput" not in str(sch.mod)]
+    assert len(inline) == 1
+    assert f"in T.unroll({window})" in inline[0].mod.script()
+
+
 def test_longer_reductions_are_padded() -> None:
     made = tiled(te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1), "conv2d_nhwc")
     assert all("PadInput" in sch.mod.script() for sch in made)
@@ -223,6 +237,23 @@ def test_where_few_rows_use_it_other_rules_may_try() -> None:
 def test_weights_that_lie_across_are_packed_once() -> None:
     sketches = tiled(dense(64, 64, 16, layout_free_placeholders=True), "C")
     assert [packed_weights(sketch.mod["main"]) for sketch in sketches] == [["W"], ["W"]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "depth", "packed"),
+    [(256, 64, [True]), (256, 8, [False]), (32, 512, [False])],
+    ids=["many panels", "few bytes", "one panel"],
+)
+def test_bound_weights_are_stored_in_one_way(columns: int, depth: int, packed: list[bool]) -> None:
+    """Nobody waits for the packing, so there is nothing to weigh."""
+    func = te.create_prim_func(list(te_workload.matmul(64, columns, depth)))
+    func = func.with_attr("layout_free_buffers", [1])
+    sch = Schedule(with_bound_weights(as_module(func)), seed=1)
+    rule = RegisterTiling()
+    rule._initialize_with_tune_context(SpaceTask(sch.mod, Target(AVX512)))
+    made = rule.apply(sch, sch.get_block("C"))
+    assert [32] * len(packed) == [width for width in widths(made) if width == 32]
+    assert all(["B_global" in sketch.mod.script()] == packed for sketch in made)
 
 
 def test_gathered_operands() -> None:

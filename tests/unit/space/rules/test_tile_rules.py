@@ -11,6 +11,7 @@ import pytest
 from tilewright import ir, te, topi
 from tilewright.ir.annotation_keys import (
     ALLOW_TF32,
+    STREAMED,
     THREAD_COLUMNS,
     THREAD_ROWS,
     TILE_CONSUMERS,
@@ -206,10 +207,18 @@ def test_rows_of_tiles_that_are_done_together_divide_them() -> None:
 
 
 def test_blocks_share_tiles_where_they_are_few_and_sums_are_long() -> None:
-    assert tile_rule._splits_of(128, 8, 132) == [1, 2, 4, 8]
-    assert tile_rule._splits_of(15, 8, 132) == [1, 2]
-    assert tile_rule._splits_of(128, 50, 132) == [1, 2]
-    assert tile_rule._splits_of(128, 100, 132) == [1]
+    assert tile_rule._splits_of(128, [64, 8], 132) == [1, 2, 4, 8, STREAMED]
+    assert tile_rule._splits_of(15, [8], 132) == [1, 2]
+    assert tile_rule._splits_of(128, [50], 132) == [1, 2, STREAMED]
+    assert tile_rule._splits_of(128, [128], 132) == [1]
+
+
+def test_all_steps_are_shared_where_the_last_round_of_tiles_would_leave_processors_idle() -> None:
+    assert tile_rule._splits_of(128, [132, 100], 132) == [1, STREAMED]
+    assert tile_rule._splits_of(128, [200, 264], 132) == [1, STREAMED]
+    assert tile_rule._splits_of(128, [132, 264], 132) == [1]
+    assert tile_rule._splits_of(128, [132 * 20 + 1], 132) == [1]
+    assert tile_rule._splits_of(4, [100], 132) == [1]
 
 
 @pytest.mark.parametrize("make", [bias_and_relu, rounded_bias])

@@ -114,7 +114,7 @@ def test_other_blocks_are_left_alone() -> None:
     (block,) = sch.get_child_blocks(sch.get_block("root"))
     made = WinogradTiling().apply(sch, block)
     assert isinstance(made, NotApplied)
-    assert made.reason == "it is no product of Winograd tiles"
+    assert made.reason == "it is not a product of Winograd tiles"
 
 
 def test_a_result_that_two_blocks_read_is_stored() -> None:

@@ -64,7 +64,7 @@ def _check_steps(node: NodeContext, step: int) -> None:
 
 def _stack(node: NodeContext, values: Sequence[GraphValue], axis: int) -> GraphValue:
     if not values:
-        raise GraphError("a loop that does not run has no results to put in a row")
+        raise GraphError("a loop that never runs has no results to stack")
     return node.call("stack", *values, axis=axis)
 
 

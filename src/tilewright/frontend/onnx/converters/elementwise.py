@@ -190,7 +190,7 @@ def _dropout(node: NodeContext) -> Sequence[GraphValue]:
     """Nothing is dropped when a model runs; in training, only if the ratio is 0."""
     training, ratio = node.known(2), node.known(1)
     if training is not None and bool(training) and (ratio is None or float(ratio) > 0):
-        raise GraphError("training, which drops elements at random, is not supported")
+        raise GraphError("training mode, which drops elements at random, is not supported")
     kept = node.call("full", shape=node.shape(node[0]), dtype="bool", fill_value=1)
     return node.call("identity", node[0]), kept
 

@@ -43,7 +43,7 @@ def _deform_conv(node: NodeContext) -> GraphValue:
 def _roi_align(node: NodeContext) -> GraphValue:
     samples = int(node.attr("sampling_ratio", 0))
     if samples == 0:
-        raise GraphError("sampling_ratio 0, by which the boxes decide, is not supported")
+        raise GraphError("sampling_ratio 0, where the size of each box decides, is not supported")
     default = "half_pixel" if node.version >= 16 else "output_half_pixel"
     return node.call(
         "image.roi_align", node[0], node[1], node[2],

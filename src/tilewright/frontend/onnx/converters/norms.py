@@ -14,7 +14,7 @@ def _batch_norm(node: NodeContext) -> GraphValue:
     if not node.attr("spatial", 1):
         raise GraphError("statistics for each element (spatial = 0) are not supported")
     if node.version < 14 and any(node.result_names[1:]):
-        raise GraphError("training, which more than one output asks for, is not supported")
+        raise GraphError("training mode, which has more than one output, is not supported")
     inputs = [node[n] for n in range(5)]
     return node.call("nn.batch_norm", *inputs, axis=1, epsilon=float(node.attr("epsilon", 1e-5)))
 

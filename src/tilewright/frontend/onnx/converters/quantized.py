@@ -158,7 +158,7 @@ def _known_weights(node: NodeContext, axis: int) -> Array | None:
     """Weights of an integer layer as int8 with a zero point of 0, if they are known and fit."""
     weight, zero = node[1], node.optional(3)
     known = [node.builder.constants.get(value) for value in (weight, zero) if value is not None]
-    if any(array is None for array in known) or not _is_one(node, node.optional(2)):
+    if any(array is None for array in known) or not _is_single(node, node.optional(2)):
         return None
     numbers = np.asarray(known[0])
     point = np.asarray(known[1] if zero is not None else 0)
@@ -168,7 +168,7 @@ def _known_weights(node: NodeContext, axis: int) -> Array | None:
     return centred_weights(numbers, point.reshape(form))
 
 
-def _is_one(node: NodeContext, zero: GraphValue | None) -> bool:
+def _is_single(node: NodeContext, zero: GraphValue | None) -> bool:
     return zero is None or node.shape(zero) in ([], [1])
 
 

@@ -32,6 +32,7 @@ _MOST_STAGES = 8
 _MOST_GATHERED_STAGES = 4  # what is gathered comes through the cache, which has the rest
 _LEAST_STAGES = 4  # beside an operand that stays
 PROCESSORS = 132
+_MOST_STEPS = 1 << 31  # of all tiles together, times processors: places are counted in 32 bits
 _MOST_SPLITS = 8  # blocks of a cluster, on every GPU that has clusters
 # Registers of the threads that fetch, and of those that multiply, by the number of groups of these.
 _REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
@@ -105,6 +106,8 @@ class GroupLayout:
             raise refused(f"it has {form.column.extent} columns, expected 16 to 256 in steps of 16")
         if form.splits > 1:
             self._check_splits()
+        if form.is_streamed and self.tiles * self.steps * self.processors >= _MOST_STEPS:
+            raise refused(f"{self.tiles} tiles of {self.steps} steps are too many to share")
         self._check_types()
         used = self.sums + self.promoted_columns // 2
         if used > self._most_sums:
@@ -130,6 +133,13 @@ class GroupLayout:
             raise refused(
                 f"there is no instruction for {operands[0]} and {operands[1]} with sums of {sums}"
             )
+
+    @property
+    def tiles(self) -> int:
+        """Of the result."""
+        extent = self.form.tiles.extent
+        assert isinstance(extent, ir.IntImm)
+        return extent.value
 
     @property
     def steps(self) -> int:
@@ -235,6 +245,8 @@ class GroupLayout:
         used = _ATOM + resident + ring_bytes(self.image)
         if self.is_bulk:
             used += self.form.row.extent * self._parts[0] * self.output_dtype.itemsize
+        elif self.form.is_streamed:
+            used += self.form.row.extent * self.pitch
         return (self.shared_limit - used) // (stage + 16)
 
     @cached_property
@@ -262,9 +274,8 @@ class GroupLayout:
     def is_resident(self) -> bool:
         """Whether the right operand stays in shared memory: it is the same for all tiles."""
         tiles = self.form.tiles
-        assert isinstance(tiles.extent, ir.IntImm)
-        if tiles.extent.value <= self.processors or not self.is_bulk:
-            return False  # a block has one tile
+        if self.tiles <= self.processors or not self.is_bulk or self.form.is_streamed:
+            return False  # a block has one tile, or not all steps of each
         analyzer = Analyzer()
         analyzer.bind(tiles.loop_var, ir.Range.from_min_extent(tiles.min, tiles.extent))
         for axis in self.right.operand.copy.axes.values():
@@ -301,8 +312,9 @@ class GroupLayout:
 
     @property
     def output_offset(self) -> int:
-        """Where results are put in order before they are written."""
-        return self._tiles_bytes if self.is_bulk else 0
+        """Where results are put in order before they are written: where tiles were, if no others
+        follow."""
+        return self._tiles_bytes if self.is_bulk or self.form.is_streamed else 0
 
     @property
     def image_offset(self) -> int:

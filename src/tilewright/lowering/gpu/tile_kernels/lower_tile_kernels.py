@@ -58,11 +58,11 @@ class LowerTileKernels(FunctionPass):
 def _blocks(layout: GroupLayout) -> int:
     """Blocks of threads: as many as run at a time do all tiles, unless results take the place of
     tiles in shared memory."""
-    tiles = layout.form.tiles.extent
-    assert isinstance(tiles, ir.IntImm)
+    if layout.form.is_streamed:
+        return min(layout.tiles * layout.steps, layout.processors)
     if layout.is_bulk:
-        return min(tiles.value, layout.processors)
-    return tiles.value * layout.form.splits
+        return min(layout.tiles, layout.processors)
+    return layout.tiles * layout.form.splits
 
 
 def _tile_buffers(form: TileForm) -> tuple[ir.Buffer, ...]:

@@ -59,7 +59,7 @@ class OutputWriter:
         loads = [
             load
             for load in ir.nodes_of(form.output.store.value, ir.BufferLoad)
-            if load.buffer is not form.sums
+            if load.buffer is not form.sums and load.indices  # a single number is no tile
         ]
         for load in loads:
             *outer, last = load.indices

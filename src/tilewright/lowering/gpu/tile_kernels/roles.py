@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright import ir
 from tilewright.ir.annotation_keys import CLUSTER_BLOCKS
@@ -28,10 +29,12 @@ from tilewright.lowering.gpu.tile_kernels.building import (
 from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
 from tilewright.lowering.gpu.tile_kernels.layout import WARP, WARP_GROUP, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.output import OutputWriter
+from tilewright.lowering.gpu.tile_kernels.partial_sums import PartialSums
 from tilewright.lowering.gpu.tile_kernels.rows_output import RowWriter
 from tilewright.lowering.gpu.tile_kernels.shared_tiles import bulk_loads, descriptor, rows_shift
 from tilewright.lowering.gpu.tile_kernels.sums import FilledStage, Sums, sums_of
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import OperandMap, TensorMap, WindowMap
+from tilewright.lowering.gpu.tile_kernels.turns import SharedSteps, Turn, Turns, turns_of
 
 _WARPS = 4  # of a group
 _UNROLLED = 8  # steps whose gathering knows where along the sum it is
@@ -47,12 +50,15 @@ class TileKernel:
     def __post_init__(self) -> None:
         assert self.blocks >= 1
 
-    @property
-    def tiles(self) -> int:
-        """How many there are."""
-        extent = self.layout.form.tiles.extent
-        assert isinstance(extent, ir.IntImm)
-        return extent.value
+    @cached_property
+    def turns(self) -> Turns:
+        """What each block does."""
+        return turns_of(self.layout, self.blocks)
+
+    @cached_property
+    def _partial(self) -> PartialSums | None:
+        """How blocks give sums away, where they share steps."""
+        return PartialSums(self.turns) if isinstance(self.turns, SharedSteps) else None
 
     # --- the frame ------------------------------------------------------------------------------
 
@@ -75,6 +81,8 @@ class TileKernel:
             stmt = ir.AttrStmt(ir.const(0), CLUSTER_BLOCKS, ir.const(layout.form.splits), stmt)
         stmt = on_threads(thread, "threadIdx.x", layout.threads, stmt)
         stmt = on_threads(block, "blockIdx.x", self.blocks, stmt)
+        if self._partial is not None:
+            stmt = self._partial.around(stmt)
         for made in reversed(self._maps):
             stmt = ir.LetStmt(made.var, made.creation(), stmt)
         return stmt
@@ -149,51 +157,23 @@ class TileKernel:
         """All threads of the blocks that share a tile wait for each other."""
         return [run("tw_cluster_barrier")] if self.layout.form.splits > 1 else []
 
-    def _each_tile(self, at: _Place, body: Callable[[ir.Var, ir.Var], ir.Stmt]) -> ir.Stmt:
-        """`body` of the round and the tile, for all tiles of a block of threads."""
-        splits, blocks = self.layout.form.splits, self.blocks // self.layout.form.splits
-        rounds = -(-self.tiles // blocks)
-
-        def one(number: ir.Var) -> ir.Stmt:
-            tile = ir.Var("tile", ir.INT32)
-            inside = body(number, tile)
-            if self.tiles % blocks:
-                inside = when(ir.less(tile, self.tiles), inside)
-            return ir.LetStmt(tile, number * blocks + ir.floordiv(at.block, splits), inside)
-
-        return loop("round", rounds, one)
+    def _each_tile(self, at: _Place, body: Callable[[Turn], ir.Stmt]) -> ir.Stmt:
+        """`body` of all turns of a block of threads."""
+        return self.turns.each(at.block, body)
 
     def _rank(self, at: _Place) -> ir.PrimExpr:
         """The number of a block of threads among those that share a tile."""
         return ir.floormod(at.block, self.layout.form.splits)
 
-    def _first_step(self, rank: ir.PrimExpr) -> ir.PrimExpr:
-        """Where the steps of a block begin."""
-        return ir.floordiv(rank * self.layout.steps, self.layout.form.splits)
-
-    def _steps(self, at: _Place) -> ir.PrimExpr:
-        """How many steps of a tile a block does."""
-        if self.layout.form.splits == 1:
-            return ir.const(self.layout.steps)
-        rank = self._rank(at)
-        return self._first_step(rank + 1) - self._first_step(rank)
-
     def _each_step(
-        self,
-        at: _Place,
-        number: ir.Var,
-        body: Callable[[ir.Var, _Use], ir.Stmt],
-        *,
-        unrolled: bool = False,
+        self, turn: Turn, body: Callable[[ir.Var, _Use], ir.Stmt], *, unrolled: bool = False
     ) -> ir.Stmt:
-        """`body` of the step and its use of a stage, for all steps along the sum."""
+        """`body` of the step and its use of a stage, for all steps of a turn."""
         return loop(
             "step",
-            self._steps(at),
+            turn.steps,
             lambda step: bound(
-                "count",
-                number * self._steps(at) + step,
-                lambda count: body(step, _Use(self.layout, count)),
+                "count", turn.uses + step, lambda count: body(step, _Use(self.layout, count))
             ),
             unrolled=unrolled,
         )
@@ -202,15 +182,14 @@ class TileKernel:
 
     def _fetch(self, at: _Place) -> ir.Stmt:
         layout, form, images = self.layout, self.layout.form, self.layout.images
-        groups, begin = form.gatherers, self._first_step(self._rank(at))
+        groups = form.gatherers
         is_first = ir.equal(at.warp, _WARPS * form.consumers)
         is_fetcher = ir.logical_and(is_first, ir.equal(at.lane, 0))
-        unrolled = groups > 0 and form.splits == 1 and layout.steps <= _UNROLLED
 
-        def step(number: ir.Var, tile: ir.Var) -> ir.Stmt:
+        def step(turn: Turn) -> ir.Stmt:
             def fetch(step: ir.Var, use: _Use) -> ir.Stmt:
-                place = {form.tiles.loop_var: tile, form.steps.loop_var: begin + step}
-                staged = images.address(at.base, number) if images else word(0)
+                place = {form.tiles.loop_var: turn.tile, form.steps.loop_var: turn.place(step)}
+                staged = images.address(at.base, turn.number) if images else word(0)
                 where = use.tiles(at.base), staged
                 fetched = ir.seq(
                     [
@@ -218,12 +197,14 @@ class TileKernel:
                         *self._bring(layout.passing, at, where, use.full(at.base), place),
                     ]
                 )
-                turn = ir.floordiv(at.warp, _WARPS) - form.consumers
-                is_turn = ir.equal(ir.floormod(use.count, max(1, groups)), turn)
-                return when(is_turn, fetched) if groups > 1 else fetched
+                own = ir.floordiv(at.warp, _WARPS) - form.consumers
+                is_own = ir.equal(ir.floormod(use.count, max(1, groups)), own)
+                return when(is_own, fetched) if groups > 1 else fetched
 
-            steps = self._each_step(at, number, fetch, unrolled=unrolled)
-            return images.held(at.base, at.lane, number, steps) if images else steps
+            count = ir.constant_value(turn.steps)
+            unrolled = groups > 0 and isinstance(count, int) and count <= _UNROLLED
+            steps = self._each_step(turn, fetch, unrolled=unrolled)
+            return images.held(at.base, at.lane, turn.number, steps) if images else steps
 
         body = ir.seq([*self._bring_resident(at), self._each_tile(at, step)])
         return body if groups else when(is_fetcher, body)
@@ -291,9 +272,9 @@ class TileKernel:
             return self._fetch(at)
         rows = images.image.operand.copy.axes[images.image.operand.row]
 
-        def stage(number: ir.Var, tile: ir.Var) -> ir.Stmt:
-            first = ir.substitute(rows.origin, {layout.form.tiles.loop_var: tile})
-            return images.stage(at.base, number, first)
+        def stage(turn: Turn) -> ir.Stmt:
+            first = ir.substitute(rows.origin, {layout.form.tiles.loop_var: turn.tile})
+            return images.stage(at.base, turn.number, first)
 
         is_stager = ir.equal(at.thread, layout.threads - WARP)
         fetching = ir.less(at.warp, _WARPS * (layout.form.consumers + layout.form.gatherers))
@@ -308,20 +289,21 @@ class TileKernel:
         writer = None if layout.output_map is None else OutputWriter(layout)
         ahead = () if writer is None else tuple(writer.ahead.values())
 
-        def tile(number: ir.Var, tile: ir.Var) -> ir.Stmt:
-            place = {layout.form.tiles.loop_var: tile}
-            last = _Use(layout, number * self._steps(at) + (self._steps(at) - 1))
+        def tile(turn: Turn) -> ir.Stmt:
+            place = {layout.form.tiles.loop_var: turn.tile}
+            last = _Use(layout, turn.uses + (turn.steps - 1))
+            written = self._write(at, writer, sums.results, place)
+            if self._partial is not None:
+                written = self._partial.finish(sums.results, turn, at, written)
             return ir.seq(
                 [
                     *sums.begin(),
-                    *([] if writer is None else writer.fetch_ahead(place, at)),
+                    *self._fetch_ahead(writer, turn, place, at),
                     self._each_step(
-                        at,
-                        number,
-                        lambda step, use: self._step(at, sums, step, use, is_leader),
+                        turn, lambda step, use: self._step(at, sums, step, use, is_leader)
                     ),
                     *sums.end(when(is_leader, run("tw_barrier_arrive", last.empty(at.base)))),
-                    self._write(at, writer, sums.results, place),
+                    written,
                 ]
             )
 
@@ -329,6 +311,19 @@ class TileKernel:
         body = ir.seq([*self._wait_for_resident(at), self._each_tile(at, tile), *ended])
         block = ir.Block((), (), (), "multiply", body, alloc_buffers=(*sums.registers, *ahead))
         return ir.BlockRealize((), ir.TRUE, block)
+
+    def _fetch_ahead(
+        self,
+        writer: OutputWriter | None,
+        turn: Turn,
+        place: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+    ) -> Sequence[ir.Stmt]:
+        """What results are made of beside sums, in a turn that ends with results."""
+        fetched = [] if writer is None else writer.fetch_ahead(place, at)
+        if fetched and self._partial is not None:
+            return [when(self._partial.is_last(turn), *fetched)]
+        return fetched
 
     def _wait_for_resident(self, at: _Place) -> Sequence[ir.Stmt]:
         if not self.layout.is_resident:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.ir.intrinsics import address_of
-from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, put, run, vector, when
+from tilewright.lowering.gpu.tile_kernels.building import (
+    UINT32,
+    loop,
+    put,
+    run,
+    vector,
+    when,
+    word,
+)
 from tilewright.lowering.gpu.tile_kernels.layout import WARP_GROUP, GroupLayout
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import linear_terms
 from tilewright.lowering.gpu.tile_kernels.wide_results import rounded_once
@@ -58,7 +66,8 @@ class RowWriter:
     # --- into shared memory ---------------------------------------------------------------------
 
     def _address(self, at: _Place, row: ir.PrimExpr, column: ir.PrimExpr) -> ir.PrimExpr:
-        return at.base + ir.cast(UINT32, row * self.layout.pitch + column * 4)
+        first = at.base + word(self.layout.output_offset)
+        return first + ir.cast(UINT32, row * self.layout.pitch + column * 4)
 
     def _put(self, sums: ir.Buffer, at: _Place, matrix: int) -> ir.Stmt:
         """The sums of one instruction: a thread has pairs of neighbours, in two rows."""

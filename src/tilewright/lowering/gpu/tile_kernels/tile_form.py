@@ -21,6 +21,7 @@ from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import (
     FAST_SUMS,
+    STREAMED,
     THREAD_COLUMNS,
     THREAD_ROWS,
     THREAD_SLICES,
@@ -94,7 +95,8 @@ class TileForm:
     sums: ir.Buffer
     stages: int  # tiles in shared memory at a time; 0: as many as there is room for
     consumers: int  # warp groups that multiply
-    splits: int  # blocks of threads that share the steps of a tile
+    splits: int  # blocks of threads of a cluster that share the steps of a tile
+    is_streamed: bool  # blocks take equal shares of all steps, whichever tiles they belong to
     gatherers: int  # warp groups that gather what bulk copies cannot fetch
     thread_tile: tuple[int, int] | None  # rows and columns of a thread, where threads multiply
     has_fast_sums: bool  # of 8-bit floats, with the digits that tensor cores keep
@@ -167,6 +169,7 @@ def _with_product(
     stages = _annotation(tiles, TILE_STAGES, 0)
     consumers = _annotation(tiles, TILE_CONSUMERS, 1)
     gatherers = _annotation(tiles, TILE_GATHERERS, 0)
+    splits = _annotation(tiles, TILE_SPLITS, 0, default=1)
     form = TileForm(
         tiles,
         steps,
@@ -180,7 +183,8 @@ def _with_product(
         store.buffer,
         stages,
         consumers,
-        _annotation(tiles, TILE_SPLITS, 1),
+        max(splits, 1),
+        splits == STREAMED,
         gatherers,
         _thread_tile(tiles),
         bool(_annotation(tiles, FAST_SUMS, 0)),
@@ -238,8 +242,9 @@ def _thread_tile(tiles: ir.For) -> tuple[int, int] | None:
     return _annotation(tiles, THREAD_ROWS, 1), _annotation(tiles, THREAD_COLUMNS, 1)
 
 
-def _annotation(loop: ir.For, key: str, least: int) -> int:
-    value = ir.constant_value(ir.convert(loop.annotations.get(key, least)))
+def _annotation(loop: ir.For, key: str, least: int, default: int | None = None) -> int:
+    given = loop.annotations.get(key, least if default is None else default)
+    value = ir.constant_value(ir.convert(given))
     if not isinstance(value, int) or value < least:
         raise refused(f"{key!r} is {value!r}, expected a number from {least} on")
     return value
