@@ -59,7 +59,13 @@ class ExprGraph:
         self.nodes: list[Expr] = []
         self._known: dict[Key, Expr] = {}
         self._results: dict[Key, Value] = {}
+        self._seen: dict[str, int] = {}
         self._products: list[tuple[tuple[Expr, ...], int]] = []  # that are known numbers
+
+    def most_seen(self, name: str, number: int) -> int:
+        """The largest of the numbers that were seen under a name, this one included."""
+        self._seen[name] = max(number, self._seen.get(name, number))
+        return self._seen[name]
 
     def product(self, a: Expr, b: Value) -> Value:
         """The product of two operands, worked out once."""

@@ -43,6 +43,7 @@ _ON_BLOCKS = frozenset({
     "CacheRead", "CacheWrite", "ComputeInline", "GetBlock", "GetChildBlocks", "GetConsumers",
     "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "TransformLayout",
 })  # fmt: skip
+_MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
 
 @dataclasses.dataclass(eq=False)
@@ -177,10 +178,10 @@ class _Run:
         name = f"d{len(self.decisions)}"
         stage = self._known.get(step.block)
         loops = [] if stage is None else candidate_loops(self.tree, stage)
-        self.decisions.append(LocationDecision(inst, name, len(loops)))
+        self.decisions.append(LocationDecision(inst, name, self.graph.most_seen(name, len(loops))))
         if stage is None:
             return "inlined"
-        decided = self.graph.variable(name, INLINE, max(0, len(loops) - 1))
+        decided = self.graph.variable(name, INLINE, _MOST_LOOPS)
         where_to = effective_location(self.tree, stage, loops, decided, self._can_inline(step))
         at = self._start.choices.decide(inst.outputs[0], where_to)
         return "root" if at < 0 else loops[at]

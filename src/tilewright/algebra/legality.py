@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from tilewright.algebra.decisions import Columns
 from tilewright.algebra.evaluation import ArrayProgram
-from tilewright.algebra.model import SpaceModel, StructureCase
+from tilewright.algebra.model import Rows, SpaceModel, StructureCase, Uncovered
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +24,18 @@ class Verdicts:
 
 def verdicts_of(model: SpaceModel, columns: Columns) -> Verdicts:
     """The verdicts on a population."""
+    return verdicts_on(list(model.cases(columns)), columns)
+
+
+def verdicts_on(
+    cases: Sequence[tuple[StructureCase | Uncovered, Rows]], columns: Columns
+) -> Verdicts:
+    """The same where the population is divided into cases already."""
     count = max((len(column) for column in columns.values()), default=1)
     legal = np.zeros(count, np.bool_)
     reasons: dict[int, str] = {}
     to_replay: dict[int, str] = {}
-    for case, rows in model.cases(columns):
+    for case, rows in cases:
         if not isinstance(case, StructureCase):
             to_replay.update(dict.fromkeys(rows.tolist(), case.reason))
             continue

@@ -46,10 +46,16 @@ from tilewright.arith.affine import affine_of
 from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
     LAYOUT_REWRITE_PREPROC,
+    SKIP_ZERO_TERMS,
     VECTOR_REDUCTION,
 )
 from tilewright.nest.access import LINE
-from tilewright.nest.nests import WrittenOperations, distinct_loads, operations_of
+from tilewright.nest.nests import (
+    WrittenOperations,
+    distinct_loads,
+    operations_of,
+    unconditional,
+)
 
 _EVERYTHING = 1 << 62  # more than any index
 
@@ -135,6 +141,8 @@ def _loops_of_results(stage: StageNode, loops: Sequence[LoopNode]) -> list[LoopN
 def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
     if not isinstance(body, ir.BufferStore):
         raise NotInterpreted(f"block {stage.name!r} is more than one store")
+    if any(SKIP_ZERO_TERMS in loop.annotations for loop in loops):
+        body = ir.replace(body, value=unconditional(body.value))
     written = operations_of(body.value)
     if written.cases > 1:
         raise NotInterpreted(f"block {stage.name!r} chooses between expressions by an index")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from tilewright.algebra.batch_features import COLUMNS, NestFacts, features_of
 from tilewright.algebra.batch_prior import NestCost, total_seconds
 from tilewright.algebra.decisions import Columns
 from tilewright.algebra.evaluation import chunks
+from tilewright.algebra.legality import verdicts_on
 from tilewright.algebra.model import Rows, SpaceModel, StructureCase
 from tilewright.algebra.nest_columns import NestProgram
 from tilewright.cost_model.boosters import Trees
@@ -27,7 +28,8 @@ class Scores:
     features: Floats
     prior: Floats  # the logarithm (base 2) of seconds; not a number where nothing is known
     predicted: Floats  # the same, with what trees have learned
-    to_replay: Mapping[int, str] = field(default_factory=dict)  # rows that are not covered, and why
+    legal: npt.NDArray[np.bool_]  # what post-processors would accept
+    to_replay: Mapping[int, str]  # rows that are not covered, and why
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +46,18 @@ class BatchScorer:
         count = max((len(column) for column in columns.values()), default=1)
         features = np.full((count, len(COLUMNS)), np.nan)
         prior = np.full(count, np.nan)
+        legal = np.zeros(count, np.bool_)
         to_replay: dict[int, str] = {}
         for chunk in chunks(count):
             part = {name: column[chunk] for name, column in columns.items()}
-            cases: list[tuple[StructureCase, Rows]] = []
-            for case, rows in self.model.cases(part):
-                if isinstance(case, StructureCase):
-                    cases.append((case, rows))
-                else:
-                    to_replay.update(dict.fromkeys((rows + chunk.start).tolist(), case.reason))
+            found = list(self.model.cases(part))
+            verdicts = verdicts_on(found, part)
+            legal[chunk] = verdicts.legal
+            to_replay.update({row + chunk.start: why for row, why in verdicts.to_replay.items()})
+            cases = [(case, rows) for case, rows in found if isinstance(case, StructureCase)]
             seconds, features[chunk] = self._chunk(part, cases, chunk.stop - chunk.start)
             prior[chunk] = np.log2(seconds)
-        return Scores(features, prior, self._corrected(features, prior), to_replay)
+        return Scores(features, prior, self._corrected(features, prior), legal, to_replay)
 
     def _chunk(
         self, columns: Columns, cases: Sequence[tuple[StructureCase, Rows]], count: int

@@ -131,7 +131,7 @@ def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> Store
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
     store = ir.substitute(store, site.lets) if site.lets else store
     if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
-        store = ir.replace(store, value=_unconditional(store.value))
+        store = ir.replace(store, value=unconditional(store.value))
     count = _Operations()
     operations = count.of(store.value)
     loads = distinct_loads(count.loads)
@@ -155,7 +155,7 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     )
 
 
-def _unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
+def unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
     """A value where no term is left out: what decides about that stands outside of the tiles."""
 
     def chosen(call: ir.Call) -> ir.PrimExpr:

@@ -36,7 +36,7 @@ def vector_at(model: SpaceModel, columns: Columns, row: int) -> list[Any]:
 
 def chosen(model: SpaceModel, count: int) -> tuple[Columns, list[int]]:
     """A population, and rows of it of which half are legal."""
-    columns = random_population(model.decisions, 4000, np.random.default_rng(3))
+    columns = random_population(model.decisions, 40 * count + 4000, np.random.default_rng(3))
     legal = verdicts_of(model, columns).legal
     rows = [*np.flatnonzero(legal)[: count // 2], *np.flatnonzero(~legal)[: count // 2]]
     return columns, [int(row) for row in rows]
