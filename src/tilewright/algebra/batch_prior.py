@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.nest_columns import NestColumns
-from tilewright.cost_model.prior import SCALARS_PER_CYCLE, TILE_SCOPES, Machine
+from tilewright.cost_model.prior import (
+    CACHE_WAY_BYTES,
+    CONFLICT_CYCLES,
+    SCALARS_PER_CYCLE,
+    TILE_SCOPES,
+    Machine,
+)
+from tilewright.nest.access import LINE
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
@@ -99,7 +106,7 @@ class NestCost:
     def _is_along(self) -> Masks:
         """For each access, where neighbours in a vector are neighbours in memory."""
         innermost = _innermost(self._vector)
-        jumps = (self._vector & ~self.nest.depends) | (innermost & ~self.nest.unit_stride)
+        jumps = (self._vector & ~self.nest.depends) | (innermost & (self.nest.strides != 1))
         along: Masks = np.logical_not(np.any(jumps, axis=1))
         return along
 
@@ -116,6 +123,24 @@ class NestCost:
         in_tiles = np.array([scope.startswith(TILE_SCOPES) for scope in nest.scopes])
         return np.where(in_tiles[:, None], distinct, count), whole
 
+    def _conflicts(self) -> Floats:
+        """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
+        nest = self.nest
+        moving = self._unrolled & nest.depends
+        strides = (nest.strides * nest.element_bytes[:, None, None]).astype(np.int64)
+        places = CACHE_WAY_BYTES // np.gcd(strides, CACHE_WAY_BYTES)
+        ways = self._machine.l1_bytes // CACHE_WAY_BYTES
+        crowded = (moving & (strides >= LINE) & (nest.extents > places * ways)).any(1)
+        loads = np.where(moving, nest.extents, 1.0).prod(1)
+        crowded &= self._in_memory()[:, None]
+        total: Floats = np.where(crowded[1:], loads[1:], 0.0).sum(0)
+        return total
+
+    def _in_memory(self) -> Masks:
+        """Accesses to buffers that are not registers."""
+        scopes = self.nest.scopes
+        return np.array([not scope.startswith(("local", TILE_SCOPES)) for scope in scopes])
+
     def _cycles_inside(self) -> Floats:
         """Cycles of one pass through the written-out loops; the store is the first access."""
         instructions, registers = self._instructions()
@@ -124,6 +149,7 @@ class NestCost:
         arithmetic = np.where(self._has_vector, arithmetic, arithmetic / SCALARS_PER_CYCLE)
         stores = instructions[0]
         cycles = np.maximum(np.maximum(arithmetic, instructions[1:].sum(0)), 1.0)
+        cycles = cycles + CONFLICT_CYCLES * self._conflicts()
         if not self.nest.is_reduction:
             plain: Floats = np.maximum(cycles, stores) + 1.0
             return plain
@@ -148,8 +174,7 @@ class NestCost:
     def _traffic_cycles(self) -> Floats:
         """Cycles for the bytes that come from the second cache, the third, and memory."""
         machine, nest = self._machine, self.nest
-        in_memory = np.array([not s.startswith(("local", TILE_SCOPES)) for s in nest.scopes])
-        sizes = nest.footprints[in_memory].sum(0)
+        sizes = nest.footprints[self._in_memory()].sum(0)
         times = np.ones_like(sizes)
         np.cumprod(nest.extents, 0, out=times[1:])
         levels = (

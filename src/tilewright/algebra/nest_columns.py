@@ -31,7 +31,7 @@ class NestColumns:
     is_serial: Masks
     footprints: Floats  # accesses by depths by candidates
     depends: Masks  # accesses by slots by candidates
-    unit_stride: Masks
+    strides: Floats
     boundaries: Masks  # depths by candidates
     element_bytes: npt.NDArray[np.int64]
     scopes: tuple[str, ...]
@@ -74,7 +74,7 @@ class NestProgram:
             np.array([kind is ForKind.SERIAL for kind in kinds], np.bool_),
             np.stack([fill.table(access.footprints) for access in accesses]),
             np.stack([fill.masks(access.depends) for access in accesses]),
-            np.stack([fill.masks(access.unit_stride) for access in accesses]),
+            np.abs(np.stack([fill.table(access.strides) for access in accesses])),
             fill.masks(nest.boundaries),
             np.array([access.element_bytes for access in accesses]),
             tuple(access.buffer.scope for access in accesses),
@@ -126,7 +126,7 @@ def values_of(nest: NestView) -> list[Value | float]:
     for slot in nest.slots:
         found += [slot.extent, slot.in_parallel, slot.in_vector]
     for access in nest.accesses:
-        found += [*access.footprints, *access.depends, *access.unit_stride]
+        found += [*access.footprints, *access.depends, *access.strides]
     for limit, covered in nest.shares:
         found += [limit, covered]
     return found

@@ -28,6 +28,7 @@ from tilewright.algebra.expr import (
     multiply,
     negate,
     product_of,
+    where,
 )
 from tilewright.algebra.loop_tree import (
     Digit,
@@ -79,7 +80,7 @@ class AccessView:
     is_store: bool
     footprints: list[Value]  # bytes in whole lines below each slot, and (last) below none
     depends: list[Value]
-    unit_stride: list[Value]  # 1 for slots along which neighbours in memory follow each other
+    strides: list[Value]  # elements between two iterations of each slot; 0: none, or by no rule
 
     @property
     def element_bytes(self) -> int:
@@ -266,7 +267,7 @@ class _Accesses:
         depends = [self._depends(number, forms) for number in range(len(self._loops))]
         strides = _strides(buffer)
         flat = summed([scaled(f, s) for f, s in zip(forms, strides, strict=True)])
-        steps = [equal(_stride(flat, loop), 1) for loop in self._loops]
+        steps = [_stride(flat, loop) for loop in self._loops]
         return AccessView(buffer, is_store, found, depends, steps)
 
     def _reaches(self, form: Terms) -> list[Value]:
@@ -339,9 +340,22 @@ def _bytes(spans: Sequence[Value], width: int) -> Value:
 
 def _stride(flat: Terms, loop: LoopNode) -> Value:
     """Elements between two iterations of a loop; 0 where they follow no rule."""
-    if len(loop.digits) != 1:
-        return 0
-    (digit,) = loop.digits
+    stride: Value = 0
+    expected: Value = 0
+    regular: Value = 1
+    found: Value = 0  # the innermost digit that runs
+    for digit in reversed(loop.digits):
+        runs = 1 if len(loop.digits) == 1 else is_more_than_one(digit.extent)
+        own = _digit_stride(flat, digit)
+        regular = both(regular, either(negate(both(runs, found)), equal(own, expected)))
+        stride = where(both(runs, negate(found)), own, stride)
+        expected = where(runs, multiply(own, digit.extent), expected)
+        found = either(found, runs)
+    return multiply(regular, stride)
+
+
+def _digit_stride(flat: Terms, digit: Digit) -> Value:
+    """Elements by which one step of a digit moves an access; 0 where that follows no rule."""
     direct = flat.get(digit, 0)
     derived = [each for each in flat if each.source is not None and digit in each.source]
     if not derived:

@@ -119,6 +119,9 @@ def prior_differences(replayed: ReplayedSketch, model: SpaceModel, machine: Mach
     return [f"{replayed.vectors[row]}: {scores.prior[row]}, not {expected[row]}" for row in wrong]
 
 
+_AT_ONCE = (ForKind.PARALLEL, ForKind.THREAD_BINDING)
+
+
 class _Candidate:
     """One candidate of a population."""
 
@@ -210,10 +213,12 @@ class _Candidate:
             moved = [read_one.depends_on(loop) for loop in loops]
             if moves != moved:
                 yield f"{name} moves with loops {moves}, not {moved}"
-            steps = [bool(values.unit_stride[number, slots[-1], at]) for slots in groups]
-            for loop, slots, step in zip(loops, groups, steps, strict=True):
-                if len(slots) == 1 and step != (read_one.stride(loop) == 1):
-                    yield f"{name} has a stride of {read_one.stride(loop)} along a loop"
+            for loop, slots in zip(loops, groups, strict=True):
+                step = int(values.strides[number, slots[-1], at])
+                if loop.kind in _AT_ONCE or len(slots) > 1:
+                    continue  # nobody asks for their strides
+                if step != abs(read_one.stride(loop) or 0):
+                    yield f"{name} steps by {step} along a loop, not by {read_one.stride(loop)}"
 
 
 def _is_of(view: NestView, nest: StoreNest) -> bool:
