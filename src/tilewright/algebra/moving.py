@@ -20,6 +20,7 @@ from tilewright.algebra.expr import (
     where,
 )
 from tilewright.algebra.loop_tree import (
+    EVERYTHING,
     Digit,
     LoopNode,
     LoopTree,
@@ -97,12 +98,27 @@ def terms_of(stage: StageNode, index: ir.PrimExpr) -> tuple[list[tuple[int, Term
     for term, scale in form.terms.items():
         if isinstance(term, ir.Var) and term in iterators:
             parts.append((scale, stage.bindings[iterators[term]]))
+        elif (constant := _constant(stage, term)) is not None:
+            base += scale * constant
         else:
-            base += scale * _constant(stage, term)
+            parts.append((scale, {_quotient(stage, term): 1}))
     return sorted(parts, key=lambda part: part[0]), base
 
 
-def _constant(stage: StageNode, term: ir.PrimExpr) -> int:
+def _quotient(stage: StageNode, term: ir.PrimExpr) -> Digit:
+    """An iterator over a power of two, where the iterator has a power of two of values.
+
+    Tiles of such an iterator begin at multiples of the divisor, or lie between two of them.
+    """
+    if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
+        for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
+            sizes = (_own_extent(iter_var), term.b.value)
+            if iter_var.var is term.a and all(size & (size - 1) == 0 for size in sizes):
+                return Digit(EVERYTHING, terms, term.b.value, EVERYTHING)
+    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
+
+
+def _constant(stage: StageNode, term: ir.PrimExpr) -> int | None:
     """A quotient of iterators that is the same number everywhere."""
     if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         low = high = (form := affine_of(term.a)).base
@@ -116,7 +132,7 @@ def _constant(stage: StageNode, term: ir.PrimExpr) -> int:
         else:
             if low // term.b.value == high // term.b.value:
                 return int(low // term.b.value)
-    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
+    return None
 
 
 def _relaxed(
@@ -191,6 +207,9 @@ class _Axis:
                 found.update({digit: stride} if inside else {})
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
+            elif digit.source is not None and digit.total == EVERYTHING:
+                part = self._part(dict(digit.source), inside=inside)
+                found[Digit(EVERYTHING, part, digit.below, EVERYTHING)] = stride
             else:
                 raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
         return found

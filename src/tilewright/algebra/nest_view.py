@@ -23,14 +23,17 @@ from tilewright.algebra.expr import (
     equal,
     floor_divide,
     is_more_than_one,
+    less,
     less_equal,
     maximum,
     multiply,
     negate,
     product_of,
+    remainder,
     where,
 )
 from tilewright.algebra.loop_tree import (
+    EVERYTHING,
     Digit,
     LoopNode,
     LoopTree,
@@ -57,8 +60,6 @@ from tilewright.nest.nests import (
     operations_of,
     unconditional,
 )
-
-_EVERYTHING = 1 << 62  # more than any index
 
 
 @dataclass
@@ -292,21 +293,21 @@ class _Accesses:
 
     def _quotient(self, term: ir.PrimExpr) -> Terms:
         """`x // below % extent`, or one of both."""
-        extent, below = _EVERYTHING, 1
+        extent, below = EVERYTHING, 1
         inner: Any = term
         if isinstance(inner, ir.FloorMod) and isinstance(inner.b, ir.IntImm):
             inner, extent = inner.a, inner.b.value
         if isinstance(inner, ir.FloorDiv) and isinstance(inner.b, ir.IntImm):
             inner, below = inner.a, inner.b.value
-        if extent == _EVERYTHING and below == 1:
+        if extent == EVERYTHING and below == 1:
             raise NotInterpreted(f"block {self._stage.name!r} has `{term}` in an index")
         whole = self._whole(inner)
         high, low = _cut(whole, below)
         if low is None:
-            return {Digit(extent, whole, below, _EVERYTHING): 1}
+            return {Digit(extent, whole, below, EVERYTHING): 1}
         quotient = {digit: floor_divide(stride, below) for digit, stride in high.items()}
         _, rest = _cut(quotient, extent)
-        return {Digit(extent, quotient, 1, _EVERYTHING): 1} if rest is None else rest
+        return {Digit(extent, quotient, 1, EVERYTHING): 1} if rest is None else rest
 
     def _whole(self, expr: ir.PrimExpr) -> Terms:
         if affine_of(expr).base:
@@ -360,6 +361,8 @@ def _digit_stride(flat: Terms, digit: Digit) -> Value:
     derived = [each for each in flat if each.source is not None and digit in each.source]
     if not derived:
         return direct
+    if all(each.extent == EVERYTHING for each in derived):
+        return _quotient_stride(flat, digit, derived)
     source = derived[0].source
     if direct != 0 or source is None or any(each.source != source for each in derived):
         return 0
@@ -372,3 +375,18 @@ def _digit_stride(flat: Terms, digit: Digit) -> Value:
         fits = equal(flat[each], expected)
         regular = both(regular, either(fits, equal(each.extent, 1)))
     return multiply(regular, multiply(flat[last], source[digit]))
+
+
+def _quotient_stride(flat: Terms, digit: Digit, quotients: Sequence[Digit]) -> Value:
+    """The same where indices divide: only multiples of the divisor step evenly."""
+    stride = flat.get(digit, 0)
+    regular: Value = 1
+    for each in quotients:
+        assert each.source is not None
+        step = each.source[digit]
+        divides = equal(remainder(step, each.below), 0)
+        stays = less(multiply(step, digit.extent - 1), each.below)
+        regular = both(regular, either(divides, stays))
+        even = multiply(flat[each], floor_divide(step, each.below))
+        stride = stride + where(divides, even, 0)
+    return multiply(regular, stride)

@@ -44,14 +44,16 @@ def test_llvm_space() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "SFM", "TBG"]
+    "name", ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "SFM", "TBG"]
 )
 def test_all_of_the_default_space(name: str) -> None:
     assert check(name, 0, DEFAULT, 60)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["C1D", "C2D", "CBR", "DEP", "DIL", "GMM", "TBG"])
+@pytest.mark.parametrize(
+    "name", ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "TBG"]
+)
 def test_all_of_the_llvm_space(name: str) -> None:
     assert check(name, 0, TVM, 60)
 
@@ -64,7 +66,7 @@ def test_chains_of_moved_stages() -> None:
 @pytest.mark.parametrize(
     ("name", "space", "sketch", "reason"),
     [
-        ("GRP", DEFAULT, 0, "block 'conv2d_nhwc' has `v_co // 32` in an index"),
+        ("T2D", DEFAULT, 0, "block 'conv2d_transpose_nhwc' has `(v_h + v_rh) // 2` in an index"),
         ("NRM", DEFAULT, 0, "RFactor says nothing about what it does to loops"),
     ],
 )
