@@ -45,7 +45,8 @@ from tilewright.space.base import Postproc
 # Steps that change blocks and buffers, or ask for blocks, and leave loops as they are.
 _ON_BLOCKS = frozenset({
     "CacheRead", "CacheWrite", "ComputeInline", "GetBlock", "GetChildBlocks", "GetConsumers",
-    "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "TransformLayout",
+    "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "StorageAlign",
+    "TransformLayout",
 })  # fmt: skip
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 

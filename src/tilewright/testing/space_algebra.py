@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.algebra.decisions import CategoricalDecision, Columns, TileDecision
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel, StructureCase
 from tilewright.algebra.nest_columns import NestColumns
@@ -80,6 +81,20 @@ def _vector(sketch: Sketch, trace: Trace) -> list[Any]:
     return [trace.decisions[trace.insts[place]] for place in sketch.places]
 
 
+def vector_at(model: SpaceModel, columns: Columns, row: int) -> list[Any]:
+    """A row of a population as decisions of a trace."""
+    found: list[Any] = []
+    for decision in model.decisions:
+        numbers = [int(columns[name][row]) for name in decision.names]
+        if isinstance(decision, TileDecision):
+            found.append(numbers)
+        elif isinstance(decision, CategoricalDecision):
+            found.append(decision.values.index(numbers[0]))
+        else:
+            found.append(numbers[0])
+    return found
+
+
 def sketches_of(
     func: PrimFunc, target: Target, space: str
 ) -> tuple[IRModule, list[Sketch], Sequence[Postproc]]:
@@ -119,6 +134,30 @@ def prior_differences(replayed: ReplayedSketch, model: SpaceModel, machine: Mach
     return [f"{replayed.vectors[row]}: {scores.prior[row]}, not {expected[row]}" for row in wrong]
 
 
+def loops_of_slots(
+    view: NestView, values: NestColumns, at: int
+) -> list[tuple[int, ForKind, list[int]]]:
+    """The loops that slots make: extents, kinds, slots."""
+    found: list[tuple[int, ForKind, list[int]]] = []
+    joins = ForKind.SERIAL  # a kind that nothing joins
+    for number, slot in enumerate(view.slots):
+        extent = int(values.extents[number, at])
+        if extent == 1:
+            continue
+        kind, mark = slot.kind, ForKind.SERIAL
+        if values.in_parallel[number, at]:
+            kind = mark = ForKind.PARALLEL
+        elif values.in_vector[number, at]:
+            kind = mark = ForKind.VECTORIZED
+        if found and mark is joins and mark is not ForKind.SERIAL:
+            before, _, slots = found[-1]
+            found[-1] = (before * extent, kind, [*slots, number])
+        else:
+            found.append((extent, kind, [number]))
+        joins = mark
+    return found
+
+
 _AT_ONCE = (ForKind.PARALLEL, ForKind.THREAD_BINDING)
 
 
@@ -147,7 +186,7 @@ class _Candidate:
 
     def _nest(self, view: NestView, values: NestColumns, nest: StoreNest) -> Iterator[str]:
         loops = [loop for loop in nest.loops if loop.extent > 1]
-        groups = self._groups(view, values)
+        groups = loops_of_slots(view, values, self._place)
         mine = [(extent, kind) for extent, kind, _ in groups]
         theirs = [(loop.extent, loop.kind) for loop in loops]
         if mine != theirs:
@@ -168,28 +207,6 @@ class _Candidate:
         for name, own, expected in numbers:
             if abs(own - expected) > 1e-9:
                 yield f"{view.name}: {name} is {own}, not {expected}"
-
-    def _groups(self, view: NestView, values: NestColumns) -> list[tuple[int, ForKind, list[int]]]:
-        """The loops that slots make: extents, kinds, slots."""
-        found: list[tuple[int, ForKind, list[int]]] = []
-        at = self._place
-        joins = ForKind.SERIAL  # a kind that nothing joins
-        for number, slot in enumerate(view.slots):
-            extent = int(values.extents[number, at])
-            if extent == 1:
-                continue
-            kind, mark = slot.kind, ForKind.SERIAL
-            if values.in_parallel[number, at]:
-                kind = mark = ForKind.PARALLEL
-            elif values.in_vector[number, at]:
-                kind = mark = ForKind.VECTORIZED
-            if found and mark is joins and mark is not ForKind.SERIAL:
-                before, _, slots = found[-1]
-                found[-1] = (before * extent, kind, [*slots, number])
-            else:
-                found.append((extent, kind, [number]))
-            joins = mark
-        return found
 
     def _accesses(
         self,
