@@ -42,10 +42,11 @@ def _nest(site: StoreSite) -> EnumeratedNest:
     loads = distinct_loads(list(ir.nodes_of(store.value, ir.BufferLoad)))
     others = [load for load in loads if load.buffer is not store.buffer]
     loops = tuple(loop for loop in site.loops if loop.extent > 1)
-    below: list[list[int]] = [[] for _ in (store, *others)]
+    accesses: list[ir.BufferStore | ir.BufferLoad] = [store, *others]
+    below: list[list[int]] = [[] for _ in accesses]
     for depth in range(len(loops) + 1):
         values = _iterations(loops, depth, site)
-        for found, access in zip(below, (store, *others), strict=True):
+        for found, access in zip(below, accesses, strict=True):
             found.append(_bytes(access, values, site))
     return EnumeratedNest(store, loops, below)
 
