@@ -82,8 +82,7 @@ def work_of(name: str) -> ModuleType:
     return importlib.import_module(f"tilewright.cli.{name}")
 
 
-# How to read a model: what an option takes, and what it is if it is not given.
-_MODEL_OPTIONS: dict[str, tuple[Any, object]] = {
+_MODEL_OPTIONS = {
     "dim": (DimOption, None),
     "shape": (ShapeOption, None),
     "layout": (LayoutOption, None),
@@ -92,7 +91,7 @@ _MODEL_OPTIONS: dict[str, tuple[Any, object]] = {
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `reading` stands for the options that say how to read a model.
+    """A command whose parameter `reading` stands for options that say how to read a model.
 
     They stand where it does: the order of parameters is that of the help text.
     """

@@ -31,12 +31,16 @@ def _is_known(dtype: ir.DType) -> bool:
 
 def _has_unknown_vectors(node: ir.Node) -> bool:
     """Is there a vector that LLVM is not known to compile?"""
-    if isinstance(node, ir.PrimExpr) and node.dtype.lanes > 1:
-        is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
-        if is_long or not _is_known(node.dtype):
+    if isinstance(node, ir.PrimExpr):
+        lanes = node.dtype.lanes
+        if lanes > LONG and isinstance(node, _WIDENING):
             return True
+        if lanes > 1 and not _is_known(node.dtype):
+            return True
+        if not node.child_fields:
+            return False
     if not isinstance(node, (ir.BufferLoad, ir.BufferStore)):
-        return any(map(_has_unknown_vectors, ir.children(node))) if node.child_fields else False
+        return any([_has_unknown_vectors(child) for child in ir.children(node)])
     # A ramp is an address here, no vector.
     indices = [index.base if isinstance(index, ir.Ramp) else index for index in node.indices]
     stored = [node.value] if isinstance(node, ir.BufferStore) else []

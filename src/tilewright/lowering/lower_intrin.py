@@ -104,15 +104,16 @@ class _Lowerer(AnalyzingRewriter):
     visit_floor_mod = visit_floor_div
 
 
-def _is_candidate(node: ir.Node) -> bool:
+def _is_candidate(node: ir.Call | ir.FloorDiv | ir.FloorMod) -> bool:
     if isinstance(node, ir.Call):
         return isinstance(node.op, ir.Op) and node.op.name in _RULES
-    return isinstance(node, ir.FloorDiv | ir.FloorMod) and not _is_power_of_two(node.b)
+    return not _is_power_of_two(node.b)
 
 
 @function_pass
 def LowerIntrin(func: ir.PrimFunc) -> ir.PrimFunc:
     """Rewrite operators that no backend needs to know."""
-    if not any(map(_is_candidate, ir.walk(func.body))):
+    kinds = {ir.Call, ir.FloorDiv, ir.FloorMod}
+    if not any([_is_candidate(node) for node in ir.walk(func.body) if type(node) in kinds]):
         return func
     return func.with_body(_Lowerer(func).rewrite(func.body))

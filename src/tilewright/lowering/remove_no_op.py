@@ -69,10 +69,8 @@ class _NoOpRemover(StmtRewriter):
 @function_pass
 def RemoveNoOp(func: ir.PrimFunc) -> ir.PrimFunc:
     """Remove statements without an effect."""
-    used = set()
-    for node in ir.walk(func.body):
-        if isinstance(node, ir.Var):
-            used.add(node)
-        elif isinstance(node, (ir.BufferLoad, ir.BufferStore)):
-            used.add(node.buffer.data)
+    nodes = list(ir.walk(func.body))
+    used = {node for node in nodes if isinstance(node, ir.Var)}
+    accesses = {ir.BufferLoad, ir.BufferStore}
+    used |= {node.buffer.data for node in nodes if type(node) in accesses}
     return func.with_body(_NoOpRemover(used).rewrite(func.body))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from tilewright.cli import options
+from tilewright.cli.app import app as cli
+from tilewright.cli.arguments import with_model_options
+from tilewright.cli.models import ModelOptions
 from tilewright.cli.options import runnable_target
 from tilewright.cli.run_limits import TuneCommand, limits_of
 from tilewright.errors import DeviceError, TargetError, TuneError
@@ -84,3 +89,29 @@ def test_bad_limits() -> None:
         limits_of(TuneCommand(["GMM"], effort="fst"), 1)
     with pytest.raises(TuneError, match="--trials 0: expected at least 1"):
         limits_of(TuneCommand(["GMM"], trials=0), 1)
+
+
+def test_options_of_models_are_one_argument_of_commands() -> None:
+    seen: list[tuple[str, bool, ModelOptions]] = []
+
+    def command(model: str, *, reading: ModelOptions, json: bool = False) -> None:
+        seen.append((model, json, reading))
+
+    app = typer.Typer()
+    app.command()(with_model_options(command))
+    for arguments, expected in [
+        (["m"], ("m", False, ModelOptions())),
+        (
+            ["m", "--json", "--dim", "batch=2", "--shape", "x=2x3", "--no-winograd"],
+            ("m", True, ModelOptions({"batch": 2}, {"x": [2, 3]}, None, winograd=False)),
+        ),
+        (["m", "--layout", "nchw"], ("m", False, ModelOptions(layout="nchw"))),
+    ]:
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+        assert seen.pop() == expected
+
+
+@pytest.mark.parametrize("name", ["tune", "bench", "inspect", "check", "build"])
+def test_commands_for_models_share_their_options(name: str) -> None:
+    shown = CliRunner().invoke(cli, [name, "--help"], env={"COLUMNS": "200"}).output
+    assert all(option in shown for option in ("--dim", "--shape", "--layout", "--no-winograd"))
