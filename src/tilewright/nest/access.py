@@ -13,9 +13,10 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only_variable, used_vars
-from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
+from tilewright.arith.ranges import RangeEvaluator, Ranges, larger, smaller
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
+from tilewright.nest.limits import Limit
 from tilewright.nest.loops import Loop
 
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
@@ -43,10 +44,11 @@ class Reaches:
             found.append((var, abs(scale) * (high - low)))
         return found
 
-    def steps(self, indices: Indices) -> tuple[Steps, list[int]]:
+    def steps(self, indices: Indices, limits: Sequence[Limit] = ()) -> tuple[Steps, list[int]]:
         """By how much the box of an access grows in each dimension once a variable runs.
 
-        Then the dimensions where it matters which of several loops run, which are left out.
+        Then the dimensions where it matters which of several loops run, which are left out: so it
+        does where a limit holds variables back.
         """
         steps: Steps = {}
         others: list[int] = []
@@ -55,6 +57,8 @@ class Reaches:
             if index not in known:
                 known[index] = self._of(index)
             reaches = known[index]
+            if limits and any(limit.concerns(index) for limit in limits):
+                reaches = None
             if reaches is None:
                 others.append(axis)
                 continue
@@ -67,14 +71,38 @@ class Reaches:
 
 
 LINE = 64  # bytes of a cache line
+_SUMS = frozenset({ir.Var, ir.Add, ir.Sub, ir.Mul})
 _INT = ir.DType("int32")
 
 
 class MovingRanges(RangeEvaluator):
-    """Ranges of what indices divide, while some loops run and the others stand at zero."""
+    """Ranges of indices and of what they divide; loops that do not run stand at zero.
 
-    def __init__(self, ranges: Ranges) -> None:
+    Limits hold sums of variables back.
+    """
+
+    def __init__(self, ranges: Ranges, limits: Sequence[Limit] = ()) -> None:
         super().__init__(ranges, self._of_other)
+        self._limits = limits
+
+    def of(self, expr: ir.PrimExpr) -> Bound:
+        if self._limits and type(expr) in _SUMS:
+            return self.of_index(affine_of(expr))
+        return super().of(expr)
+
+    def of_index(self, index: Affine) -> Bound:
+        """The smallest and the largest value of a sum."""
+        return self._bounds(index, self._limits)
+
+    def _bounds(self, index: Affine, limits: Sequence[Limit]) -> Bound:
+        for number, limit in enumerate(limits):
+            held = limit.held_in(index)
+            if held is not None:
+                inside = limits[number + 1 :]
+                low, high = self._bounds(held.form, inside)
+                first, last = self._bounds(index.plus(held.form, -1), inside)
+                return first + low, last + smaller(high, held.last)
+        return index.bounds(super().of)
 
     def _of_other(self, expr: ir.PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
@@ -166,7 +194,9 @@ class BufferAccess:
 class MemoryAccess(BufferAccess):
     """An access from within loops, over their variables."""
 
-    __slots__ = ("_others", "_ranges", "_steps", "element_bytes", "is_store", "unit_bytes")
+    __slots__ = (
+        "_limits", "_others", "_ranges", "_steps", "element_bytes", "is_store", "unit_bytes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -176,14 +206,17 @@ class MemoryAccess(BufferAccess):
         ranges: Ranges,
         unit_bytes: int = 0,
         reaches: Reaches | None = None,
+        limits: Sequence[Limit] = (),
     ) -> None:
         super().__init__(buffer, indices)
         self.is_store = is_store
         self.unit_bytes = unit_bytes  # that a tensor instruction touches at once; 0: none does
         self.element_bytes = max(1, buffer.dtype.bits // 8)
         self._ranges = ranges  # of all loops
+        self._limits = limits
         # Accesses of one function share what is known of their indices.
-        self._steps, self._others = (reaches or Reaches(MovingRanges(ranges))).steps(indices)
+        known = reaches or Reaches(MovingRanges(ranges))
+        self._steps, self._others = known.steps(indices, limits)
 
     @property
     def is_plain(self) -> bool:
@@ -213,21 +246,24 @@ class MemoryAccess(BufferAccess):
             if not index.is_plain:
                 others += [(term, index.terms[term] * scale) for term in irregular(index)]
             scale *= extent.value if type(extent) is ir.IntImm else 1
-        if not any(_is_moved(part, loop) for part, _ in others):
+        moved = [(part, step) for part, step in others if _is_moved(part, loop)]
+        if not moved:
             return total
         joined = _stride_of_digits(others, loop)
+        if joined is None:  # other loops may have digits of their own
+            joined = _stride_of_digits(moved, loop)
         return None if joined is None else total + joined
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
-        moving = MovingRanges(ranges_of(extents))
+        moving = MovingRanges(ranges_of(extents), self._limits)
         return self._bytes([_span(index, moving) for index in self.indices], line)
 
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
         steps, others = self._steps, self._others
         running: dict[ir.Var, Bound] = {}
-        moving = MovingRanges(running)
+        moving = MovingRanges(running, self._limits)
         spans = [1] * len(self.indices)
         for axis in others:
             spans[axis] = _span(self.indices[axis], moving)
@@ -270,7 +306,7 @@ def divisors(index: Affine, var: Var) -> list[int | None]:
 
 def _span(index: Affine, moving: MovingRanges) -> Any:
     """How many values an index takes between its ends while the loops in `moving` run."""
-    low, high = index.bounds(moving.of)
+    low, high = moving.of_index(index)
     return high - low + 1
 
 

@@ -17,6 +17,7 @@ from tilewright.arith.ranges import Ranges
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
+from tilewright.nest.limits import Limit, limits_of
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
@@ -49,7 +50,9 @@ class _Accesses:
     """Reads the accesses of a function."""
 
     def __init__(self, reader: IndexReader) -> None:
+        self._reader = reader
         self._direct = reader.direct
+        self._limits: dict[EnclosingBlock | None, list[Limit]] = {}
         self.ranges: Ranges = reader.counters
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
@@ -74,7 +77,29 @@ class _Accesses:
     ) -> MemoryAccess:
         """A load or store."""
         read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
-        return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, self._reaches)
+        return MemoryAccess(
+            buffer,
+            read,
+            is_store,
+            self.ranges,
+            unit_bytes,
+            self._reaches,
+            self._limits_in(scope),
+        )
+
+    def _limits_in(self, scope: EnclosingBlock | None) -> list[Limit]:
+        """What the predicates of all blocks around hold back."""
+        known = self._limits.get(scope)
+        if known is None:
+            predicates = [around.realize.predicate for around in _around(scope)]
+            limits = [
+                limit
+                for predicate in predicates
+                if not isinstance(predicate, ir.IntImm)
+                for limit in limits_of(predicate, self._reader)
+            ]
+            known = self._limits[scope] = limits
+        return known
 
     def _raw(self, index: ir.PrimExpr, scope: EnclosingBlock | None) -> Affine:
         known = self._divided.get((scope, index))
@@ -106,7 +131,7 @@ def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> Store
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
     store = ir.substitute(store, site.lets) if site.lets else store
     if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
-        store = ir.replace(store, value=_unconditional(store.value))
+        store = ir.replace(store, value=unconditional(store.value))
     count = _Operations()
     operations = count.of(store.value)
     loads = distinct_loads(count.loads)
@@ -130,7 +155,7 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     )
 
 
-def _unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
+def unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
     """A value where no term is left out: what decides about that stands outside of the tiles."""
 
     def chosen(call: ir.Call) -> ir.PrimExpr:
@@ -205,6 +230,30 @@ _CHEAP_CALLS = frozenset(
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class WrittenOperations:
+    """The operations of a value as it is written, before it is known which loops are innermost."""
+
+    total: float
+    loads: list[ir.BufferLoad]
+    moving: list[tuple[float, frozenset[ir.Var]]] | None  # what they cost where variables move
+    cases: int  # of which an index that is written out leaves one
+
+
+def operations_of(value: ir.PrimExpr) -> WrittenOperations:
+    """The operations of a value; those of a long one count where their variables move."""
+    count = _Operations()
+    total = count.of(value)
+    loads = count.loads
+    moving = None
+    if total > LONG_EXPRESSION:
+        if count.has_variables or len(distinct_loads(loads)) < len(loads):
+            count = _Operations()
+            count.of(Interner().intern(value))
+        moving = count.by_variables()
+    return WrittenOperations(total, loads, moving, _cases(value))
+
+
 class _Operations:
     """Counts the operations of an expression and collects what it loads."""
 
@@ -243,6 +292,10 @@ class _Operations:
         """
         moves: dict[ir.Node, bool] = dict.fromkeys(moving, True)
         return sum([cost for expr, cost in self._costs.items() if _is_moving(expr, moves)])
+
+    def by_variables(self) -> list[tuple[float, frozenset[ir.Var]]]:
+        """All costs, with the variables that move what costs them."""
+        return [(cost, frozenset(ir.nodes_of(expr, ir.Var))) for expr, cost in self._costs.items()]
 
 
 def _is_moving(expr: ir.Node, moves: dict[ir.Node, bool]) -> bool:

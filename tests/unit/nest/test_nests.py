@@ -317,3 +317,20 @@ def main(X: T.Buffer((64, 32), "float32"), Y: T.Buffer((32, 64), "float32"),
     assert nest.store.footprint(inside) == 8 * 64
     whole = {loop.var: loop.extent for loop in nest.loops}
     assert [load.footprint(whole) for load in nest.loads] == [64 * 128, 32 * 256]
+
+
+def test_stride_of_a_fused_loop_beside_another_one() -> None:
+    """`f` walks through memory element by element, whatever the digits of `g` are."""
+    func = parsed(
+        """
+@T.prim_func
+def main(A: T.Buffer((64, 3), "float32"), B: T.Buffer((64, 3), "float32")):
+    for g, f in T.grid(16, 12):
+        with T.block("B"):
+            vi = T.axis.spatial(64, g // 2 * 8 + g % 2 * 4 + f // 3)
+            vj = T.axis.spatial(3, f % 3)
+            B[vi, vj] = A[vi, vj]
+"""
+    )
+    (nest,) = nests_of(func)
+    assert nest.store.stride(nest.loops[1]) == 1

@@ -1,0 +1,122 @@
+"""Seconds to score 10,000 candidates: features, prior and boosted trees, without replaying them.
+
+python benchmarks/search.py [--quick] [--json FILE] [--only ROW ...]
+
+The space is MetaSchedule's for CPUs, of which most candidates differ; all sketches that the algebra
+covers take part, and the note says how many that are. The rival is the same by replay: a few
+candidates are replayed and looked at, and their time is scaled up. TVM scores about 500 a second,
+so 20 seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from features import CPU, SPACES, candidates_of
+from harness import HEADER, Report, Row, finish, parse_arguments
+
+from tilewright import meta_schedule as ms
+from tilewright.algebra.loop_tree import NotInterpreted
+from tilewright.algebra.model import SpaceModel
+from tilewright.algebra.population import random_population
+from tilewright.algebra.scoring import BatchScorer, Scores
+from tilewright.cost_model.boosters import Trees, kinds_named
+from tilewright.cost_model.gbdt import GBDTConfig
+from tilewright.cost_model.pack_sum import PackSum
+from tilewright.cost_model.prior import AnalyticPrior, Machine
+from tilewright.features.per_store import PerStoreFeature
+from tilewright.search.replayer import Sketch
+from tilewright.target import Target
+from tilewright.testing.te_workload import create_te_workload
+
+ROWS = (("GMM", 3), ("C2D", 2), ("TBG", 0), ("SFM", 2), ("CBR", 1))
+COUNT = 10_000
+LEARNED = 256  # candidates that the trees have learned from
+SEED = 7
+
+
+def context_of(name: str, config: int) -> ms.TuneContext:
+    """A task in the space of MetaSchedule."""
+    func = create_te_workload(name, config)
+    target, space = SPACES["llvm"]
+    return ms.TuneContext(func, target=target, space_generator=space, rand_state=SEED)
+
+
+def models_of(context: ms.TuneContext) -> tuple[list[SpaceModel], list[str]]:
+    """The algebra of all sketches, and why some have none."""
+    assert context.mod is not None
+    assert context.space_generator is not None
+    found: list[SpaceModel] = []
+    reasons: list[str] = []
+    for number, each in enumerate(context.generate_design_space()):
+        sketch = Sketch(number, each)
+        try:
+            found.append(SpaceModel(context.mod, sketch.trace, context.space_generator.postprocs))
+        except NotInterpreted as reason:
+            reasons.append(str(reason))
+    return found, reasons
+
+
+def trees_for(scores: Scores) -> Trees:
+    """Trees that have learned from some candidates, of which the times are made up."""
+    rows = scores.features[:LEARNED].astype(np.float32)
+    random = np.random.default_rng(SEED)
+    wrong = random.normal(size=len(rows))
+    data = PackSum([row[None] for row in rows], wrong, np.ones(len(rows)))
+    (kind,) = kinds_named(["histogram"])
+    config = GBDTConfig().booster_config(len(rows), 1)
+    return kind.make().train(data, config, lambda *_: None)
+
+
+def scored(models: list[SpaceModel], runs: int) -> float:
+    """The least seconds of some runs; what is interpreted once has been before."""
+    machine = Machine.of(Target(CPU))
+    share = -(-COUNT // len(models))
+    random = np.random.default_rng(SEED)
+    tasks = []
+    for model in models:
+        columns = random_population(model.decisions, share, random)
+        trees = trees_for(BatchScorer(model, machine).score(columns))
+        tasks.append((BatchScorer(model, machine, trees=trees), columns))
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        for scorer, columns in tasks:
+            scorer.score(columns)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds) * COUNT / (share * len(models))
+
+
+def replayed(context: ms.TuneContext, draws: int) -> float:
+    """Seconds to replay and look at as many candidates, from a few of them."""
+    start = time.perf_counter()
+    some = candidates_of(context, draws)
+    PerStoreFeature().extract_from(context, some)
+    AnalyticPrior().score(context, some)
+    return (time.perf_counter() - start) * COUNT / len(some)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure all rows."""
+    options = parse_arguments(__doc__ or "", argv)
+    report = Report("search")
+    print(HEADER)
+    for name, config in ROWS:
+        row = f"scored_{name}_{config}"
+        if options.only and row not in options.only:
+            continue
+        context = context_of(name, config)
+        models, reasons = models_of(context)
+        ours = scored(models, 2 if options.quick else 5)
+        rival = replayed(context, 1 if options.quick else 3)
+        note = f"{len(models)} sketches; {len(reasons)} by replay"
+        report.add(Row(row, ours, rival, "replay", "s", note))
+    finish(report, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

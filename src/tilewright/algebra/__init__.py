@@ -1,0 +1,1 @@
+"""Design spaces as algebra: sketches with open decisions, interpreted once for populations."""

@@ -1,0 +1,221 @@
+"""The analytic prior of CPUs for whole populations: the formulas of `cost_model/prior` on arrays.
+
+Arrays have a row for each slot and a column for each candidate. Loops of one iteration change
+nothing here, so that no case has to be told apart for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.algebra.nest_columns import NestColumns
+from tilewright.cost_model.prior import (
+    CACHE_WAY_BYTES,
+    CONFLICT_CYCLES,
+    SCALARS_PER_CYCLE,
+    TILE_SCOPES,
+    Machine,
+)
+from tilewright.nest.access import LINE
+
+Floats = npt.NDArray[np.float64]
+Masks = npt.NDArray[np.bool_]
+_FITS = 0.75  # of a cache can be used
+
+
+class NestCost:
+    """The cost of one nest, for all candidates."""
+
+    def __init__(self, nest: NestColumns, machine: Machine) -> None:
+        self.nest = nest
+        self._machine = machine
+        extents = nest.extents
+        runs = extents > 1
+        self._parallel = runs & (nest.is_parallel[:, None] | nest.in_parallel)
+        vector = _innermost(runs & nest.is_vector[:, None]) | (runs & nest.in_vector)
+        self.lanes = self.vector_extent = _product(vector, extents)
+        self._vector = self._with_vector_reduction(runs, vector)
+        self._has_vector = self._vector.any(0)
+        self._inner = self._written_out(runs)
+        self._unrolled = self._inner & ~self._vector
+        self._outer = runs & ~self._inner
+        # Accesses by candidates.
+        self._moved: Masks = np.any(self._vector & nest.depends, axis=1)
+        self.unrolled = _product(self._unrolled, extents)
+        self.parallel_extent = _product(self._parallel, extents)
+        self.inside = self._cycles_inside()
+        self.repeats = self._repeats()
+        self.traffic = self._traffic_cycles()
+        self.speed_up = self._speed_up()
+        self.seconds = self._seconds()
+
+    # --- the loops ------------------------------------------------------------------------------
+
+    def _with_vector_reduction(self, runs: Masks, vector: Masks) -> Masks:
+        """Where no loop is a vector, the innermost one may be marked to add up as one."""
+        width = self.nest.reduction_width
+        if not width.any():
+            return vector
+        wide = (width > 0) & (self.nest.extents >= width)
+        chosen = _innermost(runs) & ~vector.any(0) & wide
+        is_chosen = chosen.any(0)
+        self.lanes = np.where(is_chosen, width, self.lanes)
+        whole = _product(chosen, self.nest.extents)
+        self.vector_extent = np.where(is_chosen, whole, self.vector_extent)
+        return vector | chosen
+
+    def _written_out(self, runs: Masks) -> Masks:
+        """The slots at the inside that are unrolled or part of a vector."""
+        serial = runs & ~self._parallel & ~self._vector & self.nest.is_serial[:, None]
+        steps = np.cumprod(np.where(serial, self.nest.extents, 1.0)[::-1], 0)[::-1]
+        stops = self._parallel | (serial & (steps > self.nest.unroll_step))
+        return runs & ~np.logical_or.accumulate(stops[::-1], 0)[::-1]
+
+    @property
+    def start_seconds(self) -> Floats:
+        """What it takes to start the parallel loop as often as it is started."""
+        before = ~np.logical_or.accumulate(self._parallel, 0)
+        return self._machine.region_seconds * _product(before, self.nest.extents)
+
+    # --- costs ----------------------------------------------------------------------------------
+
+    def _repeats(self) -> Floats:
+        """How often the written-out loops run."""
+        repeats = _product(self._outer, self.nest.extents) * self.nest.share
+        whole: Floats = repeats * np.ceil(self.vector_extent / self.lanes)
+        return whole
+
+    def _seconds(self) -> Floats:
+        """All parts together, on all cores that the nest can use."""
+        parts = np.vstack([self.repeats * self.inside, self.traffic])
+        most = parts.max(0)
+        cycles = most + 0.3 * (parts.sum(0) - most)
+        seconds: Floats = cycles / self._machine.hertz / self.speed_up
+        return seconds
+
+    def _speed_up(self) -> Floats:
+        extent = self.parallel_extent
+        cores = np.minimum(self._machine.cores, extent)
+        speed: Floats = extent / np.ceil(extent / cores)
+        return speed
+
+    def _is_along(self) -> Masks:
+        """For each access, where neighbours in a vector are neighbours in memory."""
+        innermost = _innermost(self._vector)
+        jumps = (self._vector & ~self.nest.depends) | (innermost & (self.nest.strides != 1))
+        along: Masks = np.logical_not(np.any(jumps, axis=1))
+        return along
+
+    def _instructions(self) -> tuple[Floats, Floats]:
+        """Loads or stores of each access in one pass through the written-out loops.
+
+        Then the registers that one position of these loops needs.
+        """
+        nest = self.nest
+        distinct = np.where(self._unrolled & nest.depends, nest.extents, 1.0).prod(1)
+        whole = np.ceil(self.lanes * nest.element_bytes[:, None] / self._machine.vector_bytes)
+        vectors = np.where(self._is_along(), whole, self.lanes * 1.5)
+        count = distinct * np.where(self._moved, vectors, 0.5)
+        in_tiles = np.array([scope.startswith(TILE_SCOPES) for scope in nest.scopes])
+        return np.where(in_tiles[:, None], distinct, count), whole
+
+    def _conflicts(self) -> Floats:
+        """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
+        nest = self.nest
+        moving = self._unrolled & nest.depends
+        strides = (nest.strides * nest.element_bytes[:, None, None]).astype(np.int64)
+        places = CACHE_WAY_BYTES // np.gcd(strides, CACHE_WAY_BYTES)
+        ways = self._machine.l1_bytes // CACHE_WAY_BYTES
+        crowded = (moving & (strides >= LINE) & (nest.extents > places * ways)).any(1)
+        loads = np.where(moving, nest.extents, 1.0).prod(1)
+        crowded &= self._in_memory()[:, None]
+        total: Floats = np.where(crowded[1:], loads[1:], 0.0).sum(0)
+        return total
+
+    def _in_memory(self) -> Masks:
+        """Accesses to buffers that are not registers."""
+        scopes = self.nest.scopes
+        return np.array([not scope.startswith(("local", TILE_SCOPES)) for scope in scopes])
+
+    def _cycles_inside(self) -> Floats:
+        """Cycles of one pass through the written-out loops; the store is the first access."""
+        instructions, registers = self._instructions()
+        vectors = np.where(self._has_vector, registers[0], 1.0)
+        arithmetic = self.unrolled * vectors * self.nest.operations
+        arithmetic = np.where(self._has_vector, arithmetic, arithmetic / SCALARS_PER_CYCLE)
+        stores = instructions[0]
+        cycles = np.maximum(np.maximum(arithmetic, instructions[1:].sum(0)), 1.0)
+        cycles = cycles + CONFLICT_CYCLES * self._conflicts()
+        if not self.nest.is_reduction:
+            plain: Floats = np.maximum(cycles, stores) + 1.0
+            return plain
+        return self._with_accumulators(cycles, self.unrolled * vectors, stores) + 1.0
+
+    def _with_accumulators(self, cycles: Floats, steps: Floats, stores: Floats) -> Floats:
+        """Accumulators stay in registers, if they fit and do not move with the loop outside."""
+        lanes = np.maximum(1.0, self.lanes * 4 / self._machine.vector_bytes)
+        adds_up = self._has_vector & ~self._moved[0]
+        held = np.where(adds_up, lanes, np.maximum(1.0, stores))
+        cycles = np.maximum(cycles, self._machine.latency * np.maximum(1.0, steps / held))
+        stays = ~(self._innermost_outside() & self.nest.depends[0]).any(0)
+        fits = held <= self._machine.registers - 3
+        return np.where(stays & fits, cycles, np.maximum(cycles, 2.0 * held) + held)
+
+    def _innermost_outside(self) -> Masks:
+        """The slots of the loop around the written-out ones."""
+        first = _innermost(self._outer)
+        grouped = (first & self.nest.in_parallel).any(0)
+        return first | (self._outer & self.nest.in_parallel & grouped)
+
+    def _traffic_cycles(self) -> Floats:
+        """Cycles for the bytes that come from the second cache, the third, and memory."""
+        machine, nest = self._machine, self.nest
+        sizes = nest.footprints[self._in_memory()].sum(0)
+        times = np.ones_like(sizes)
+        np.cumprod(nest.extents, 0, out=times[1:])
+        levels = (
+            (machine.l1_bytes, machine.l2_bytes_per_cycle),
+            (machine.l2_bytes, machine.l3_bytes_per_cycle),
+            (machine.l3_bytes, machine.memory_bytes_per_cycle),
+        )
+        moved = [_traffic(sizes, times, nest.boundaries, size) / speed for size, speed in levels]
+        return np.vstack(moved)
+
+
+def _traffic(sizes: Floats, times: Floats, seen: Masks, capacity: int) -> Floats:
+    """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
+    fits = seen & (sizes <= _FITS * capacity)
+    fits[-1] = True
+    depth = fits.argmax(0)
+    columns = np.arange(sizes.shape[1])
+    often = times[depth, columns]
+    return np.where(often > 1, often * sizes[depth, columns], 0.0)
+
+
+def _product(chosen: Masks, extents: Floats) -> Floats:
+    product: Floats = np.where(chosen, extents, 1.0).prod(0)
+    return product
+
+
+def _innermost(chosen: Masks) -> Masks:
+    """The last chosen slot of each candidate."""
+    first: Masks = chosen & (np.cumsum(chosen[::-1], 0)[::-1] == 1)
+    return first
+
+
+def total_seconds(parts: Sequence[tuple[int, Any]]) -> Floats:
+    """Seconds of programs, from the costs of their nests.
+
+    Nests with the same number run in one parallel loop, which is started once.
+    """
+    total: Any = 1e-7
+    started: dict[int, Any] = {}
+    for region, part in parts:
+        begins = (part.parallel_extent > 1) & ~started.get(region, np.False_)
+        total = total + part.seconds + np.where(begins, part.start_seconds, 0.0)
+        started[region] = started.get(region, np.False_) | begins
+    return np.atleast_1d(np.asarray(total, np.float64))

@@ -1,0 +1,72 @@
+"""A schedule before its first decision as a tree of loops."""
+
+from __future__ import annotations
+
+from tilewright import ir
+from tilewright.algebra.loop_tree import (
+    Digit,
+    LoopNode,
+    LoopTree,
+    Node,
+    NotInterpreted,
+    StageNode,
+    Terms,
+)
+from tilewright.arith.affine import affine_of
+
+
+def lift(func: ir.PrimFunc) -> tuple[LoopTree, dict[ir.Node, Node]]:
+    """The tree of a function, and which of its nodes stands for which loop or block."""
+    root = func.body
+    if not isinstance(root, ir.BlockRealize):
+        raise NotInterpreted("the function has no root block")
+    lifted = _Lifting()
+    tree = LoopTree(annotations=dict(root.block.annotations))
+    for stmt in ir.statements_of(root.block.body):
+        tree.body.append(lifted.visit(stmt, None))
+    return tree, lifted.nodes
+
+
+class _Lifting:
+    def __init__(self) -> None:
+        self.nodes: dict[ir.Node, Node] = {}
+        self._digits: dict[ir.PrimExpr, Digit] = {}
+
+    def visit(self, stmt: ir.Stmt, parent: LoopNode | None) -> Node:
+        if isinstance(stmt, ir.For):
+            return self._loop(stmt, parent)
+        if isinstance(stmt, ir.BlockRealize):
+            return self._stage(stmt, parent)
+        raise NotInterpreted(f"there is a {type(stmt).__name__} between loops and blocks")
+
+    def _loop(self, stmt: ir.For, parent: LoopNode | None) -> LoopNode:
+        extent = stmt.extent
+        if not isinstance(extent, ir.IntImm) or not isinstance(stmt.min, ir.IntImm):
+            raise NotInterpreted(f"the extent of loop {stmt.loop_var.name!r} is not a number")
+        if stmt.min.value:
+            raise NotInterpreted(f"loop {stmt.loop_var.name!r} does not start at zero")
+        digit = self._digits[stmt.loop_var] = Digit(extent.value)
+        tag = "" if stmt.thread_binding is None else stmt.thread_binding.thread_tag
+        notes = dict(stmt.annotations)
+        loop = LoopNode([digit], [], parent, stmt.kind, tag, notes)
+        self.nodes[stmt] = loop
+        loop.body = [self.visit(each, loop) for each in ir.statements_of(stmt.body)]
+        return loop
+
+    def _stage(self, realize: ir.BlockRealize, parent: LoopNode | None) -> StageNode:
+        block = realize.block
+        if not isinstance(realize.predicate, ir.IntImm):
+            raise NotInterpreted(f"block {block.name_hint!r} has a predicate from the start")
+        bindings = [self._binding(block, value) for value in realize.iter_values]
+        stage = StageNode(block.name_hint, block, bindings, [], parent)
+        stage.annotations = dict(block.annotations)
+        self.nodes[block] = stage
+        return stage
+
+    def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:
+        form = affine_of(value)
+        if form.base or any(term not in self._digits for term in form.terms):
+            raise NotInterpreted(
+                f"block {block.name_hint!r} binds `{value}`, which is no sum of loops"
+            )
+        return {self._digits[term]: scale for term, scale in form.terms.items()}

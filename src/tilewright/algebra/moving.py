@@ -1,0 +1,355 @@
+"""Stages that go to other loops: a producer to its consumers, a consumer to its producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.algebra.expr import (
+    Value,
+    both,
+    bounds,
+    either,
+    is_more_than_one,
+    less_equal,
+    maximum,
+    minimum,
+    multiply,
+    negate,
+    where,
+)
+from tilewright.algebra.loop_tree import (
+    EVERYTHING,
+    Digit,
+    LoopNode,
+    LoopTree,
+    NotInterpreted,
+    Predicate,
+    StageNode,
+    Terms,
+    digits_of,
+    loops_between,
+    loops_of,
+    nest_of,
+    roots_of,
+)
+from tilewright.algebra.reach import DigitReaches, scaled, summed
+from tilewright.arith.affine import affine_of
+
+
+@dataclass(frozen=True)
+class Span:
+    """The integers from `sum(low) + base` on, `extent` of them."""
+
+    low: Terms
+    base: int
+    extent: Value
+
+
+def compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:
+    """Compute, in each iteration of a loop, what the consumers of a stage need there."""
+    if loop is None:  # it stays where it is
+        return
+    needed: list[list[Span | None]] = []
+    for written in stage.block.writes:
+        spans = [
+            _relaxed(consumer, region, loop, written.buffer, with_predicates=True)
+            for consumer in tree.stages_below(loop)
+            if consumer is not stage
+            for region in consumer.block.reads
+            if region.buffer is written.buffer
+        ]
+        if spans:
+            needed.append(_solved(stage, written, _joined(written.buffer, spans)))
+    if len(needed) != 1:
+        raise NotInterpreted(f"block {stage.name!r} is computed for several buffers at once")
+    _move(tree, stage, loop, needed[0], index)
+
+
+def reverse_compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:
+    """Run, in each iteration of a loop, what can be computed from what was produced there."""
+    if loop is None:
+        return
+    wanted: list[list[Span | None]] = []
+    for read in stage.block.reads:
+        spans = [
+            _relaxed(producer, region, loop, None, with_predicates=False)
+            for producer in tree.stages_below(loop)
+            for region in producer.block.writes
+            if region.buffer is read.buffer
+        ]
+        if spans:
+            wanted.append(_solved(stage, read, _joined(read.buffer, spans)))
+    if len(wanted) != 1:
+        raise NotInterpreted(f"block {stage.name!r} follows several producers at once")
+    _move(tree, stage, loop, wanted[0], index)
+
+
+# --- what is touched ----------------------------------------------------------------------------
+
+
+def terms_of(stage: StageNode, index: ir.PrimExpr) -> tuple[list[tuple[int, Terms]], int]:
+    """An index of a stage as multiples of its iterators, which are sums of digits, and a number."""
+    form = affine_of(index)
+    iterators = {each.var: number for number, each in enumerate(stage.block.iter_vars)}
+    parts: list[tuple[int, Terms]] = []
+    base: int = form.base
+    for term, scale in form.terms.items():
+        if isinstance(term, ir.Var) and term in iterators:
+            parts.append((scale, stage.bindings[iterators[term]]))
+        elif (constant := _constant(stage, term)) is not None:
+            base += scale * constant
+        else:
+            parts.append((scale, {_quotient(stage, term): 1}))
+    return sorted(parts, key=lambda part: part[0]), base
+
+
+def _quotient(stage: StageNode, term: ir.PrimExpr) -> Digit:
+    """An iterator over a power of two, where the iterator has a power of two of values.
+
+    Tiles of such an iterator begin at multiples of the divisor, or lie between two of them.
+    """
+    if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
+        for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
+            sizes = (_own_extent(iter_var), term.b.value)
+            if iter_var.var is term.a and all(size & (size - 1) == 0 for size in sizes):
+                return Digit(EVERYTHING, terms, term.b.value, EVERYTHING)
+    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
+
+
+def _constant(stage: StageNode, term: ir.PrimExpr) -> int | None:
+    """A quotient of iterators that is the same number everywhere."""
+    if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
+        low = high = (form := affine_of(term.a)).base
+        domains = {each.var: each.dom for each in stage.block.iter_vars}
+        for var, scale in form.terms.items():
+            dom = domains.get(var)  # type: ignore[call-overload]
+            if dom is None or not isinstance(dom.extent, ir.IntImm):
+                break
+            ends = (0, scale * (dom.extent.value - 1))
+            low, high = low + min(ends), high + max(ends)
+        else:
+            if low // term.b.value == high // term.b.value:
+                return int(low // term.b.value)
+    return None
+
+
+def _relaxed(
+    stage: StageNode,
+    region: ir.BufferRegion,
+    loop: LoopNode,
+    shared_in: ir.Buffer | None,
+    *,
+    with_predicates: bool,
+) -> list[Span]:
+    """What a region covers while the loops inside of `loop` run."""
+    running = digits_of(loops_between(stage, loop))
+    if shared_in is not None:
+        running |= digits_of(_sharing([*loops_of(loop), loop], shared_in.scope))
+    held: DigitReaches | None = None
+    use: Value = 0
+    if with_predicates and stage.predicates:
+        held = DigitReaches(running, stage.predicates)
+        use = negate(_is_ignored(stage, running))
+    return [_Axis(stage, axis, running).span(held, use) for axis in region.region]
+
+
+def _is_ignored(stage: StageNode, running: set[Digit]) -> Value:
+    """1 where the predicate of a stage does not depend on what runs alone: it says nothing then."""
+    loops = loops_of(stage)
+    everything = DigitReaches(digits_of(loops))
+    fused = {digit for loop in loops if loop.is_fused for digit in loop.digits}
+    ignored: Value = 0
+    for each in stage.predicates:
+        is_there = less_equal(each.limit, everything.of(each.terms))
+        for digit in roots_of(each.terms) - running:
+            # What is fused and runs once is not mentioned any more.
+            mentions = is_more_than_one(digit.extent) if digit in fused else 1
+            ignored = either(ignored, both(is_there, mentions))
+    return ignored
+
+
+def _sharing(loops: Sequence[LoopNode], scope: str) -> list[LoopNode]:
+    """Loops over threads that see the same memory."""
+    return [loop for loop in loops if loop.tag and shares_threads(loop.tag, scope)]
+
+
+def shares_threads(tag: str, scope: str) -> bool:
+    """True when the threads of an axis see the same memory of that scope."""
+    kind = scope.split(".")[0]
+    if kind == "shared":
+        return not tag.startswith("blockIdx")
+    return kind == "warp" and tag == "threadIdx.x"
+
+
+class _Axis:
+    """One dimension of a region while some digits run."""
+
+    def __init__(self, stage: StageNode, axis: ir.Range, running: set[Digit]) -> None:
+        if not isinstance(axis.extent, ir.IntImm):
+            raise NotInterpreted(f"block {stage.name!r} touches a region of unknown size")
+        self._width = axis.extent.value
+        self._stage, self._running = stage, running
+        parts, self._base = terms_of(stage, axis.min)
+        if parts and parts[0][0] < 0:
+            raise NotInterpreted(f"block {stage.name!r} runs backwards")
+        self._inner = [(scale, self._part(terms, inside=True)) for scale, terms in parts]
+        outer = [scaled(self._part(terms, inside=False), scale) for scale, terms in parts]
+        self._low = summed(outer)
+
+    def _part(self, terms: Terms, *, inside: bool) -> Terms:
+        """The digits of a sum that run, or that stand still."""
+        found: Terms = {}
+        for digit, stride in terms.items():
+            roots = roots_of([digit])
+            if roots <= self._running:
+                found.update({digit: stride} if inside else {})
+            elif roots.isdisjoint(self._running):
+                found.update({} if inside else {digit: stride})
+            elif digit.source is not None and digit.total == EVERYTHING:
+                part = self._part(dict(digit.source), inside=inside)
+                found[Digit(EVERYTHING, part, digit.below, EVERYTHING)] = stride
+            else:
+                raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
+        return found
+
+    def span(self, held: DigitReaches | None, use: Value) -> Span:
+        """What is touched; predicates hold it back only where no gaps are left."""
+        free = DigitReaches(self._running)
+        reach = self._reach(free)
+        if held is not None:
+            dense = self._is_dense(free)
+            reach = where(both(dense, use), self._reach(held), reach)
+        return Span(self._low, self._base, reach + self._width)
+
+    def _reach(self, reaches: DigitReaches) -> Value:
+        return reaches.of(summed([scaled(terms, scale) for scale, terms in self._inner]))
+
+    def _is_dense(self, reaches: DigitReaches) -> Value:
+        """1 where no iterator steps over more than what smaller steps fill."""
+        width: Value = self._width
+        dense: Value = 1
+        for scale, terms in self._inner:
+            reach = reaches.of(terms)
+            dense = both(dense, either(less_equal(scale, width), less_equal(reach, 0)))
+            width = width + multiply(reach, scale)
+        return dense
+
+
+def _joined(buffer: ir.Buffer, boxes: Sequence[Sequence[Span]]) -> list[Span]:
+    return [
+        _join(extent, spans)
+        for extent, spans in zip(buffer.shape, zip(*boxes, strict=True), strict=True)
+    ]
+
+
+def _join(extent: ir.PrimExpr, spans: Sequence[Span]) -> Span:
+    first = spans[0]
+    if any(not _same(first.low, other.low) for other in spans):
+        everything = [span for span in spans if not span.low and span.base <= 0]
+        for span in everything:
+            if isinstance(extent, ir.IntImm) and bounds(span.extent)[0] >= extent.value:
+                return span
+        raise NotInterpreted("regions begin at places whose distance varies")
+    begin = min(span.base for span in spans)
+    end: Value = first.base + first.extent
+    for span in spans[1:]:
+        end = maximum(end, span.base + span.extent)
+    return Span(first.low, begin, end - begin)
+
+
+def _same(a: Terms, b: Terms) -> bool:
+    return a.keys() == b.keys() and all(a[d] == b[d] for d in a)
+
+
+# --- what runs then -----------------------------------------------------------------------------
+
+
+def _solved(stage: StageNode, accessed: ir.BufferRegion, box: Sequence[Span]) -> list[Span | None]:
+    """For each iterator of a stage the values that make an access touch a box; None: all."""
+    wanted: dict[ir.Var, Span] = {}
+    for axis, span in zip(accessed.region, box, strict=True):
+        index = axis.min
+        if isinstance(index, ir.IntImm):
+            continue
+        if not isinstance(index, ir.Var) or index in wanted or not ir.is_one(axis.extent):
+            raise NotInterpreted(f"block {stage.name!r} is moved by way of the index `{index}`")
+        wanted[index] = span
+    return [wanted.get(each.var) for each in stage.block.iter_vars]
+
+
+def _move(
+    tree: LoopTree, stage: StageNode, loop: LoopNode, wanted: Sequence[Span | None], index: int
+) -> None:
+    stage_index = _position(tree, stage, loop, index)
+    tree.remove(stage)
+    outside = digits_of([*loops_of(loop), loop])
+    loops: list[LoopNode] = []
+    bindings: list[Terms] = []
+    stage.predicates = []
+    for iter_var, span in zip(stage.block.iter_vars, wanted, strict=True):
+        digit, terms = _domain(stage, iter_var, span, outside)
+        loops.append(LoopNode([digit]))
+        bindings.append(terms)
+    stage.bindings = bindings
+    tree.insert(nest_of(loops, stage), loop, stage_index)
+
+
+def _domain(
+    stage: StageNode, iter_var: ir.IterVar, span: Span | None, outside: set[Digit]
+) -> tuple[Digit, Terms]:
+    """The loop of an iterator and what the iterator is; a predicate where that is too much."""
+    own = _own_extent(iter_var)
+    if span is None:
+        digit = Digit(own)
+        return digit, {digit: 1}
+    reach = DigitReaches(outside).of(span.low)
+    covers = both(less_equal(reach, -span.base), less_equal(own - span.base, span.extent))
+    # What covers all values is never shorter than they are.
+    is_short = bounds(span.extent)[1] <= own
+    digit = Digit(span.extent if is_short else where(covers, own, span.extent))
+    low = span.low
+    if span.base < 0:
+        low = {each: multiply(stride, negate(covers)) for each, stride in low.items()}
+    terms = {**low, digit: 1}
+    stage.predicates.append(Predicate(terms, minimum(own - span.base, bounds(own)[1] - span.base)))
+    return digit, terms
+
+
+def _own_extent(iter_var: ir.IterVar) -> int:
+    dom = iter_var.dom
+    if dom is None or not isinstance(dom.extent, ir.IntImm) or not ir.is_zero(dom.min):
+        raise NotInterpreted(f"the iterator {iter_var.var.name!r} has no constant domain from zero")
+    return dom.extent.value
+
+
+def _position(tree: LoopTree, stage: StageNode, loop: LoopNode, index: int) -> int:
+    """After producers, before consumers: the last such place, or (-2) the first."""
+    if index not in (-1, -2):
+        raise NotInterpreted("a block is moved to a numbered place in a loop")
+    writes = {region.buffer for region in stage.block.writes}
+    reads = {region.buffer for region in stage.block.reads}
+    first, last = 0, len(loop.body)
+    for number, child in enumerate(loop.body):
+        below = [each for each in tree.stages_below(child) if each is not stage]
+        if last == len(loop.body) and any(_touches(each.block.reads, writes) for each in below):
+            last = number
+        if any(_touches(each.block.writes, reads) for each in below):
+            first = number + 1
+    return last if index == -1 else first
+
+
+def _touches(regions: Sequence[ir.BufferRegion], buffers: set[ir.Buffer]) -> bool:
+    return any(region.buffer in buffers for region in regions)
+
+
+def readers_of(tree: LoopTree, stage: StageNode) -> Iterator[StageNode]:
+    """The stages that read what a stage writes."""
+    writes = {region.buffer for region in stage.block.writes}
+    for other in tree.stages():
+        if other is not stage and _touches(other.block.reads, writes):
+            yield other
+
+
+__all__ = ["compute_at", "readers_of", "reverse_compute_at", "terms_of"]

@@ -1,0 +1,72 @@
+"""Random decision vectors of a sketch, as columns."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.algebra.decisions import (
+    CategoricalDecision,
+    Columns,
+    Decision,
+    LocationDecision,
+    TileDecision,
+)
+from tilewright.schedule.primitives.sample_compute_location import INLINE
+from tilewright.schedule.primitives.sample_perfect_tile import factorize
+
+_ROUNDS = 64  # of draws until the innermost factor is small enough
+
+
+def random_population(
+    decisions: Sequence[Decision], count: int, random: np.random.Generator
+) -> Columns:
+    """So many vectors; each decision is drawn by itself."""
+    found: Columns = {}
+    for decision in decisions:
+        found.update(_drawn(decision, count, random))
+    return found
+
+
+def _drawn(decision: Decision, count: int, random: np.random.Generator) -> Columns:
+    match decision:
+        case CategoricalDecision(values=values):
+            return decision.columns(random.integers(0, len(values), count))
+        case LocationDecision(loops=loops):
+            return decision.columns(random.integers(INLINE, max(1, loops), count))
+        case TileDecision():
+            return decision.columns(_tiles(decision, count, random))
+
+
+def _tiles(tile: TileDecision, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Factorisations, each prime spread evenly; what does not fit is drawn again."""
+    made = _spread(tile, count, random)
+    wrong = np.flatnonzero(made[:, -1] > tile.most[-1])
+    for _ in range(_ROUNDS):
+        made[wrong] = _spread(tile, len(wrong), random)
+        wrong = wrong[made[wrong, -1] > tile.most[-1]]
+    # All that is too much goes outwards: nothing else fits extents with large prime factors.
+    made[wrong, 0] *= made[wrong, -1]
+    made[wrong, -1] = 1
+    return made
+
+
+def _spread(tile: TileDecision, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+    made = np.ones((count, tile.parts), np.int64)
+    for prime, power in factorize(tile.extent):
+        ways = _compositions(power, tile.parts)
+        made *= prime ** ways[random.integers(0, len(ways), count)]
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def _compositions(total: int, parts: int) -> npt.NDArray[np.int64]:
+    """All ways to write a number as a sum of so many numbers from zero on."""
+    bars = itertools.combinations(range(total + parts - 1), parts - 1)
+    ends = [(-1, *each, total + parts - 1) for each in bars]
+    made = np.array(ends, np.int64)
+    return made[:, 1:] - made[:, :-1] - 1

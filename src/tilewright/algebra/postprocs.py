@@ -1,0 +1,121 @@
+"""Post-processors on trees of loops, by the name of their class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.algebra.choices import Choices
+from tilewright.algebra.expr import is_more_than_one
+from tilewright.algebra.gpu_kernels import (
+    LegalityCheck,
+    cooperative_fetch,
+    kernel_checks,
+    require_bound,
+)
+from tilewright.algebra.loop_tree import (
+    LoopTree,
+    NotInterpreted,
+    StageNode,
+    is_spatial,
+    loops_of,
+    types_of,
+)
+from tilewright.algebra.parallel_vector import rewrite_parallel_vectorize_unroll
+from tilewright.algebra.reductions import decompose_reduction
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE
+from tilewright.space.base import Postproc
+from tilewright.space.layout_free import layout_free_buffers
+from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode
+
+
+@dataclass(frozen=True)
+class PostprocContext:
+    """All that post-processors need beside a tree; what they verify is put into `checks`."""
+
+    func: ir.PrimFunc
+    choices: Choices
+    postproc: Postproc
+    checks: list[LegalityCheck]
+
+
+Rewrite = Callable[[LoopTree, PostprocContext], None]
+
+
+def _nothing(tree: LoopTree, context: PostprocContext) -> None:
+    """All extents are numbers."""
+
+
+def _reductions(tree: LoopTree, context: PostprocContext) -> None:
+    """Decompose every reduction at its outermost reduction loop."""
+    for stage in tree.stages():
+        if stage.block.init is None or stage.does != "all" or _over_threads(stage):
+            continue
+        for loop in loops_of(stage):
+            if types_of(loop, tree.stages_below(loop)) <= {ir.IterType.DATA_PAR}:
+                continue
+            reduces = is_more_than_one(loop.extent) if loop.is_fused else 1
+            key = (stage.name, "reduces", len(loops_of(loop)))
+            if context.choices.decide(key, reduces):
+                decompose_reduction(tree, stage, loop)
+                break
+
+
+def _over_threads(stage: StageNode) -> bool:
+    reducing = {
+        digit
+        for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
+        if not is_spatial(iter_var)
+        for digit in terms
+    }
+    return any(loop.tag and not reducing.isdisjoint(loop.digits) for loop in loops_of(stage))
+
+
+def _tensorize(tree: LoopTree, context: PostprocContext) -> None:
+    for stage in tree.stages():
+        if AUTO_TENSORIZE in stage.annotations:
+            raise NotInterpreted(f"block {stage.name!r} becomes a tensor instruction")
+
+
+def _layout(tree: LoopTree, context: PostprocContext) -> None:
+    for buffer in layout_free_buffers(context.func):
+        raise NotInterpreted(
+            f"the layout of {buffer.name!r} follows the loops around its last reader"
+        )
+
+
+def _parallel_vector(tree: LoopTree, context: PostprocContext) -> None:
+    rewrite_parallel_vectorize_unroll(tree, context.choices)
+
+
+def _fetches(tree: LoopTree, context: PostprocContext) -> None:
+    cooperative_fetch(tree)
+
+
+def _unbound(tree: LoopTree, context: PostprocContext) -> None:
+    require_bound(tree)
+
+
+def _gpu_limits(tree: LoopTree, context: PostprocContext) -> None:
+    postproc = context.postproc
+    assert isinstance(postproc, VerifyGPUCode)
+    threads, memory = postproc.max_threads_per_block, postproc.max_shared_memory_per_block
+    context.checks.extend(kernel_checks(tree, threads, memory))
+
+
+_REWRITES: dict[str, Rewrite] = {
+    "DisallowDynamicLoop": _nothing,
+    "RewriteCooperativeFetch": _fetches,
+    "RewriteUnboundBlock": _unbound,
+    "VerifyGPUCode": _gpu_limits,
+    "RewriteParallelVectorizeUnroll": _parallel_vector,
+    "RewriteReductionBlock": _reductions,
+    "RewriteTensorize": _tensorize,
+    "RewriteLayout": _layout,
+}
+
+
+def rewrite_of(name: str) -> Rewrite | None:
+    """What a post-processor does, if it is known."""
+    return _REWRITES.get(name)

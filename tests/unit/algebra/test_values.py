@@ -1,0 +1,182 @@
+"""Expressions, constraints, populations and scores by themselves."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tilewright.algebra import expr
+from tilewright.algebra.constraints import (
+    CeilDiv,
+    Constraint,
+    ConstraintProblem,
+    Eq,
+    In,
+    IntegerVariable,
+    Le,
+    MaxOf,
+    MinOf,
+    Prod,
+    SelectFrom,
+    Sum,
+)
+from tilewright.algebra.decisions import CategoricalDecision, TileDecision
+from tilewright.algebra.evaluation import ArrayProgram
+from tilewright.algebra.population import random_population
+from tilewright.algebra.scoring import BatchScorer
+from tilewright.cost_model.prior import Machine
+from tilewright.target import Target
+from tilewright.testing.space_algebra import ReplayedSketch, sketches_of
+from tilewright.testing.te_workload import create_te_workload
+
+A, B = range(1, 7), range(-2, 5)
+OPERATIONS: dict[str, tuple[Any, Any]] = {
+    "add": (expr.add, lambda a, b: a + b),
+    "multiply": (expr.multiply, lambda a, b: a * b),
+    "minimum": (expr.minimum, min),
+    "maximum": (expr.maximum, max),
+    "less_equal": (expr.less_equal, lambda a, b: int(a <= b)),
+    "equal": (expr.equal, lambda a, b: int(a == b)),
+    "both": (expr.both, lambda a, b: min(a, b)),
+}
+
+
+def trees() -> st.SearchStrategy[Any]:
+    leaves = st.sampled_from(["a", "b"]) | st.integers(-3, 8)
+    return st.recursive(
+        leaves,
+        lambda inner: st.tuples(st.sampled_from(sorted(OPERATIONS)), inner, inner),
+        max_leaves=8,
+    )
+
+
+def built(tree: Any, names: dict[str, Any], which: int) -> Any:
+    """A tree as an expression (0) or a number (1)."""
+    if isinstance(tree, tuple):
+        operation, left, right = tree
+        return OPERATIONS[operation][which](built(left, names, which), built(right, names, which))
+    return names.get(tree, tree) if isinstance(tree, str) else tree
+
+
+@settings(max_examples=120)
+@given(tree=trees())
+def test_expressions_are_what_their_operations_say(tree: Any) -> None:
+    graph = expr.ExprGraph()
+    names = {"a": graph.variable("a", A[0], A[-1]), "b": graph.variable("b", B[0], B[-1])}
+    value = built(tree, names, 0)
+    points = list(itertools.product(A, B))
+    columns = {"a": np.array([a for a, _ in points]), "b": np.array([b for _, b in points])}
+    (made,) = ArrayProgram([value])(columns)
+    expected = [built(tree, {"a": a, "b": b}, 1) for a, b in points]
+    assert np.broadcast_to(made, len(points)).tolist() == expected
+    low, high = expr.bounds(value)
+    assert low <= min(expected)
+    assert high >= max(expected)
+
+
+def test_divisions() -> None:
+    graph = expr.ExprGraph()
+    a, b = graph.variable("a", 0, 20), graph.variable("b", 1, 6)
+    outputs = [expr.floor_divide(a, b), expr.remainder(a, b), expr.ceil_divide(a, b)]
+    points = list(itertools.product(range(21), range(1, 7)))
+    columns = {"a": np.array([x for x, _ in points]), "b": np.array([y for _, y in points])}
+    made = [column.tolist() for column in ArrayProgram(outputs)(columns)]
+    assert made[0] == [x // y for x, y in points]
+    assert made[1] == [x % y for x, y in points]
+    assert made[2] == [-(-x // y) for x, y in points]
+
+
+def test_known_products_are_numbers() -> None:
+    graph = expr.ExprGraph()
+    parts = [graph.variable(name, 1, 64) for name in "abc"]
+    graph.know_product(parts, 64)
+    assert expr.product_of(parts) == 64
+    assert expr.multiply(expr.multiply(parts[2], 3), expr.multiply(parts[0], parts[1])) == 192
+    assert expr.bounds(expr.multiply(parts[0], parts[1])) == (1, 64)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (Prod("o", "r", ("a", 3)), {"r": 6, "a": 2}, {"r": 6, "a": 3}),
+        (Sum("o", "r", ("a", 3)), {"r": 5, "a": 2}, {"r": 6, "a": 2}),
+        (Eq("o", "r", 4), {"r": 4}, {"r": 5}),
+        (Le("o", "r", 4), {"r": 4}, {"r": 5}),
+        (In("o", "r", (1, 4)), {"r": 4}, {"r": 2}),
+        (SelectFrom("o", "r", "a", (7, "b")), {"r": 9, "a": 1, "b": 9}, {"r": 9, "a": 0, "b": 9}),
+        (SelectFrom("o", "r", "a", (7,)), {"r": 7, "a": 0}, {"r": 7, "a": 1}),
+        (CeilDiv("o", "r", 7, "a"), {"r": 4, "a": 2}, {"r": 3, "a": 2}),
+        (MinOf("o", "r", ("a", 3)), {"r": 2, "a": 2}, {"r": 3, "a": 2}),
+        (MaxOf("o", "r", ("a", 3)), {"r": 3, "a": 2}, {"r": 2, "a": 2}),
+    ],
+)
+def test_constraints_hold(
+    constraint: Constraint, good: dict[str, int], bad: dict[str, int]
+) -> None:
+    assert constraint.holds(good)
+    assert not constraint.holds(bad)
+    variables = tuple(IntegerVariable(name, range(100)) for name in good)
+    problem = ConstraintProblem(variables, (constraint,))
+    assert list(problem.broken_by(good)) == []
+    assert list(problem.broken_by(bad)) == [constraint]
+
+
+def test_problems_are_checked() -> None:
+    variable = IntegerVariable("a", range(3))
+    with pytest.raises(ValueError, match=r"^variable 'a' is declared twice$"):
+        ConstraintProblem((variable, variable), ())
+    with pytest.raises(ValueError) as error:
+        ConstraintProblem((variable,), (Le("split of i", "b", 3),))
+    assert str(error.value) == (
+        "a constraint from 'split of i' speaks of 'b', which is not among the variables"
+    )
+
+
+def test_populations_are_made_of_possible_decisions() -> None:
+    tile = TileDecision(None, "t", 360, 3, 8)  # type: ignore[arg-type]
+    pick = CategoricalDecision(None, "c", (5, 1, 3))  # type: ignore[arg-type]
+    made = random_population([tile, pick], 2000, np.random.default_rng(0))
+    factors = np.stack([made[name] for name in tile.names])
+    assert set(factors.prod(0)) == {360}
+    assert set(factors[2]) == {1, 2, 3, 4, 5, 6, 8}
+    assert set(made["c"]) == {1, 3, 5}
+    prime = TileDecision(None, "p", 127, 2, 8)  # type: ignore[arg-type]
+    assert set(random_population([prime], 50, np.random.default_rng(0))["p.1"]) == {1}
+
+
+class Doubling:
+    """Trees that say of every candidate that it takes twice as long."""
+
+    def predict(self, rows: Any) -> Any:
+        return np.ones(len(rows))
+
+
+def test_scores() -> None:
+    target = Target("llvm -mcpu=cascadelake -num-cores 4")
+    mod, sketches, postprocs = sketches_of(create_te_workload("GMM", 0), target, "tilewright")
+    model = ReplayedSketch(mod, sketches[0], postprocs, [], []).model()
+    columns = random_population(model.decisions, 300, np.random.default_rng(0))
+    plain = BatchScorer(model, Machine.of(target)).score(columns)
+    doubled = BatchScorer(model, Machine.of(target), trees=Doubling()).score(columns)
+    assert np.allclose(doubled.predicted, plain.prior + 1.0)
+    assert np.isfinite(plain.features).all()
+    assert len(np.unique(plain.prior)) > 20
+    assert not plain.to_replay
+
+
+REASON = "block 'conv2d_transpose_nhwc' has `(v_h + v_rh) // 2` in an index"
+
+
+def test_rows_that_are_not_covered_come_back_with_reasons() -> None:
+    target = Target("llvm -mcpu=cascadelake -num-cores 4")
+    mod, sketches, postprocs = sketches_of(create_te_workload("T2D", 0), target, "post-order-apply")
+    model = ReplayedSketch(mod, sketches[2], postprocs, [], []).model()
+    columns = random_population(model.decisions, 20, np.random.default_rng(0))
+    scores = BatchScorer(model, Machine.of(target)).score(columns)
+    assert set(scores.to_replay.values()) == {REASON}
+    assert set(scores.to_replay) == set(np.flatnonzero(np.isnan(scores.prior)))
+    assert 0 < len(scores.to_replay) < 20
