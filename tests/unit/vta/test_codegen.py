@@ -20,7 +20,7 @@ from tilewright.errors import ArgumentError, CodegenError, TargetError
 from tilewright.script import tir as T
 from tilewright.testing.vta_layers import conv2d_in_numpy, gemm_in_numpy
 from tilewright.testing.vta_schedules import schedule_conv2d, schedule_gemm
-from tilewright.vta.isa import Alu, Gemm, LoadRows, MemoryKind
+from tilewright.vta.isa import Alu, Gemm, LoadRows, MemoryKind, StoreRows
 from tilewright.workloads.vta import QuantizedConv2d, gemm
 
 
@@ -205,6 +205,16 @@ def test_a_tensor_in_main_memory_passes_from_stores_to_loads() -> None:
     np.testing.assert_array_equal(result, ((values + 1).astype(np.int8) * 2).astype(np.int8))
 
 
+def test_results_of_four_bytes_are_stored_in_planes() -> None:
+    values = np.random.default_rng(0).integers(-(2**31), 2**31, (4, 16)).astype(np.int32)
+    out = np.zeros((4, 16), np.int32)
+    module = tw.build(plus_one("int32"), "vta")
+    module(values, out)
+    np.testing.assert_array_equal(out, values + np.int32(1))
+    stores = [each for each in function(module).program.instructions if type(each) is StoreRows]
+    assert [each.dram_base - stores[0].dram_base for each in stores] == [0, 4, 8, 12]
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
@@ -234,16 +244,20 @@ def test_programs_that_are_not_scheduled() -> None:
     assert refusal(gemm(16, 16, 16)).startswith("vta: ")
 
 
-def test_results_that_are_not_bytes() -> None:
+def plus_one(dtype: str) -> tw.IRModule:
     te = tw.te
     a = te.placeholder((4, 16), "int32", "A")
     copy = te.compute((4, 16), lambda i, j: a[i, j], "copy")
-    out = te.compute((4, 16), lambda i, j: copy[i, j] + 1, "out")
+    out = te.compute((4, 16), lambda i, j: (copy[i, j] + 1).astype(dtype), "out")
     sch = tw.tir.Schedule(te.create_prim_func([a, out]))
     sch.set_scope(sch.get_block("copy"), 0, "local.acc_buffer")
-    assert refusal(sch.mod) == (
-        "vta: results are stored as the low bytes of the accumulator, but out is int32; cast "
-        "results to int8"
+    return sch.mod
+
+
+def test_results_that_are_not_bytes() -> None:
+    assert refusal(plus_one("int16")) == (
+        "vta: out is int16, but results are stored as int8, or as int32 where they are not read "
+        "again; cast them"
     )
 
 

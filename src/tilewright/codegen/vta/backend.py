@@ -56,14 +56,16 @@ class SimulatedFunction:
         memory = np.zeros(self.program.memory_bytes, np.uint8)
         arguments = [each for each in self.program.tensors if each.argument >= 0]
         for tensor in arguments:
-            _region(memory, tensor)[:] = _argument(addresses, tensor)
+            given = _argument(addresses, tensor).reshape(-1, tensor.planes)
+            _region(memory, tensor)[:] = given.T.ravel()
         memory[self.program.uop_address :] = np.array(self.program.uops, "<u4").view(np.uint8)
         machine = Simulator(self.program.configuration, memory)
         # In the order of the clock: a missing token shows in results.
         machine.run(self.program.instructions[number] for number in self.report.order)
         for tensor in arguments:
             if tensor.written:
-                _argument(addresses, tensor)[:] = _region(memory, tensor)
+                planes = _region(memory, tensor).reshape(tensor.planes, -1)
+                _argument(addresses, tensor)[:] = planes.T.ravel()
         return 0
 
 

@@ -26,6 +26,7 @@ from tilewright.vta.isa import Alu, AluOp, Gemm, LoadRows, MemoryKind, StoreRows
 from tilewright.vta.names import ALU_OPERATIONS, GEMM, SCOPES, alu_name
 
 ALIGNMENT = 256  # bytes: the largest element
+BYTE = 8  # bits
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 _ADDRESS_OF = ir.Op.get("tir.address_of")
 _ALU_CALLS = {alu_name(op): op for op in ALU_OPERATIONS}
@@ -84,6 +85,10 @@ class _Generator:
                 if place := self._places.get(stmt.buffer_var):
                     place.turn += 1
                 self._visit(stmt.body)
+            case ir.AttrStmt(attr_key="virtual_thread", node=thread):
+                for value in range(int(evaluate_on_arrays(stmt.value, self._values))):
+                    self._values[thread.var] = np.asarray(value)
+                    self._visit(stmt.body)
             case ir.AttrStmt() | ir.DeclBuffer():
                 self._visit(stmt.body)
             case ir.IfThenElse():
@@ -171,7 +176,7 @@ class _Generator:
         """Where a buffer starts, in numbers."""
         tensor = self._tensors.get(of.buffer.data)
         if tensor is not None:
-            return tensor.address // of.buffer.dtype.itemsize
+            return tensor.address * tensor.planes // of.buffer.dtype.itemsize
         return self._place(of).start * size
 
     def _tensor(self, of: ir.BufferLoad | ir.BufferStore) -> str:
@@ -227,24 +232,25 @@ class _Generator:
         return transfers.padded_rows(elements.offsets(0), elements.offsets(1), valid, what)
 
     def _store(self, nest: Nest, store: ir.BufferStore) -> None:
-        value = store.value
-        if str(store.buffer.dtype) != "int8" or not isinstance(value, ir.Cast):
-            raise CodegenError(
-                f"vta: results are stored as the low bytes of the accumulator, but "
-                f"{store.buffer.name} is {store.buffer.dtype}; cast results to int8"
-            )
-        row, steps = alu.steps_of(value.value)
+        tensor = self._tensors[store.buffer.data]
+        row, steps = alu.steps_of(_stored_value(store, tensor))
         others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
         elements, (sram, dram, *rest) = self._elements(nest, (row, store, *others))
         self._steps(elements, [sram, *rest], steps, skipped=(1,))
+        plane = tensor.size // tensor.planes // self._lanes(store)
+        for number in range(tensor.planes):
+            if number:
+                next_byte = Alu(alu_op=AluOp.SHR, use_imm=1, imm=BYTE)
+                self._alu(elements, [sram], (0,), next_byte)
+            self._store_rows(elements, sram, dram + number * plane, tensor.name)
         places = elements.offsets(0).ravel() + sram
-        self._consumed[places] |= bool(steps)
-        for each in self._plain(elements, f"the nest that stores {store.buffer.name}"):
+        self._consumed[places] |= bool(steps) or tensor.planes > 1
+
+    def _store_rows(self, elements: Elements, sram: int, dram: int, tensor: str) -> None:
+        for each in self._plain(elements, f"the nest that stores {tensor}"):
             made = StoreRows(**_placed(each, sram, dram))
             inside = np.arange(made.sram_base, made.sram_base + made.elements)
-            self._stream.add(
-                made, drains={MemoryKind.ACC: inside}, writes_tensor=self._tensor(store)
-            )
+            self._stream.add(made, drains={MemoryKind.ACC: inside}, writes_tensor=tensor)
 
     # --- operations ----------------------------------------------------------------------------
 
@@ -406,6 +412,18 @@ def _placed(rows: transfers.TransferRows, sram: int, dram: int) -> dict[str, int
     }
 
 
+def _stored_value(store: ir.BufferStore, tensor: PlacedTensor) -> ir.PrimExpr:
+    """Rows of the accumulator that a store takes bytes of."""
+    if tensor.planes > 1:
+        return store.value
+    if str(store.buffer.dtype) == "int8" and isinstance(store.value, ir.Cast):
+        return store.value.value
+    raise CodegenError(
+        f"vta: {store.buffer.name} is {store.buffer.dtype}, but results are stored as int8, or as "
+        "int32 where they are not read again; cast them"
+    )
+
+
 def _guarded(value: ir.PrimExpr) -> tuple[ir.PrimExpr | None, ir.BufferLoad | None]:
     """The condition under which memory is copied, and the copied load; zeros elsewhere."""
     match value:
@@ -450,7 +468,8 @@ def _tensors(func: ir.PrimFunc) -> Mapping[ir.Var, PlacedTensor]:
         )
     for position, (param, spec) in enumerate(zip(func.params, specs, strict=True)):
         size = int(np.prod([int(e) for e in spec.shape])) * ir.DType(spec.dtype).itemsize
-        made[param] = PlacedTensor(spec.name, at, size, position, "w" in spec.access)
+        planes = 4 if spec.access == "w" and spec.dtype == "int32" else 1
+        made[param] = PlacedTensor(spec.name, at, size, position, "w" in spec.access, planes)
         at = -(-(at + size) // ALIGNMENT) * ALIGNMENT
     for each in ir.nodes_of(func.body, ir.Allocate):
         if scratchpads.scope_of(each) == "global":

@@ -21,13 +21,18 @@ from tilewright.vta.isa import (
 
 @dataclass(frozen=True)
 class PlacedTensor:
-    """An array in main memory; `argument` is its position among those of a call, or -1."""
+    """An array in main memory; `argument` is its position among those of a call, or -1.
+
+    Only bytes can be stored: results of four bytes lie in four planes, the low bytes first, which
+    are joined when a call ends.
+    """
 
     name: str
     address: int
     size: int
     argument: int = -1
     written: bool = False
+    planes: int = 1
 
 
 @dataclass(frozen=True)
