@@ -17,6 +17,7 @@ from tilewright.codegen.registry import find_backend
 from tilewright.codegen.vta.backend import SimulatedFunction
 from tilewright.codegen.vta.program import from_assembly, from_bytes
 from tilewright.errors import ArgumentError, CodegenError, TargetError
+from tilewright.ir import PrimFunc
 from tilewright.script import tir as T
 from tilewright.testing.vta_layers import conv2d_in_numpy, gemm_in_numpy
 from tilewright.testing.vta_schedules import schedule_conv2d, schedule_gemm
@@ -241,7 +242,10 @@ def test_sums_that_follow_too_soon() -> None:
 
 
 def test_programs_that_are_not_scheduled() -> None:
-    assert refusal(gemm(16, 16, 16)).startswith("vta: ")
+    assert refusal(gemm(16, 16, 16)) == (
+        "vta: C is not computed in a scratchpad; tune the program, or schedule it as docs/vta.md "
+        "says"
+    )
 
 
 def plus_one(dtype: str) -> tw.IRModule:
@@ -259,6 +263,71 @@ def test_results_that_are_not_bytes() -> None:
         "vta: out is int16, but results are stored as int8, or as int32 where they are not read "
         "again; cast them"
     )
+
+
+def rows_changed_by(change: str) -> PrimFunc:
+    """A function that sets rows `a`, changes them and stores them."""
+    source = f"""
+from tilewright.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((8, 16), "int32"), C: T.Buffer((8, 16), "int8")):
+    with T.block("root"):
+        a = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
+        b = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
+        for i, j in T.grid(8, 16):
+            with T.block("a"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                a[vi, vj] = A[vi, vj]
+        for i, j in T.grid(8, 16):
+            with T.block("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                b[vi, vj] = A[vi, vj]
+        for i, j in T.grid(8, 16):
+            with T.block("change"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                {change}
+        for i, j in T.grid(8, 16):
+            with T.block("c"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.Cast("int8", a[vi, vj])
+"""
+    made = tw.script.from_source(source)
+    assert isinstance(made, PrimFunc)
+    return made
+
+
+def test_rows_are_changed_in_place() -> None:
+    values, out = numbers(8, 16).astype(np.int32), np.zeros((8, 16), np.int8)
+    module = tw.build(rows_changed_by("a[vi, vj] = a[vi, vj] * 3 + b[vi, vj]"), "vta")
+    module(values, out)
+    np.testing.assert_array_equal(out, (values * 4).astype(np.int8))
+    assert function(module).report.alu_operations == 16
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "a[vi, vj] = b[vi, vj] * 2 + a[vi, vj]",
+            "vta: a is changed in place, and its old values are used again in ",
+        ),
+        (
+            "a[vi, vj] = a[7 - vi, vj] + b[vi, vj]",
+            "vta: rows of a are changed in place, but ",
+        ),
+        (
+            "C[vi, vj] = T.Cast('int8', T.max(a[vi, vj] >> 2, a[vi, vj]) + b[vi, vj])",
+            "vta: a is changed in place, and its old values are used again in ",
+        ),
+        (
+            "C[vi, vj] = T.Cast('int8', a[vi, vj] * 2 + b[vi, vj])",
+            "vta: a is stored after its rows were changed in place for another store",
+        ),
+    ],
+)
+def test_old_values_of_rows_are_gone(change: str, message: str) -> None:
+    assert refusal(rows_changed_by(change)).startswith(message)
 
 
 def test_operations_that_there_are_not() -> None:

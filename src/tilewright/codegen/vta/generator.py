@@ -6,7 +6,7 @@ read once (`nests.py`), and only moved when it is visited again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,19 +16,23 @@ import numpy as np
 from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.codegen.vta import alu, nests, operations, scratchpads, transfers
+from tilewright.codegen.vta.leaves import (
+    check_old_values,
+    guarded_load,
+    loads_of,
+    pointed_element,
+    stored_value,
+)
 from tilewright.codegen.vta.nests import Elements, FlatAccess, Nest
-from tilewright.codegen.vta.program import PlacedTensor, VtaProgram
+from tilewright.codegen.vta.placed_tensors import ALIGNMENT, placed_tensors
+from tilewright.codegen.vta.program import VtaProgram
 from tilewright.codegen.vta.tokens import Stream
 from tilewright.errors import CodegenError
-from tilewright.lowering.host_abi import signature_of
 from tilewright.vta.configuration import UOP_BYTES, Configuration
 from tilewright.vta.isa import Alu, AluOp, Gemm, LoadRows, MemoryKind, StoreRows
 from tilewright.vta.names import ALU_OPERATIONS, GEMM, SCOPES, alu_name
 
-ALIGNMENT = 256  # bytes: the largest element
 BYTE = 8  # bits
-_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
-_ADDRESS_OF = ir.Op.get("tir.address_of")
 _ALU_CALLS = {alu_name(op): op for op in ALU_OPERATIONS}
 _Made = TypeVar("_Made")
 
@@ -42,7 +46,7 @@ class _Generator:
     def __init__(self, func: ir.PrimFunc, configuration: Configuration) -> None:
         self._func, self._configuration = func, configuration
         self._places = dict(scratchpads.places_of(func.body, configuration))
-        self._tensors = dict(_tensors(func))
+        self._tensors = dict(placed_tensors(func))
         self._stream = Stream(configuration)
         self._uops = operations.UopBuffer(configuration.depth(MemoryKind.UOP))
         self._values: nests.Values = {}
@@ -151,7 +155,7 @@ class _Generator:
         def read() -> tuple[Elements, list[FlatAccess]]:
             found = [nests.access(nest, each) for each in used]
             if lanes:
-                return _scaled(nest, found, lanes), found
+                return nests.by_elements(nest, found, lanes), found
             what = f"the nest that writes {used[0].buffer.name}"
             return nests.whole_elements(nest, found, self._lanes(used[0]), what), found
 
@@ -187,7 +191,7 @@ class _Generator:
     def _load(
         self, nest: Nest, store: ir.BufferStore, memory: MemoryKind, value: ir.PrimExpr
     ) -> None:
-        condition, source = _guarded(value)
+        condition, source = guarded_load(value)
         if source is None or source.buffer.data not in self._tensors:
             raise CodegenError(
                 f"vta: {store.buffer.name} can only be filled with a copy of memory, not with "
@@ -233,9 +237,21 @@ class _Generator:
 
     def _store(self, nest: Nest, store: ir.BufferStore) -> None:
         tensor = self._tensors[store.buffer.data]
-        row, steps = alu.steps_of(_stored_value(store, tensor))
+        if not any(load.buffer.data in self._places for load in loads_of(store)):
+            raise CodegenError(
+                f"vta: {store.buffer.name} is not computed in a scratchpad; tune the program, or "
+                "schedule it as docs/vta.md says"
+            )
+        row, steps = alu.steps_of(stored_value(store, tensor))
         others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
+        check_old_values(store, row, others)
         elements, (sram, dram, *rest) = self._elements(nest, (row, store, *others))
+        places = elements.offsets(0).ravel() + sram
+        if self._consumed[places].any():
+            raise CodegenError(
+                f"vta: {row.buffer.name} is stored after its rows were changed in place for "
+                "another store"
+            )
         self._steps(elements, [sram, *rest], steps, skipped=(1,))
         plane = tensor.size // tensor.planes // self._lanes(store)
         for number in range(tensor.planes):
@@ -243,7 +259,6 @@ class _Generator:
                 next_byte = Alu(alu_op=AluOp.SHR, use_imm=1, imm=BYTE)
                 self._alu(elements, [sram], (0,), next_byte)
             self._store_rows(elements, sram, dram + number * plane, tensor.name)
-        places = elements.offsets(0).ravel() + sram
         self._consumed[places] |= bool(steps) or tensor.planes > 1
 
     def _store_rows(self, elements: Elements, sram: int, dram: int, tensor: str) -> None:
@@ -257,7 +272,7 @@ class _Generator:
     def _call(self, nest: Nest, call: ir.Call) -> None:
         name, *pointers = call.args
         assert isinstance(name, ir.StringImm)
-        loads = [_pointed(pointer) for pointer in pointers]
+        loads = [pointed_element(pointer) for pointer in pointers]
         lanes = [self._lanes(load) for load in loads]
         for load in loads:
             self._place(load)
@@ -268,8 +283,12 @@ class _Generator:
             self._gemm(elements, starts, used[0].buffer.name)
         elif name.value in _ALU_CALLS:
             left, right, result = loads
+            if result.buffer.data is right.buffer.data:
+                raise CodegenError(
+                    f"vta: {name.value} changes its first operand in place, not {right.buffer.name}"
+                )
             elements, starts = self._elements(nest, (result, left, right), lanes)
-            self._copy(elements, starts[:2], result.buffer is left.buffer)
+            self._copy(elements, starts[:2], result.buffer.data is left.buffer.data)
             self._alu(elements, (starts[0], starts[2]), (0, 2), Alu(alu_op=_ALU_CALLS[name.value]))
         else:
             raise CodegenError(f"vta: there is no instruction {name.value!r}")
@@ -322,8 +341,9 @@ class _Generator:
             return
         row, steps = alu.steps_of(value)
         others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
+        check_old_values(store, row, others)
         elements, starts = self._elements(nest, (store, row, *others))
-        self._copy(elements, starts[:2], store.buffer is row.buffer)
+        self._copy(elements, starts[:2], store.buffer.data is row.buffer.data)
         self._steps(elements, [starts[0], *starts[2:]], steps, skipped=(1,))
 
     def _copy(self, elements: Elements, starts: Sequence[int], in_place: bool) -> None:
@@ -410,70 +430,3 @@ def _placed(rows: transfers.TransferRows, sram: int, dram: int) -> dict[str, int
         "x_size": rows.x_size,
         "x_stride": rows.x_stride,
     }
-
-
-def _stored_value(store: ir.BufferStore, tensor: PlacedTensor) -> ir.PrimExpr:
-    """Rows of the accumulator that a store takes bytes of."""
-    if tensor.planes > 1:
-        return store.value
-    if str(store.buffer.dtype) == "int8" and isinstance(store.value, ir.Cast):
-        return store.value.value
-    raise CodegenError(
-        f"vta: {store.buffer.name} is {store.buffer.dtype}, but results are stored as int8, or as "
-        "int32 where they are not read again; cast them"
-    )
-
-
-def _guarded(value: ir.PrimExpr) -> tuple[ir.PrimExpr | None, ir.BufferLoad | None]:
-    """The condition under which memory is copied, and the copied load; zeros elsewhere."""
-    match value:
-        case ir.BufferLoad():
-            return None, value
-        case ir.Call(op=op, args=(condition, ir.BufferLoad() as load, ir.IntImm(value=0))) if (
-            op is _IF_THEN_ELSE
-        ):
-            return condition, load
-    return None, None
-
-
-def _pointed(pointer: ir.PrimExpr) -> ir.BufferLoad:
-    match pointer:
-        case ir.Call(op=op, args=(ir.BufferLoad() as load,)) if op is _ADDRESS_OF:
-            return load
-    raise CodegenError(f"vta: an operand must be the address of an element, got {pointer}")
-
-
-def _scaled(nest: Nest, accesses: Sequence[FlatAccess], lanes: Sequence[int]) -> Elements:
-    """A nest that moves by whole elements."""
-    factors = []
-    for access, size in zip(accesses, lanes, strict=True):
-        if any(factor % size for factor in access.factors):
-            raise CodegenError(
-                f"vta: an operand moves by {access.factors} numbers, which are no whole elements "
-                f"of {size}"
-            )
-        factors.append(tuple(factor // size for factor in access.factors))
-    return Elements(nest.loops, tuple(factors))
-
-
-def _tensors(func: ir.PrimFunc) -> Mapping[ir.Var, PlacedTensor]:
-    """Places in main memory for arguments and buffers outside of scratchpads."""
-    made: dict[ir.Var, PlacedTensor] = {}
-    at = 0
-    specs = signature_of(func)
-    if len(specs) != len(func.params) or any(spec.kind != "buffer" for spec in specs):
-        raise CodegenError(
-            f"vta: function {func.name!r} takes numbers, or arrays of unknown sizes; instructions "
-            "need sizes that are known"
-        )
-    for position, (param, spec) in enumerate(zip(func.params, specs, strict=True)):
-        size = int(np.prod([int(e) for e in spec.shape])) * ir.DType(spec.dtype).itemsize
-        planes = 4 if spec.access == "w" and spec.dtype == "int32" else 1
-        made[param] = PlacedTensor(spec.name, at, size, position, "w" in spec.access, planes)
-        at = -(-(at + size) // ALIGNMENT) * ALIGNMENT
-    for each in ir.nodes_of(func.body, ir.Allocate):
-        if scratchpads.scope_of(each) == "global":
-            size = scratchpads.numbers_of(each) * each.dtype.itemsize
-            made[each.buffer_var] = PlacedTensor(each.buffer_var.name, at, size)
-            at = -(-(at + size) // ALIGNMENT) * ALIGNMENT
-    return made

@@ -155,3 +155,16 @@ def _fills(inside: Sequence[tuple[int, int]], lanes: int) -> bool:
 
 def _partial(what: str, lanes: int) -> CodegenError:
     return CodegenError(f"vta: {what} does not consist of whole elements of {lanes} numbers")
+
+
+def by_elements(nest: Nest, accesses: Sequence[FlatAccess], lanes: Sequence[int]) -> Elements:
+    """A nest that moves by whole elements."""
+    factors = []
+    for access, size in zip(accesses, lanes, strict=True):
+        if any(factor % size for factor in access.factors):
+            raise CodegenError(
+                f"vta: an operand moves by {access.factors} numbers, which are no whole elements "
+                f"of {size}"
+            )
+        factors.append(tuple(factor // size for factor in access.factors))
+    return Elements(nest.loops, tuple(factors))
