@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tilewright as tw
+from tilewright.cli import app
 from tilewright.codegen.vta.backend import SimulatedFunction
 from tilewright.heron.operators import OperatorCase, operation_of
 from tilewright.heron.platforms import heron_platforms
@@ -17,6 +22,16 @@ def space(shape: tuple[int, int, int]) -> HeronSpace:
     chosen = heron_platforms.create("vta")
     case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype, chosen.weight_block)
     return space_of(operation_of(case), chosen)
+
+
+@pytest.mark.slow
+def test_the_command_measures_every_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {"out_name": "out", "cases": {"g": ["gemm", [64, 64, 64]]}, "max_trials": 6}
+    (tmp_path / "quick_start.json").write_text(json.dumps(asked), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["heron", "-p", "vta", "-c", "quick_start.json"])
+    assert shown.exit_code == 0
+    assert "6 of 6 trials ran" in shown.output
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 64), (16, 32, 48)])

@@ -25,7 +25,7 @@ from tilewright.codegen.vta.leaves import (
 )
 from tilewright.codegen.vta.nests import Elements, FlatAccess, Nest
 from tilewright.codegen.vta.placed_tensors import ALIGNMENT, placed_tensors
-from tilewright.codegen.vta.program import VtaProgram
+from tilewright.codegen.vta.program import PlacedTensor, VtaProgram
 from tilewright.codegen.vta.tokens import Stream
 from tilewright.errors import CodegenError
 from tilewright.vta.configuration import UOP_BYTES, Configuration
@@ -183,9 +183,6 @@ class _Generator:
             return tensor.address * tensor.planes // of.buffer.dtype.itemsize
         return self._place(of).start * size
 
-    def _tensor(self, of: ir.BufferLoad | ir.BufferStore) -> str:
-        return self._tensors[of.buffer.data].name
-
     # --- transfers -----------------------------------------------------------------------------
 
     def _load(
@@ -208,7 +205,7 @@ class _Generator:
             load = LoadRows(memory=memory, **_placed(each, sram, dram), **pads)
             places = np.arange(load.sram_base, load.sram_base + load.elements)
             filled = MemoryKind.ACC if memory in (MemoryKind.ACC, MemoryKind.ACC8) else memory
-            self._stream.add(load, fills={filled: places}, reads_tensor=self._tensor(source))
+            self._stream.add(load, fills={filled: places}, tensor=self._tensors[source.buffer.data])
             if filled is MemoryKind.ACC:
                 self._consumed[places] = False
 
@@ -258,14 +255,14 @@ class _Generator:
             if number:
                 next_byte = Alu(alu_op=AluOp.SHR, use_imm=1, imm=BYTE)
                 self._alu(elements, [sram], (0,), next_byte)
-            self._store_rows(elements, sram, dram + number * plane, tensor.name)
+            self._store_rows(elements, sram, dram + number * plane, tensor)
         self._consumed[places] |= bool(steps) or tensor.planes > 1
 
-    def _store_rows(self, elements: Elements, sram: int, dram: int, tensor: str) -> None:
-        for each in self._plain(elements, f"the nest that stores {tensor}"):
+    def _store_rows(self, elements: Elements, sram: int, dram: int, tensor: PlacedTensor) -> None:
+        for each in self._plain(elements, f"the nest that stores {tensor.name}"):
             made = StoreRows(**_placed(each, sram, dram))
             inside = np.arange(made.sram_base, made.sram_base + made.elements)
-            self._stream.add(made, drains={MemoryKind.ACC: inside}, writes_tensor=tensor)
+            self._stream.add(made, drains={MemoryKind.ACC: inside}, tensor=tensor)
 
     # --- operations ----------------------------------------------------------------------------
 

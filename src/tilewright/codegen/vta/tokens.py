@@ -15,10 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.codegen.vta.nests import Array
+from tilewright.codegen.vta.program import PlacedTensor
+from tilewright.errors import CodegenError
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import Engine, Finish, Instruction, LoadRows, MemoryKind, module_of
+from tilewright.vta.isa import (
+    INSTRUCTION_BYTES,
+    Engine,
+    Finish,
+    Instruction,
+    LoadRows,
+    MemoryKind,
+    module_of,
+)
 
 NEVER = -1
+MOST_INSTRUCTIONS = (1 << 22) // INSTRUCTION_BYTES
 _Marks = dict[MemoryKind, npt.NDArray[np.int64]]
 
 
@@ -35,8 +46,7 @@ class Stream:
 
         # Scratchpads of operands pass from loads to operations, that of results on to stores.
         self._filled, self._drained = marks(), marks()
-        self._stored: dict[str, int] = {}
-        self._loaded: dict[str, int] = {}
+        self._moved: dict[tuple[PlacedTensor, Engine], int] = {}
 
     def add(
         self,
@@ -44,23 +54,24 @@ class Stream:
         *,
         fills: Mapping[MemoryKind, Array] | None = None,
         drains: Mapping[MemoryKind, Array] | None = None,
-        reads_tensor: str = "",
-        writes_tensor: str = "",
+        tensor: PlacedTensor | None = None,
     ) -> None:
-        """An instruction, with the elements that it makes for another module, or takes from one."""
+        """An instruction, with the elements that it makes for another module, or takes from one.
+
+        `tensor` is what a transfer reads in main memory, or writes.
+        """
         module = module_of(instruction)
         waits = self._last_uses(fills or {}, drains or {})
-        self._order_tensor(waits, module, self._stored.get(reads_tensor, NEVER), Engine.STORE)
-        self._order_tensor(waits, module, self._loaded.get(writes_tensor, NEVER), Engine.LOAD)
+        if tensor is not None:
+            other = Engine.LOAD if module is Engine.STORE else Engine.STORE
+            self._order_tensor(waits, module, self._moved.get((tensor, other), NEVER), other)
         number = self._append(instruction, waits)
         for memory, elements in (fills or {}).items():
             self._filled[memory][elements] = number
         for memory, elements in (drains or {}).items():
             self._drained[memory][elements] = number
-        if reads_tensor and module is Engine.LOAD:
-            self._loaded[reads_tensor] = number
-        if writes_tensor:
-            self._stored[writes_tensor] = number
+        if tensor is not None:
+            self._moved[tensor, module] = number
 
     def _last_uses(
         self, fills: Mapping[MemoryKind, Array], drains: Mapping[MemoryKind, Array]
@@ -79,7 +90,7 @@ class Stream:
         self, waits: dict[Engine, int], module: Engine, number: int, other: Engine
     ) -> None:
         """Wait for an instruction that used a tensor; loads and stores meet only in the middle."""
-        if number == NEVER or module is other:
+        if number == NEVER:
             return
         if module is not Engine.COMPUTE:
             nothing = LoadRows(memory=MemoryKind.UOP, x_size=0, y_size=0)
@@ -95,6 +106,11 @@ class Stream:
                 side = "push_next" if other < module else "push_prev"
                 self._instructions[number] = _with_tokens(self._instructions[number], {side: 1})
         self._instructions.append(_with_tokens(instruction, pops))
+        if len(self._instructions) > MOST_INSTRUCTIONS:
+            raise CodegenError(
+                f"vta: the program has more than {MOST_INSTRUCTIONS} instructions, which is what "
+                "the machine reads; make its tiles larger"
+            )
         return len(self._instructions) - 1
 
     def finish(self) -> tuple[Instruction, ...]:
