@@ -47,6 +47,7 @@ class NestProgram:
 
     def __init__(self, nest: NestView) -> None:
         self.nest = nest
+        self.work = work_of(nest)
         found: dict[Value, None] = {}
         for value in values_of(nest):
             if isinstance(value, Expr):
