@@ -4,29 +4,25 @@
         [--batch 1] [--rivals eager,default,reduce-overhead,max-autotune] [--prepare SECONDS]
         [--profile 8] [--json FILE]
 
-A process a model and element type prepares all its versions, so that many cores compile at once;
-after half of `--prepare` seconds no further rival is begun. When all are ready they are timed, one
-process after the other and the versions of a model in turns: the time between two events
-around a row of calls, the least of several rows. Results are compared with the model in float32.
-`--json benchmarks/results/models_gpu.json` adds them to the file.
+A process for each version of each model prepares it, so that many cores compile at once; those
+that are not ready after `--prepare` seconds are left out. When all are ready they are timed in
+turns, one row of calls at a time: the time between two events around the row, the least of several
+rows. Results are compared with the model in float32. `--json benchmarks/results/models_gpu.json`
+adds rows to the file.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import fcntl
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +30,17 @@ sys.path.insert(0, str(Path(__file__).parent / "models"))
 
 import torch
 import zoo
-from harness import Report, Row
+from harness import HEADER, Report, Row
 
 from tilewright.frontend.torch import import_module
 from tilewright.model import compile_model
 
-RESULTS = "benchmarks/results/models_gpu.json"
 ROWS, CALLS = 7, 30
+TIMING_SECS = 25.0  # after the time to prepare
+LOCK = Path(tempfile.gettempdir()) / "tilewright_models_gpu.lock"  # who times has the GPU alone
 OURS, EAGER = "tilewright", "eager"
 Run = Callable[[], Any]
-
-_known = cache(zoo.network)
-
-
-def network(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A network of its own, which may be changed, and inputs."""
-    module, given = _known(name)
-    return copy.deepcopy(module), given
+Found = dict[tuple[str, str], dict[str, dict[str, Any]]]  # by model and type, then by version
 
 
 def inputs_of(given: tuple[torch.Tensor, ...], batch: int, dtype: Any) -> tuple[Any, ...]:
@@ -82,123 +72,78 @@ def milliseconds(run: Run, calls: int = CALLS) -> float:
 
 
 @dataclass
-class Contest:
-    """All versions of one model, and what is known of them."""
+class Version:
+    """One way to run a model."""
 
     name: str
     dtype: str
     batch: int
-    runs: dict[str, Run] = field(default_factory=dict)
-    ready_secs: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    label: str  # OURS, EAGER or a mode of `torch.compile`
     compiled: Any = None
-    on_gpu: list[Any] = field(default_factory=list)
 
     @property
     def element(self) -> Any:
         return getattr(torch, self.dtype)
 
-    def add(self, label: str, make: Callable[[], Run]) -> None:
-        """Prepare a version, by some first calls."""
-        begin = time.perf_counter()
-        try:
-            run = make()
-            for _ in range(4):
-                run()
-            torch.cuda.synchronize()
-        except Exception as error:  # of any library
-            self.notes[label] = f"{type(error).__name__}: {str(error)[:300]}"
-            return
-        self.runs[label] = run
-        self.ready_secs[label] = time.perf_counter() - begin
+    def inputs(self, given: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
+        """The same for all versions, on the CPU."""
+        return inputs_of(given, self.batch, self.element)
 
-    def begin(self) -> Callable[[], Run]:
-        """Compile our model, by processes of its own; what is returned waits for it."""
-        module, given = network(self.name)
-        inputs = inputs_of(given, self.batch, self.element)
-        graph = import_module(module.to(self.element), inputs)
+    def prepare(self) -> Run:
+        """A function that runs the model, after some first calls."""
+        run = self._ours() if self.label == OURS else self._rival()
+        for _ in range(4):
+            run()
+        torch.cuda.synchronize()
+        return run
 
-        def compile_behind() -> Any:
-            os.nice(10)  # this thread and its processes: rivals prepare in one thread each
-            return compile_model(graph, "cuda")
-
-        pending = ThreadPoolExecutor(1).submit(compile_behind)
+    def _ours(self) -> Run:
+        module, given = zoo.network(self.name)
+        inputs = self.inputs(given)
+        self.compiled = compile_model(import_module(module.to(self.element), inputs), "cuda")
         self.on_gpu = [x.cuda() for x in inputs]
+        return lambda: self.compiled(*self.on_gpu)
 
-        def finish() -> Run:
-            self.compiled = pending.result()
-            return lambda: self.compiled(*self.on_gpu)
-
-        return finish
-
-    def rival(self, mode: str) -> Run:
+    def _rival(self) -> Run:
         """The model in PyTorch; images with channels last, which is faster there."""
-        torch._dynamo.reset()
-        module, given = network(self.name)
+        module, given = zoo.network(self.name)
         module = module.to(self.element).cuda()
-        inputs = [x.cuda() for x in inputs_of(given, self.batch, self.element)]
+        inputs = [x.cuda() for x in self.inputs(given)]
         if inputs[0].ndim == 4:
             module = module.to(memory_format=torch.channels_last)
             inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
-        run = module if mode == EAGER else torch.compile(module, mode=mode)
+        run = module if self.label == EAGER else torch.compile(module, mode=self.label)
         return lambda: run(*inputs)
 
-    @cached_property
-    def reference(self) -> list[torch.Tensor]:
-        """Results in float32."""
-        module, given = network(self.name)
-        inputs = [
-            x.cuda().to(torch.float32 if x.is_floating_point() else x.dtype)
-            for x in inputs_of(given, self.batch, self.element)
-        ]
-        made = module.float().cuda()(*inputs)
-        return [x.float() for x in (made if isinstance(made, tuple) else (made,))]
-
-    def result(self, slowest: int) -> dict[str, Any]:
-        """Errors and times of all versions; the GPU has nothing else to do meanwhile."""
-        errors = {label: difference(run(), self.reference) for label, run in self.runs.items()}
-        times: dict[str, float] = defaultdict(lambda: float("inf"))
-        for _ in range(ROWS):
-            for label, run in self.runs.items():
-                times[label] = min(times[label], milliseconds(run))
-        ours = times.get(OURS)
-        others = {k: v for k, v in times.items() if k not in (OURS, EAGER)}
-        return {
-            "model": self.name,
-            "dtype": self.dtype,
-            "batch": self.batch,
-            "milliseconds": {k: round(v, 4) for k, v in times.items()},
-            "speed": {k: round(v / ours, 3) for k, v in others.items()} if ours else {},
-            "error": {k: float(f"{v:.2e}") for k, v in errors.items()},
-            "ready_secs": {k: round(v, 1) for k, v in self.ready_secs.items()},
-            "notes": self.notes,
-            "slowest_kernels": self.slowest(slowest) if self.compiled is not None else [],
-        }
+    def error(self, made: Any) -> float:
+        """The largest difference from the model in float32, relative to the largest result."""
+        module, given = zoo.network(self.name)
+        inputs = [x.float() if x.is_floating_point() else x for x in self.inputs(given)]
+        wanted = module.cuda()(*(x.cuda() for x in inputs))
+        pairs = zip(_outputs(made), _outputs(wanted), strict=True)
+        return max(
+            float((torch.from_dlpack(a).float() - b).abs().max() / b.abs().max()) for a, b in pairs
+        )
 
     def slowest(self, count: int) -> list[str]:
         """The kernels that take most of the time."""
+        if self.compiled is None:
+            return []
         total: dict[str, list[float]] = defaultdict(list)
-        for call, step in zip(
-            self.compiled.calls, self.compiled.profile(*self.on_gpu), strict=True
-        ):
+        profile = self.compiled.profile(*self.on_gpu, repeats=2)
+        for call, step in zip(self.compiled.calls, profile, strict=True):
             shapes = " ".join(str(v.type).replace("float", "f") for v in call.values)
             total[f"{step.name} {shapes}"].append(step.seconds * 1e6)
-        whole = sum(map(sum, total.values()))
         rows = sorted(total.items(), key=lambda item: -sum(item[1]))[:count]
-        head = f"{whole:.1f} us in {len(self.compiled.calls)} kernels"
+        head = f"{sum(map(sum, total.values())):.1f} us in {len(profile)} kernels"
         return [
             head,
             *(f"{sum(t):.1f} us = {len(t)} x {min(t):.2f} {name[:170]}" for name, t in rows),
         ]
 
 
-def difference(made: Any, wanted: list[torch.Tensor]) -> float:
-    """The largest error relative to the largest result."""
-    outputs = made if isinstance(made, tuple) else (made,)
-    pairs = zip(outputs, wanted, strict=True)
-    return max(
-        float((torch.from_dlpack(a).float() - b).abs().max() / b.abs().max()) for a, b in pairs
-    )
+def _outputs(made: Any) -> tuple[Any, ...]:
+    return made if isinstance(made, tuple) else (made,)
 
 
 # --- processes ----------------------------------------------------------------------------------
@@ -208,83 +153,81 @@ def prepare_and_time(options: Any) -> None:
     """The work of one process."""
     torch.set_grad_enabled(False)
     torch.backends.cudnn.allow_tf32 = False  # float32 is float32, for everybody
-    name, dtype = options.only.split("/")
-    contest, end, folder = Contest(name, dtype, options.batch), options.end, Path(options.folder)
-    begin = time.time()
-    finish = contest.begin()
-    assert contest.reference
-    for number, mode in enumerate(filter(None, options.rivals.split(","))):
-        if number and time.time() > begin + (end - begin) / 2:
-            contest.notes[mode] = "no time was left to compile it"
-            continue
-        contest.add(mode, lambda mode=mode: contest.rival(mode))
-    contest.add(OURS, finish)
-    (folder / f"{name}_{dtype}.ready").touch()
-    while time.time() < end and len(list(folder.glob("*.ready"))) < options.processes:
+    name, dtype, label = options.only.split("/")
+    version, folder = Version(name, dtype, options.batch, label), Path(options.folder)
+    begin, own = time.perf_counter(), folder / options.only.replace("/", "_")
+    run = version.prepare()
+    ready, error = time.perf_counter() - begin, version.error(run())
+    own.with_suffix(".ready").touch()
+    while time.time() < options.end and len(list(folder.glob("*.ready"))) < options.processes:
         time.sleep(0.2)
-    with (folder / "lock").open("w") as lock:
+    best = float("inf")
+    with LOCK.open("w") as lock:
+        for _ in range(ROWS):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            best = min(best, milliseconds(run))
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            time.sleep(0.01)  # for others to have their turn
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = contest.result(options.profile)
-    (folder / f"{name}_{dtype}.json").write_text(json.dumps(made))
+        slowest = version.slowest(options.profile)
+    made = {"ms": best, "error": error, "ready_secs": ready, "slowest": slowest}
+    own.with_suffix(".json").write_text(json.dumps(made))
 
 
-def in_processes(options: Any) -> list[dict[str, Any]]:
-    """One process for each model and element type; what they found."""
-    pairs = [(m, d) for d in options.dtypes.split(",") for m in options.models.split(",")]
-    found = []
+def in_processes(options: Any) -> Found:
+    """One process for each version of each model; what they found."""
+    labels = [OURS, *filter(None, options.rivals.split(","))]
+    models, dtypes = options.models.split(","), options.dtypes.split(",")
+    versions = [f"{m}/{d}/{label}" for d in dtypes for m in models for label in labels]
+    found: Found = {}
     with tempfile.TemporaryDirectory() as folder:
-        own = ["--folder", folder, "--end", str(time.time() + options.prepare)]
-        own += ["--processes", str(len(pairs)), "--batch", str(options.batch)]
-        own += ["--rivals", options.rivals, "--profile", str(options.profile)]
-        running = [
-            subprocess.Popen([sys.executable, __file__, "--only", f"{m}/{d}", *own])
-            for m, d in pairs
-        ]
-        for (name, dtype), process in zip(pairs, running, strict=True):
-            process.wait()
-            path = Path(folder) / f"{name}_{dtype}.json"
+        end = time.time() + options.prepare
+        own = ["--folder", folder, "--end", str(end), "--processes", str(len(versions))]
+        own += ["--batch", str(options.batch), "--profile", str(options.profile)]
+        running = {
+            version: subprocess.Popen([sys.executable, __file__, "--only", version, *own])
+            for version in versions
+        }
+        for version, process in running.items():
+            try:
+                process.wait(max(0.1, end + TIMING_SECS - time.time()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            path = Path(folder) / f"{version.replace('/', '_')}.json"
             if path.exists():
-                found.append(json.loads(path.read_text()))
-                report(found[-1])
+                name, dtype, label = version.split("/")
+                found.setdefault((name, dtype), {})[label] = json.loads(path.read_text())
             else:
-                print(f"{name} {dtype}: exit status {process.returncode}", flush=True)
+                print(f"{version}: no result, exit status {process.poll()}", flush=True)
     return found
 
 
-def report(made: dict[str, Any]) -> None:
-    """Print what one process found."""
-    head = f"{made['model']} {made['dtype']} b{made['batch']}"
-    for label, took in made["milliseconds"].items():
-        error, ready = made["error"][label], made["ready_secs"][label]
-        speed = f", ours {made['speed'][label]:.2f}" if label in made["speed"] else ""
-        print(f"{head} {label}: {took:.4f} ms{speed} (error {error:.1e}, ready in {ready:.0f} s)")
-    for label, note in made["notes"].items():
-        print(f"{head} {label}: {note}")
-    for line in made["slowest_kernels"]:
-        print("   ", line)
-    sys.stdout.flush()
+def rows_of(found: Found, batch: int) -> Iterator[Row]:
+    """A row for each rival of a model, and what is slow in ours."""
+    for (name, dtype), versions in found.items():
+        ours = versions.pop(OURS, None)
+        if ours is None:
+            continue
+        for line in ours["slowest"]:
+            print("   ", line)
+        errors = f"errors {ours['error']:.1e}"
+        row = f"model_gpu_{name}_{dtype}_b{batch}"
+        if not versions:
+            yield Row(row, ours["ms"], None, "-", "ms", errors)
+        for label, rival in versions.items():
+            speed = f"speed {rival['ms'] / ours['ms']:.2f}, {errors} and {rival['error']:.1e}"
+            yield Row(row, ours["ms"], rival["ms"], label, "ms", speed)
 
 
-def save(found: list[dict[str, Any]], path: Path) -> None:
-    """Write rows; those that an earlier run wrote for other models and rivals stay."""
-    report = Report(f"models on a GPU: {torch.cuda.get_device_name(0)}, batch 1, without a search")
-    rows = {(row.name, row.rival_name): row for made in found for row in rows_of(made)}
+def keep_earlier(report: Report, path: Path) -> None:
+    """Keep what an earlier run wrote for other models and rivals."""
     known = json.loads(path.read_text())["rows"] if path.exists() else []
+    measured = {(row.name, row.rival_name) for row in report.rows}
     for row in known:
         del row["ratio"]
-        rows.setdefault((row["name"], row["rival_name"]), Row(**row))
-    report.rows = [rows[key] for key in sorted(rows)]
-    report.save(path)
-
-
-def rows_of(made: dict[str, Any]) -> Iterator[Row]:
-    """A row for each rival of a model."""
-    name = f"model_gpu_{made['model']}_{made['dtype']}_b{made['batch']}"
-    times, errors = made["milliseconds"], made["error"]
-    for rival, took in times.items():
-        if rival != OURS and OURS in times:
-            note = f"speed {took / times[OURS]:.2f}, errors {errors[OURS]:.1e}, {errors[rival]:.1e}"
-            yield Row(name, times[OURS], took, rival, "ms", note)
+        if (row["name"], row["rival_name"]) not in measured:
+            report.rows.append(Row(**row))
+    report.rows.sort(key=lambda row: (row.name, row.rival_name))
 
 
 def main() -> None:
@@ -293,23 +236,23 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(zoo.NETWORKS))
     parser.add_argument("--dtypes", default="float16")
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--rivals", default="eager,reduce-overhead,default")
-    parser.add_argument("--prepare", type=float, default=600)
+    parser.add_argument("--rivals", default="eager,default,reduce-overhead")
+    parser.add_argument("--prepare", type=float, default=900)
     parser.add_argument("--profile", type=int, default=8)
-    parser.add_argument("--json", type=Path, help=f"rows are added to it, such as {RESULTS}")
-    for name in ("--only", "--folder", "--end", "--processes"):
-        parser.add_argument(
-            name,
-            type=float if name == "--end" else int if name == "--processes" else str,
-            help=argparse.SUPPRESS,
-        )
+    parser.add_argument("--json", type=Path, help="rows are added to this file")
+    for name, kind in (("only", str), ("folder", str), ("end", float), ("processes", int)):
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
         prepare_and_time(options)
         return
-    found = in_processes(options)
-    if options.json is not None and found:
-        save(found, options.json)
+    report = Report(f"models on a GPU, without a search: {torch.cuda.get_device_name(0)}")
+    print(report.title, HEADER, sep="\n", flush=True)
+    for row in rows_of(in_processes(options), options.batch):
+        report.add(row)
+    if options.json is not None:
+        keep_earlier(report, options.json)
+        report.save(options.json)
 
 
 if __name__ == "__main__":

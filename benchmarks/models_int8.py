@@ -5,7 +5,8 @@
 Networks of `models/zoo.py`, quantized by onnxruntime's quantizer (`models/quantized.py`: QDQ with
 uint8 data and int8 weights for each channel). Rows `int8_NAME`: latency, one for each rival, one
 for the `best` of them and one for `f32`, the same network in our hands before it was quantized.
-All of them run in turns. The note says how many steps outputs are apart from onnxruntime's.
+All of them run in turns. The note says how many steps outputs are apart from onnxruntime's. Rows
+`ready_int8_NAME`: seconds until our model is compiled, tuning left out, against the one in f32.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ def measure_network(report: Report, name: str, options: argparse.Namespace, fold
         return
     times = medians_in_turns({who: in_a_row(call) for who, call in calls.items()})
     add_rows(report, f"int8_{name}", times, f"{apart:.0f} steps apart")
+    own, plain_secs = (seconds_until_ready(each) for each in (case, f32))
+    report.add(Row(f"ready_int8_{name}", own, plain_secs, "f32", "s"))
+
+
+def seconds_until_ready(case: contestants.Case) -> float:
+    """Seconds of import and compilation."""
+    return case.seconds["imported"] + case.seconds["compiled"]
 
 
 def add_rows(report: Report, row: str, times: Mapping[str, float], note: str) -> None:

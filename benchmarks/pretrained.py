@@ -2,11 +2,12 @@
 
     python benchmarks/pretrained.py DATASET [--hold-out NAME ...] [--share 0.95 ...] [--json FILE]
 
-DATASET is what `tilewright dataset` made. Each model is held out in turn. The candidates of its
-tasks are a pool: a search measures those that it thinks best, a batch at a time, and learns from
-them. Counted are the trials until one is within 5 % of the best of the pool, for four ways to
-choose: at random, by the prior alone, by a model that learns from this task alone (with the prior,
-as a search does), and by one that learned from the other models before.
+DATASET is what `tilewright dataset` made, or `processor_time.py` of that. Each model is held out in
+turn. The candidates of its tasks are a pool: a search measures those that it thinks best, a batch
+at a time, and learns from them. Counted are the trials until one is within 5 % of the best of the
+pool, for four ways to choose: at random, by the prior alone, by a model that learns from this task
+alone (with the prior, as a search does), and by one that learned from the other models before.
+Tasks of which half of the pool is as good as that are left out: there is nothing to find.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import numpy as np
 
 from tilewright.cost_model.gbdt import GBDTModel
 from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.dataset import Dataset, DatasetTask, pretrain
-from tilewright.dataset.pretrain import HEAD_START, new_model
+from tilewright.dataset import Dataset, DatasetTask
+from tilewright.dataset.pretrain import new_model
 from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.tune.api import make_cost_model
 from tilewright.tune.context import TuneContext
 
 LEAST = 16  # candidates of a task that counts
+GOOD = 0.95  # of the speed of the best
 WAYS = ("random", "prior", "own", "pretrained")
 Scores = Callable[[Sequence[int]], np.ndarray]
 Learn = Callable[[list[int]], None]
@@ -54,7 +57,9 @@ class Pool:
     def is_useful(self) -> bool:
         """There is something to search for."""
         ran = [secs for secs in self.secs if secs < float("inf")]
-        return len(ran) >= LEAST and max(ran) > 1.2 * min(ran)
+        if len(ran) < LEAST or max(ran) <= 1.2 * min(ran):
+            return False
+        return sum(secs <= min(ran) / GOOD for secs in ran) <= len(ran) / 2
 
     def order(self, choose: Scores, learn: Learn, batch: int) -> list[int]:
         """All candidates as a search would measure them."""
@@ -98,28 +103,39 @@ def at_random(pool: Pool, times: int = 20) -> list[list[int]]:
     return [list(rng.permutation(len(pool.candidates))) for _ in range(times)]
 
 
-def fresh_copy(trained: GBDTModel, path: Path, head_start: int) -> GBDTModel:
-    """The trained model, as it was before it learned of a task."""
-    trained.save(str(path))
-    model = new_model(head_start)
-    model.load(str(path))
+def trained_without(pools: Sequence[Pool], name: str) -> GBDTModel:
+    """A model that learned all tasks but those that the held out model has, too."""
+    own = {pool.task.workload.shash for pool in pools if pool.task.model == name}
+    model = new_model()
+    for pool in pools:
+        if pool.task.workload.shash not in own and pool.candidates:
+            model.update(pool.context, pool.candidates, pool.results)
     return model
 
 
-def rows_of(dataset: Dataset, name: str, options: argparse.Namespace) -> Iterator[Row]:
+def fresh_copy(trained: GBDTModel) -> GBDTModel:
+    """The trained model, as it was before it learned of a task."""
+    model = new_model()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.npz")
+        trained.save(path)
+        model.load(path)
+    return model
+
+
+def rows_of(pools: Sequence[Pool], name: str, options: argparse.Namespace) -> Iterator[Row]:
     """A row for each task of a model that is held out."""
-    trained = pretrain(dataset, held_out=[name])
-    for task in dataset.tasks([name]):
-        pool = Pool(dataset, task)
-        if not pool.is_useful:
+    trained = trained_without(pools, name)
+    for pool in pools:
+        if pool.task.model != name or not pool.is_useful:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            model = fresh_copy(trained, Path(folder) / "model.npz", options.head_start)
+        own = make_cost_model("gbdt", 1)
+        assert isinstance(own, GBDTModel)
         orders = {
             "random": at_random(pool),
             "prior": [by_prior(pool)],
-            "own": [with_model(pool, new_model(head_start=0), options.batch)],
-            "pretrained": [with_model(pool, model, options.batch)],
+            "own": [with_model(pool, own, options.batch)],
+            "pretrained": [with_model(pool, fresh_copy(trained), options.batch)],
         }
         trials = {
             share: {
@@ -127,7 +143,13 @@ def rows_of(dataset: Dataset, name: str, options: argparse.Namespace) -> Iterato
             }
             for share in options.share
         }
-        yield {"model": name, "task": task.name, "pool": len(pool.candidates), "trials": trials}
+        yield {"model": name, "task": pool.task.name, "pool": len(pool.candidates),
+               "trials": trials}  # fmt: skip
+
+
+def all_pools(dataset: Dataset) -> list[Pool]:
+    """Programs that are the same count once for each model."""
+    return [pool for task in dataset.tasks() if (pool := Pool(dataset, task)).candidates]
 
 
 def main() -> None:
@@ -137,13 +159,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--share", type=float, nargs="+", default=[0.95])
     parser.add_argument("--hold-out", nargs="+", help="models; all of them by default")
-    parser.add_argument("--head-start", type=int, default=HEAD_START)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     dataset = Dataset(options.dataset)
-    rows = []
+    rows, pools = [], all_pools(dataset)
     for name in options.hold_out or dataset.models:
-        for row in rows_of(dataset, name, options):
+        for row in rows_of(pools, name, options):
             rows.append(row)
             shown = "   ".join(
                 " ".join(f"{count:5.1f}" for count in by_way.values())

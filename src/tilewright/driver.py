@@ -19,6 +19,7 @@ from tilewright.errors import ArgumentError
 from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
+from tilewright.lowering.context import PassContext
 from tilewright.lowering.host_abi import is_kernel, signature_of
 from tilewright.lowering.pipeline import Stage, Stages, Watcher, run_pipeline
 from tilewright.lowering.prepacking import separate_packing
@@ -160,10 +161,11 @@ def build(
 
     def made(module: IRModule) -> Module:
         distinct = _with_distinct_arguments(module)
-        fast = _compiled(distinct, chosen, extern_symbols)
+        fast = _compiled(distinct, chosen, extern_symbols, lambda: lower_for_build(module, chosen))
         if distinct is module:
             return fast
-        return fast.with_overlaps(lambda: _compiled(module, chosen, extern_symbols))
+        plainly = functools.partial(lower, module, chosen)
+        return fast.with_overlaps(lambda: _compiled(module, chosen, extern_symbols, plainly))
 
     def for_packed_weights() -> Module | None:
         separated, packs = with_packing_apart()
@@ -184,11 +186,31 @@ def _build_stages(module: IRModule, target: Target) -> BuildStages:
     return BuildStages(lowered.items, code, compiled.artifact)
 
 
-def _compiled(module: IRModule, target: Target, extern_symbols: Mapping[str, int] | None) -> Module:
+def lower_for_build(module: IRModule, target: Target) -> IRModule:
+    """What `build` lowers a module to.
+
+    The last ones are remembered: whoever tries whether a schedule can be built pays for it once.
+    """
+    if PassContext.is_active():
+        return lower(_with_distinct_arguments(module), target)
+    return _lowered_by_default(module, target)
+
+
+@functools.lru_cache(maxsize=2)
+def _lowered_by_default(module: IRModule, target: Target) -> IRModule:
+    return lower(_with_distinct_arguments(module), target)
+
+
+def _compiled(
+    module: IRModule,
+    target: Target,
+    extern_symbols: Mapping[str, int] | None,
+    lowered: Callable[[], IRModule],
+) -> Module:
     """A module that runs: compiled now, or kept since an earlier run."""
 
     def compile_now() -> Module:
-        return build_lowered(lower(module, target), target, extern_symbols=extern_symbols)
+        return build_lowered(lowered(), target, extern_symbols=extern_symbols)
 
     store, backend = code_store(), _backend_of(target)
     key = None if store is None or extern_symbols else build_key(module, target, backend.version())

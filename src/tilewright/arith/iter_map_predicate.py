@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.linear import WHOLE, LinearForm
+from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.errors import ArithError
 
 _LIKELY = ir.Op.get("tir.likely")
 _NO_PARSE = "the predicate is not a conjunction of bounds on linear expressions of the iterators"
@@ -43,12 +47,27 @@ def parse_predicate(
     """The bounds that a predicate states; parts without iterators are left to the caller."""
     merged: dict[ir.PrimExpr, BoundConstraint] = {}
     for condition in split_conjunction(predicate):
-        if not ir.uses_var(condition, iters.__contains__) or analyzer.can_prove(condition):
+        if not ir.uses_var(condition, iters.__contains__):
+            continue
+        if not _fails_at_the_end(condition, iters) and analyzer.can_prove(condition):
             continue
         found = _parse_comparison(analyzer, condition, iters)
         key = analyzer.representative(found.expr)
         merged[key] = _merge(analyzer, merged.get(key), found)
     return sorted(merged.values(), key=lambda constraint: _size(constraint.expr))
+
+
+def _fails_at_the_end(condition: ir.PrimExpr, iters: Mapping[ir.Var, ir.Range]) -> bool:
+    """Whether the last values of the iterators are known to fail, so that nothing can be proved."""
+    last = {
+        var: np.asarray(domain.min.value + domain.extent.value - 1)
+        for var, domain in iters.items()
+        if isinstance(domain.min, ir.IntImm) and isinstance(domain.extent, ir.IntImm)
+    }
+    try:
+        return not evaluate_on_arrays(condition, last)
+    except ArithError:  # it depends on something else
+        return False
 
 
 def _merge(

@@ -44,6 +44,7 @@ _BINARY: dict[type, Callable[[Values, Values], Values]] = {
     ir.Or: np.logical_or,
 }
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
+_XOR = ir.Op.get("tir.bitwise_xor")
 
 
 def evaluate_on_arrays(expr: ir.PrimExpr, values: Mapping[ir.Var, Values]) -> Values:
@@ -63,6 +64,8 @@ def evaluate_on_arrays(expr: ir.PrimExpr, values: Mapping[ir.Var, Values]) -> Va
                 return np.where(visit(condition), visit(yes), visit(no))
             case ir.Call(op=op, args=(condition, yes, no)) if op is _IF_THEN_ELSE:
                 return np.where(visit(condition), visit(yes), visit(no))
+            case ir.Call(op=op, args=(a, b)) if op is _XOR:
+                return np.bitwise_xor(visit(a), visit(b))
             case ir.BinaryOp(a=a, b=b) if type(node) in _BINARY:
                 return _BINARY[type(node)](visit(a), visit(b))
         raise ArithError(f"cannot evaluate {node} on arrays: only integer arithmetic is possible")

@@ -28,7 +28,7 @@ def onnxruntime_session(model: bytes) -> ExternalFunction:
         raise missing("onnxruntime", "running a part of a model with onnxruntime") from None
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # its errors are raised as well
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     names = [given.name for given in session.get_inputs()]

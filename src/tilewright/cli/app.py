@@ -10,6 +10,7 @@ import typer
 from tilewright.cli import dataset_app, db_app, model_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
+    CostModelOption,
     DatabaseOption,
     JsonOption,
     OutputOption,
@@ -126,6 +127,7 @@ def tune(
         ),
     ] = False,
     output: OutputOption = None,
+    cost_model: CostModelOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -137,7 +139,7 @@ def tune(
         work = work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, reading, output,
+            bound, pending, reading, output, cost_model,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)
@@ -220,6 +222,31 @@ def run(
 ) -> None:
     """Run a script written for TVM 0.14 unchanged: `import tvm` imports Tilewright."""
     work_of("run").run(arguments)
+
+
+@app.command()
+def heron(
+    platform: Annotated[
+        str,
+        typer.Option("--platform", "-p", metavar="NAME", help="dlboost, tensorcore or vta."),
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="A configuration of Heron's.")
+    ],
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", metavar="N", help="Instead of the file's max_trials."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search.")] = 0,
+    measure: Annotated[bool, typer.Option(help="Without: write the space and stop.")] = True,
+    show_space: Annotated[
+        bool, typer.Option("--show-space", help="Print knobs, candidates and variables.")
+    ] = False,
+) -> None:
+    """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
+    work = work_of("heron")
+    command = work.HeronCommand(platform, config, seed, trials, measure, show_space)
+    raise typer.Exit(work.run(command))
 
 
 @app.command()

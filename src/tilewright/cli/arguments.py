@@ -41,6 +41,14 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Where to save a model: NAME.twm."),
 ]
+CostModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cost-model",
+        metavar="FILE",
+        help="Begin with what `tilewright dataset train` learned from other programs.",
+    ),
+]
 DimOption = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="The size of a model's dimension: batch=1."),

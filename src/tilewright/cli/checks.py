@@ -179,4 +179,5 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
     _package("xgboost", "xgboost", "xgboost", "needed only by the cost model 'xgb'"),
+    _package("ortools", "ortools", "solver", "needed only by the solver 'cp-sat'"),
 )

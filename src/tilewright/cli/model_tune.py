@@ -37,9 +37,11 @@ from tilewright.report.units import count, duration, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.target import Target
 from tilewright.tune.events import Event, TuningStarted
+from tilewright.tune.profiler import Profiler
 
 WRONG_RESULT = 1
 _LEAST_SHARE = 0.1  # of the budget is for the search, however long the beginning took
+_SHORT_FINAL = 0.5  # seconds that who pressed Ctrl-C waits for a comparison
 
 
 def run(options: TuneCommand, opened: Sequence[NamedValue]) -> int:
@@ -82,18 +84,21 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     job.tell(f"database {url}{known}")
     peaks = MeasuredPeaks.stored(database, job.target)
     display = make_model_display(job.console, peaks, as_json=job.options.as_json)
-    interrupted = False
+    interrupted, profiler = False, Profiler()
     try:
-        with display:
+        with display, profiler:
             job.search(database, limits, [display, job.deliver])
     except KeyboardInterrupt:
         interrupted = True
+        job.compare(database)
     peaks.save(database)
     assert isinstance(display.progress, ModelProgress)
     job.progress = display.progress
     if job.final is not None:
         keep_final(database, job.model.name, job.target, job.final)
     status = job.finish(database, interrupted=interrupted)
+    if job.options.profile:
+        job.tell(profiler.table())
     again = "; the same command continues from here" if interrupted else ""
     job.tell(f"all records are in {url}{again}")
     return INTERRUPTED if interrupted else status
@@ -153,7 +158,13 @@ class _Job:
             observers=observers,
             console=False,
             keep_going=options.keep_going,
+            **options.members,
         )
+
+    def compare(self, database: Database) -> None:
+        """After Ctrl-C, too, no kernel may be slower in the model than the calculated one."""
+        if isinstance(self.tuning, ModelTuning) and len(database):
+            self.final = self.tuning.compare(database, _SHORT_FINAL)
 
     def _note_final(self, final: ModelFinal) -> None:
         self.final = final

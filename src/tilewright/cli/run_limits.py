@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.models import ModelOptions
@@ -49,6 +50,16 @@ class TuneCommand:
     interrupt: EarlyInterrupt = field(default_factory=EarlyInterrupt)  # that came while it started
     model: ModelOptions = field(default_factory=ModelOptions)  # these two for models
     output: Path | None = None
+    cost_model: Path | None = None  # one that was trained before
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members of the search that the user chose, as options of `tune_tir`."""
+        if self.cost_model is None:
+            return {}
+        from tilewright.dataset.pretrain import load_pretrained  # with all that datasets need
+
+        return {"cost_model": load_pretrained(self.cost_model)}
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,8 @@ def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
         raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
     if options.trials is not None and options.trials < 1:
         raise TuneError(f"--trials {options.trials}: expected at least 1")
+    if options.cost_model is not None and not options.cost_model.is_file():
+        raise TuneError(f"--cost-model {options.cost_model}: there is no such file")
     budget = None if options.budget is None else parse_seconds(options.budget, "--budget")
     effort = EFFORTS[options.effort]
     if options.trials is not None:

@@ -31,7 +31,19 @@ def why(
     block: Annotated[str | None, typer.Argument(metavar="[BLOCK]", help="Only this block.")] = None,
     target: TargetOption = "llvm",
     space: SpaceOption = "tilewright",
+    heron: Annotated[
+        str | None,
+        typer.Option(
+            "--heron",
+            metavar="PLATFORM",
+            help="PROGRAM is a configuration of Heron's: say how many solutions its cases have on "
+            "a platform, or which constraints conflict.",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Explain for each block which rules applied, and why the others did not."""
+    if heron is not None:
+        work_of("heron").why(program, heron, as_json=json)
+        return
     work_of("space").why(program, block, target, space, as_json=json)

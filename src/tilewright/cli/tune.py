@@ -167,6 +167,7 @@ class _Search:
                     observers=[display, self._deliver],
                     console=False,
                     keep_going=options.keep_going,
+                    **options.members,
                 )
         except KeyboardInterrupt:
             return True

@@ -95,9 +95,8 @@ class GBDTModel(LearnedModel):
 
     `backend` is "histogram" (our own trees), "lightgbm", "xgboost", or "auto": our own while there
     is little data, then LightGBM where it is installed. `label` is what trees learn: "log_time", or
-    "throughput" as TVM does. `head_start` is for models that learned from other tasks before: so
-    many measurements of a task of its own are theirs worth. After each `update`, `last_quality`
-    says how well the model had ranked the new candidates.
+    "throughput" as TVM does. After each `update`, `last_quality` says how well the model had ranked
+    the new candidates.
     """
 
     backends: ClassVar[tuple[str, ...]] = ("lightgbm", "histogram")
@@ -116,7 +115,6 @@ class GBDTModel(LearnedModel):
     prior: Prior | None = None
     backend: str = "auto"
     label: str | None = None
-    head_start: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(self.extractor)
@@ -172,7 +170,7 @@ class GBDTModel(LearnedModel):
         assert self._trees is not None
         data = PackSum(features)
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
-        return self._labels.scores(predicted, priors, group, self.head_start)
+        return self._labels.scores(predicted, priors, group)
 
     def _prior_scores(self, context: TaskContext, candidates: Candidates) -> Vector:
         if self.prior is None:

@@ -25,13 +25,8 @@ class Labels(Protocol):
     def rank(self, predicted: Vector) -> Vector:
         """Predictions such that higher is better."""
 
-    def scores(
-        self, predicted: Vector, priors: Vector, group: Group, head_start: int = 0
-    ) -> Vector:
-        """Scores from predictions for one workload; higher is better.
-
-        `head_start`: so many samples of its own are those of others worth.
-        """
+    def scores(self, predicted: Vector, priors: Vector, group: Group) -> Vector:
+        """Scores from predictions for one workload; higher is better."""
 
 
 class Throughput:
@@ -45,9 +40,7 @@ class Throughput:
     def rank(self, predicted: Vector) -> Vector:
         return predicted
 
-    def scores(
-        self, predicted: Vector, priors: Vector, group: Group, head_start: int = 0
-    ) -> Vector:
+    def scores(self, predicted: Vector, priors: Vector, group: Group) -> Vector:
         return predicted
 
 
@@ -69,12 +62,10 @@ class LogTime:
     def rank(self, predicted: Vector) -> Vector:
         return -predicted
 
-    def scores(
-        self, predicted: Vector, priors: Vector, group: Group, head_start: int = 0
-    ) -> Vector:
+    def scores(self, predicted: Vector, priors: Vector, group: Group) -> Vector:
         """The best time so far over the predicted time."""
-        count, known = group.num_trained, group.num_trained + head_start
-        trust = known / (known + self.half_trust) if self.half_trust else 1.0
+        count = group.num_trained
+        trust = count / (count + self.half_trust) if self.half_trust else 1.0
         log_time = priors + trust * predicted
         if count:
             log_time = log_time + _residuals(group, count).mean() - np.log2(group.min_cost)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from tilewright.cost_model.gbdt import GBDTModel
+from tilewright.cost_model.gbdt import GBDTConfig, GBDTModel
 from tilewright.dataset.folder import Dataset, DatasetTask
 from tilewright.errors import TuneError
-from tilewright.tune.api import make_cost_model
+from tilewright.features import feature_extractors
 from tilewright.tune.context import TuneContext
+from tilewright.tune.remembered import RememberedFeatures
 
-# So many measurements of a task of its own are those of others worth: half of what the trees say
-# is believed from the first candidate on.
-HEAD_START = 32
+# Many samples of many tasks: deeper trees than a search grows from its own few.
+CONFIG = GBDTConfig(max_depth=6, num_boost_round=150)
 
 
 def pretrain(
@@ -39,12 +39,17 @@ def pretrain(
     return model
 
 
-def new_model(head_start: int = HEAD_START) -> GBDTModel:
-    """The model that searches have, which begins with what others taught it."""
-    model = make_cost_model("gbdt", 1)
-    assert isinstance(model, GBDTModel)
-    model.head_start = head_start
-    return model
+def new_model() -> GBDTModel:
+    """A model that learns times themselves.
+
+    The model of a search learns what the prior gets wrong in its task. Between tasks that differs
+    in sign: trees that learn it from others repeat the prior's errors elsewhere.
+    """
+    features = RememberedFeatures(feature_extractors.create("per-store-feature"))
+    return GBDTModel(
+        extractor=features, config=CONFIG, label="log_time", num_warmup_samples=1,
+        num_tuning_cores=1,
+    )  # fmt: skip
 
 
 def load_pretrained(path: str | Path) -> GBDTModel:

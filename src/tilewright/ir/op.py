@@ -113,7 +113,6 @@ _OTHERS: dict[str, tuple[int | None, CallEffect]] = {
     "ret": (1, CallEffect.CONTROL_JUMP),
     "assume": (1, CallEffect.UPDATE_STATE),
     "undef": (0, CallEffect.PURE),
-    "permuted_column": (2, CallEffect.PURE),
     "address_of": (1, CallEffect.PURE),
     "isnullptr": (1, CallEffect.PURE),
     "type_annotation": (0, CallEffect.PURE),

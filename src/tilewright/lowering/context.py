@@ -102,6 +102,11 @@ class PassContext:
         active = _active.get()
         return active[-1] if active else PassContext()
 
+    @staticmethod
+    def is_active() -> bool:
+        """Whether somebody has set options."""
+        return bool(_active.get())
+
     def __enter__(self) -> PassContext:
         _active.set((*_active.get(), self))
         list(self._tell("enter_pass_ctx"))

@@ -1,8 +1,7 @@
 """Operators that every target spells alike, rewritten with simpler ones.
 
-Fixed-point multiplications become integer arithmetic in 64 bits, permuted columns an exclusive or.
-Floor division becomes the truncating one where neither operand can be negative; by a power of two
-it is a shift and stays.
+Fixed-point multiplications become integer arithmetic in 64 bits. Floor division becomes the
+truncating one where neither operand can be negative; by a power of two it is a shift and stays.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright import ir
-from tilewright.ir.intrinsics import bitwise_xor, shift_left, shift_right
+from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 
@@ -61,7 +60,6 @@ def _chosen(
 _RULES: dict[str, Callable[[ir.Call], ir.PrimExpr]] = {
     "tir.q_multiply_shift": _q_multiply_shift,
     "tir.q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
-    "tir.permuted_column": lambda call: bitwise_xor(*call.args),
 }
 
 

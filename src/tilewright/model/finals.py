@@ -28,7 +28,6 @@ from tilewright.schedule.analysis import flop_of
 from tilewright.target import Target
 
 _LEAST_RUNS, _MOST_RUNS = 3, 30
-_SLOWER = 1.02  # a difference that is more than noise
 _SEED = 1
 
 
@@ -191,4 +190,4 @@ def _beaten_kernels(
         total = sums.setdefault(call.kernel, [0.0, 0.0])
         total[0] += before[_made_by(call)]
         total[1] += after[_made_by(call)]
-    return {kernel for kernel, (old, new) in sums.items() if new > _SLOWER * old}
+    return {kernel for kernel, (old, new) in sums.items() if new > old}

@@ -27,6 +27,7 @@ from tilewright.target import Target
 from tilewright.tune.fallback import default_schedule
 
 PERFORM = "tilewright.model.parallel_schedules:perform"
+PRELOAD = "tilewright.model.parallel_schedules:preload"
 LEAST = 8  # programs that are worth starting workers for
 TIMEOUT_SEC = 120.0
 _log = logging.getLogger(__name__)
@@ -50,6 +51,11 @@ class _Made(msgspec.Struct, frozen=True, array_like=True):
 
 _request_decoder = msgspec.msgpack.Decoder(ScheduleRequest)
 _made_decoder = msgspec.msgpack.Decoder(_Made)
+
+
+def preload() -> None:
+    """Load what compiling takes before the first program comes."""
+    driver.warm_up()
 
 
 def perform(payload: bytes) -> bytes:
@@ -79,7 +85,7 @@ def schedules_without_search(
     texts = [save_json(func) for func in funcs]
     # The longest programs first: no worker is left with one of them while others are done.
     order = sorted(range(len(funcs)), key=lambda number: -len(texts[number]))
-    pool = WorkerPool(PoolOptions(workers))
+    pool = WorkerPool(PoolOptions(workers, preload=(PRELOAD,)))
     try:
         outcomes = pool.run([_task(texts[number], target) for number in order])
         made = dict(zip(order, outcomes, strict=True))

@@ -114,12 +114,15 @@ class ModelTuning:
                 closing.push(lambda kind, _, __: store.close() if kind is not None else None)
             self._database = store
             found = self._search(store, options, start)
-            final = hold_model_final(
-                self.calculated, self.compile(found), found, self._target, final_secs(options)
-            )
+            final = self.compare(found, final_secs(options))
         if on_final is not None:
             on_final(final)
         return found
+
+    def compare(self, database: Database, seconds: float) -> ModelFinal:
+        """Run the kernels of a database in the model against calculated ones; losers are noted."""
+        tuned = self.compile(database)
+        return hold_model_final(self.calculated, tuned, database, self._target, seconds)
 
     @cached_property
     def _competing(self) -> list[CompetingTask]:

@@ -105,6 +105,7 @@ class Sketch:
             raise TuneError("a sketch of the search space records no trace")
         whole = space.trace.simplified(remove_postproc=True)
         self.number = number
+        self.space = space
         self.trace = Trace(whole.insts)  # with all decisions open
         self.places = [i for i, inst in enumerate(whole.insts) if inst in whole.decisions]
         sampled = [whole.insts[place] for place in self.places]

@@ -294,15 +294,15 @@ _REDUCTIONS = _spec("RewriteReductionBlock")
 _LAYOUTS = _spec("RewriteLayout")
 _PLAIN = (_STATIC_LOOPS, _ANNOTATED_LOOPS, _REDUCTIONS)
 _INTRIN_CPU = (*_PLAIN, _spec("RewriteTensorize", vectorize_init_loop=True), _LAYOUTS)
-_GPU = (
+_GPU_LOOPS = (
     _STATIC_LOOPS,
     _spec("RewriteCooperativeFetch"),
     _spec("RewriteUnboundBlock", max_threadblocks=256),
     _ANNOTATED_LOOPS,
     _REDUCTIONS,
-    _spec("VerifyGPUCode"),
 )
-_GPU_TENSOR = (*_GPU, _spec("RewriteTensorize", vectorize_init_loop=False))
+_GPU = (*_GPU_LOOPS, _spec("VerifyGPUCode"))
+_TENSORIZE = _spec("RewriteTensorize", vectorize_init_loop=False)
 
 POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
@@ -315,7 +315,8 @@ POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "asimd": _INTRIN_CPU,
         "c": _PLAIN,
         "cuda": _GPU,
-        **dict.fromkeys(("cuda-tensorcore", "cuda-mma"), _GPU_TENSOR),
+        "cuda-tensorcore": (*_GPU, _TENSORIZE),
+        "cuda-mma": (*_GPU_LOOPS, _spec("VerifyGPUCode", all_shared_memory=True), _TENSORIZE),
         "hexagon": (*_PLAIN, _LAYOUTS, _spec("VerifyVTCMLimit")),
     }
 )

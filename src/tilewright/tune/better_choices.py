@@ -19,11 +19,13 @@ Replay = Callable[[Trace], Schedule | None]
 Costs = Callable[[Sequence[Schedule]], Sequence[float]]
 
 
-def with_better_choices(best: Schedule, replay: Replay, costs: Costs) -> Schedule:
+def with_better_choices(
+    best: Schedule, replay: Replay, costs: Costs, most_steps: int = MOST_STEPS
+) -> Schedule:
     """The schedule, or one that differs in some choices and should be faster."""
     (cost,) = costs([best])
     assert best.trace is not None
-    left = MOST_STEPS // max(1, len(best.trace.insts))
+    left = most_steps // max(1, len(best.trace.insts))
     together = 1  # choices that are changed at a time
     while left > 0 and together <= 2:
         others = [*itertools.islice(_others(best, together), left)]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database import Database
 from tilewright.database.base import fallback_schedules
-from tilewright.driver import lower
+from tilewright.driver import lower, lower_for_build
 from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import (
     Buffer,
@@ -55,8 +56,9 @@ from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import postprocs
 from tilewright.space.generators.default_space import waits_for_instruction
+from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
-from tilewright.tune.better_choices import with_better_choices
+from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.task import TaskRecord
 
@@ -65,11 +67,13 @@ if TYPE_CHECKING:
 
 DRAFTS = 32
 DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
-STEPS = 1500  # to replay in all: well under a second
+STEPS = 1300  # to replay in all: well under a second
 PATIENCE = 4  # times as much of both, as long as no draft is accepted
 # A step that tries each place counts for so many others.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
 SEED = 1
+SKETCHES = 4  # whose best drafts are improved
+_DECISION = re.compile(r"decision=[^)]*")
 # What is over before another core has begun is drafted for one core, too: so many of the best.
 SHORT_SECONDS = 5e-6
 SERIAL = 3
@@ -142,7 +146,10 @@ def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Sche
 
 
 def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
-    """The first schedule, or one with other choices that should be faster."""
+    """The first schedule, or one with other choices that should be faster.
+
+    The best of some other sketches gets a chance as well: drafts are few.
+    """
     replayer = _replayer(context)
     known = {_decisions_of(sch.trace) for sch in ranked if sch.trace is not None}
 
@@ -154,7 +161,25 @@ def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
         draft = replayer.replay(trace, SEED)
         return None if draft is None else draft.candidate.sch
 
-    return with_better_choices(ranked[0], replay, lambda tried: list(_costs(context, tried)))
+    def costs(tried: Sequence[Schedule]) -> list[float]:
+        return list(_costs(context, tried))
+
+    if ranked[0].trace is None or not categorical_draws(ranked[0].trace):
+        return ranked[0]  # plain loops, say
+    starts = _first_of_each_sketch(ranked)[:SKETCHES]
+    share = MOST_STEPS // 3  # enough for other candidates of one choice
+    tried = [with_better_choices(start, replay, costs, share) for start in starts]
+    best = min(zip(costs(tried), range(len(tried)), strict=True))[1]
+    return with_better_choices(tried[best], replay, costs)
+
+
+def _first_of_each_sketch(ranked: Sequence[Schedule]) -> list[Schedule]:
+    """The best draft of each sketch that leaves a choice, the best of all first."""
+    found: dict[str, Schedule] = {}
+    for sch in ranked:
+        if sch.trace is not None and categorical_draws(sch.trace):
+            found.setdefault(_DECISION.sub("", _decisions_of(sch.trace)), sch)
+    return [*found.values()]
 
 
 def _decisions_of(trace: Trace) -> str:
@@ -201,7 +226,7 @@ def _first_that_lowers(
     """The best schedule that can be built."""
     for sch in ranked:
         try:
-            lower(sch.mod, target)
+            lower_for_build(sch.mod, target)
         except TilewrightError as error:
             logger.info("a schedule cannot be built: %s", error)
         else:
@@ -330,7 +355,10 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found
-    found = found if task.flop <= PLAIN_MOST_FLOP else {}
+    if (
+        task.flop > PLAIN_MOST_FLOP or task.starts_late
+    ):  # a model has many, and little time for each
+        found = {}
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
 
 

@@ -147,3 +147,21 @@ def test_processors_without_dot_products(tmp_path: Path, scheme: str) -> None:
     (ours,) = compile_model(import_onnx(bytes(model.SerializeToString())), old)(_input(7))
     (theirs,) = _theirs(model, _input(7))
     assert np.abs(ours - theirs).max() <= 1.001 * np.diff(np.unique(theirs)).min()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3.0, 5.0), (0.0, 1e-3), (-2e4, -1e2), (0.5, 80.0)])
+def test_scales_that_are_found_while_running(low: float, high: float) -> None:
+    """Bytes, scale and zero point are onnxruntime's to the last bit, given the same numbers."""
+    kinds = onnx.TensorProto
+    outputs = [("q", kinds.UINT8, [37, 64]), ("s", kinds.FLOAT, []), ("z", kinds.UINT8, [])]
+    graph = helper.make_graph(
+        [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])],
+        "main",
+        [helper.make_tensor_value_info("x", kinds.FLOAT, [37, 64])],
+        [helper.make_tensor_value_info(*output) for output in outputs],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    x = np.random.default_rng(0).uniform(low, high, (37, 64)).astype(np.float32)
+    made = compile_model(import_onnx(bytes(model.SerializeToString())))(x)
+    for ours, theirs in zip(made, _theirs(model, x), strict=True):
+        assert np.array_equal(ours, theirs)

@@ -130,6 +130,28 @@ def _cycle() -> None:
     )
 
 
+def _changed(change: Callable[[Any], object]) -> Callable[[], None]:
+    def make() -> None:
+        made = model()
+        change(made)
+        write(made)
+
+    return make
+
+
+def _negative(made: Any) -> None:
+    made.graph.initializer[0].dims[0] = -3
+
+
+def _unknown_type(made: Any) -> None:
+    made.graph.initializer[0].data_type = 99
+
+
+def _node(op: str, *inputs: str, **attributes: Any) -> Callable[[], None]:
+    node = helper.make_node(op, list(inputs), ["y"], name="n", **attributes)
+    return lambda: write(model([node], shape=(1, 3, 8, 8), weight=np.ones((4, 5, 3, 3), "f4")))
+
+
 BAD: dict[str, tuple[Callable[[], None], str]] = {
     "noise": (_noise, r"m\.onnx cannot be read as an ONNX model: .+"),
     "truncated": (_truncated, r"m\.onnx cannot be read as an ONNX model: .+"),
@@ -142,7 +164,20 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "unknown version": (lambda: write(model(opset=99)), r"the model uses version 99 of ONNX's .+"),
     "NaN": (_nan, r"MatMul \(fc\): its weight 'w' contains NaN"),
     "cycle": (_cycle, r"Add \(first\).* 'b'.*"),
-    "wrong shapes": (lambda: write(model(shape=(4, 9))), r".*fc.*"),
+    "wrong shapes": (
+        lambda: write(model(shape=(4, 9))),
+        r"MatMul \(fc\): nn\.matmul of float32\[4, 9\], float32\[8, 8\]: .+",
+    ),
+    "wrong channels": (_node("Conv", "x", "w"), r"Conv \(n\): nn\.conv2d of .*differ: 3 and 5"),
+    "wrong axis": (_node("Softmax", "x", axis=7), r"Softmax \(n\): .*axis 7 is out of range.*"),
+    "no such value": (_node("Relu", "z"), r"Relu \(n\) reads 'z', which nothing before it makes"),
+    "negative shape": (_changed(_negative), r"tensor w is damaged: its shape is \[-3, 8\]"),
+    "unknown type": (_changed(_unknown_type), r"tensor w has elements of type number 99, .+"),
+    "no outputs": (_changed(lambda m: m.graph.ClearField("output")), r"the model has no outputs.+"),
+    "no version": (
+        _changed(lambda m: m.ClearField("opset_import")),
+        r"m\.onnx .+ which version .+",
+    ),
 }
 
 

@@ -271,6 +271,10 @@ def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
         ),
         (["tune", "model.py:layer", "--bound"], "--bound is for programs; the weights of a model"),
         (["tune", "model.py:layer", "--budget", "10x"], "--budget 10x: expected a time such as "),
+        (
+            ["tune", "model.py:layer", "--cost-model", "no.npz"],
+            "--cost-model no.npz: there is no such file",
+        ),
         (["space", "show", "none.onnx"], "none.onnx is a model, expected a program; "),
     ],
 )

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.cost_model.gbdt import GBDTModel
+from tilewright.dataset.pretrain import new_model
 from tilewright.records import FailureKind
 from tilewright.runtime.registry import remove_global_func
 
@@ -45,6 +47,23 @@ def test_it_says_what_it_does(command: Any, made_up_runner: Any, file: str) -> N
     assert made_up_runner.asked == 8
     assert "mm" in command("db", "ls").out
     assert Path(".tilewright/logs").is_dir()
+
+
+def test_a_cost_model_that_was_trained_before(
+    command: Any, made_up_runner: Any, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_model().save("taught.npz")
+    asked: list[object] = []
+    predict = GBDTModel.predict
+
+    def watched(self: GBDTModel, context: Any, candidates: Any) -> Any:
+        asked.append(self.prior)
+        return predict(self, context, candidates)
+
+    monkeypatch.setattr(GBDTModel, "predict", watched)
+    again = ("--trials", "8", "--seed", "1", "--cost-model", "taught.npz")
+    assert "8 trials" in command("tune", file, *again, *TARGET).out
+    assert set(asked) == {None}  # of the file, not of the usual one, which has a prior
 
 
 def test_the_same_command_again_spends_nothing(

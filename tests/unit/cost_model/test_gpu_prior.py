@@ -34,14 +34,14 @@ def test_more_work_takes_longer() -> None:
 def test_wide_tiles_for_large_products() -> None:
     func = product((4096, 4096, 4096), HALF)
     sketch = sketches_of(func, "WarpGroupTiling")[2]
-    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(5))
+    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(7))
     assert wide < narrow
 
 
 def test_many_small_tiles_for_small_products() -> None:
     func = product((256, 256, 4096), HALF)
     sketch = sketches_of(func, "WarpGroupTiling")[0]
-    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(6))
+    narrow, *_, wide = (seconds(func, sketch, width, 0) for width in range(7))
     assert narrow < wide
 
 
@@ -62,17 +62,17 @@ def test_few_tiles_are_shared_where_sums_are_long() -> None:
 def test_steps_are_shared_where_the_last_round_is_short() -> None:
     short, full = product((2304, 2304, 4096), HALF), product((1536, 4096, 512), HALF)
     sketch = sketches_of(short, "WarpGroupTiling")[2]  # 162 tiles, the widest
-    assert seconds(short, sketch, 4, 0, 1) < 0.9 * seconds(short, sketch, 4, 0, 0)
+    assert seconds(short, sketch, 6, 0, 1) < 0.9 * seconds(short, sketch, 6, 0, 0)
     sketch = sketches_of(full, "WarpGroupTiling")[2]  # 264 tiles of 192 columns
-    assert seconds(full, sketch, 3, 0, 1) == seconds(full, sketch, 3, 0, 0)
+    assert seconds(full, sketch, 4, 0, 1) == seconds(full, sketch, 4, 0, 0)
     few = product((1000, 1000, 1000), HALF)
     sketch = sketches_of(few, "WarpGroupTiling")[0]  # 128 tiles of few steps
     assert seconds(few, sketch, 3, 0, 0) < seconds(few, sketch, 3, 0, 1)
 
 
-def test_narrow_rows_take_longer() -> None:
+def test_short_rows_take_longer() -> None:
     times = []
-    for is_turned in (True, False):  # 96 columns: rows of 128 bytes, or of 64
+    for is_turned in (True, False):  # of 96 columns: rows of 128 bytes, or of 64
         func = product((4096, 4096, 512), HALF, is_turned=is_turned)
         times.append(seconds(func, sketches_of(func, "WarpGroupTiling")[2], 1, 0))
     assert times[0] < times[1]

@@ -25,7 +25,7 @@ def write_model(path: Path, widths: tuple[int, ...], unknown: str = "") -> None:
         nodes.append(helper.make_node(unknown or "Relu", [f"m{number}"], [f"r{number}"]))
         name = f"r{number}"
     graph = helper.make_graph(
-        nodes, "main", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, widths[0]])],
+        nodes, "main", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, widths[0]])],
         [helper.make_empty_tensor_value_info(name)], constants,
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -42,7 +42,7 @@ def sampled(tmp_path: Path) -> Any:
     """Two models, three tasks, six candidates each."""
     from tilewright.dataset import collect_models, extract_dataset_tasks, sample_candidates
 
-    for name, widths in (("one", (16, 32, 24)), ("two", (16, 32))):
+    for name, widths in (("one", (48, 64, 96)), ("two", (48, 64))):
         write_model(tmp_path / f"{name}.onnx", widths)
     folder = tmp_path / "data"
     files = [str(tmp_path / f"{name}.onnx") for name in ("one", "two")]

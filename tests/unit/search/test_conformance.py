@@ -6,12 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
-from tilewright.search import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
+from tilewright.search import (
+    ConstrainedSearch,
+    EvolutionarySearch,
+    ReplayFunc,
+    ReplayTrace,
+    SearchStrategy,
+)
 from tilewright.testing.conformance import search_strategy
 
 
 def small_evolution() -> EvolutionarySearch:
     return EvolutionarySearch.frugal(population_size=8, init_min_unmeasured=4)
+
+
+def constrained(kind: str) -> SearchStrategy:
+    return ConstrainedSearch(kind, pop_num=8, iter_walks=1, select_num=8)
 
 
 MAKERS: dict[str, Callable[[], SearchStrategy]] = {
@@ -21,6 +31,9 @@ MAKERS: dict[str, Callable[[], SearchStrategy]] = {
     "evolutionary, nothing carried over": lambda: EvolutionarySearch(
         population_size=8, init_min_unmeasured=8, genetic_num_iters=1
     ),
+    "cga": lambda: constrained("cga"),
+    "idea": lambda: constrained("idea"),
+    "sa": lambda: constrained("sa"),
 }
 
 

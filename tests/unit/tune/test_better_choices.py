@@ -10,6 +10,7 @@ from tilewright import ir, te
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
+from tilewright.tune.fallback import _first_of_each_sketch
 
 
 def doubled() -> ir.PrimFunc:
@@ -85,3 +86,23 @@ def test_nothing_to_choose(counts: tuple[int, ...]) -> None:
 def test_schedules_that_cannot_be_made_are_passed_over() -> None:
     sch = drafted(3)
     assert with_better_choices(sch, lambda _: None, lambda tried: [0.0] * len(tried)) is sch
+
+
+def test_fewer_steps_are_taken_where_fewer_are_allowed() -> None:
+    sch, replays = drafted(50), Replays()
+    assert sch.trace is not None
+    with_better_choices(sch, replays, choice_costs, most_steps=7 * len(sch.trace.insts))
+    assert replays.count == 7
+
+
+def choice_costs(tried: Sequence[Schedule]) -> list[float]:
+    return [float(choices_of(sch)[0]) for sch in tried]
+
+
+def test_the_best_draft_of_each_sketch() -> None:
+    first, other = drafted(3, 5), drafted(4)
+    assert first.trace is not None
+    draw = next(iter(categorical_draws(first.trace).values()))
+    changed = Replays()(first.trace.with_decision(draw, 0, remove_postproc=True))
+    assert changed is not None
+    assert _first_of_each_sketch([first, changed, other]) == [first, other]

@@ -247,7 +247,10 @@ def test_options(options: dict[str, Any], text: str) -> None:
             {"task_scheduler": "fifo"},
             r"unknown task scheduler 'fifo'; known: gradient, model, round",
         ),
-        ({"strategy": "genetic"}, r"unknown search strategy 'genetic'; known: evolutionary"),
+        (
+            {"strategy": "genetic"},
+            r"unknown search strategy 'genetic'; known: cga, crand",
+        ),
         ({"database": "mysql"}, r"unknown database 'mysql'; known: json, memory"),
     ],
 )

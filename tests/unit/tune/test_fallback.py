@@ -19,6 +19,7 @@ from tilewright.schedule import Trace
 from tilewright.script import tir as T
 from tilewright.search.replayer import Draft, Replayer, Sketch
 from tilewright.target import Target
+from tilewright.testing.int8_workloads import create_int8_workload
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune import default_schedule, fallback
 from tilewright.tune.fallback import plain_schedule
@@ -85,6 +86,26 @@ def test_no_draft_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def plain(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
     for i in range(16):
         B[i] = A[i] + 1.0
+
+
+def test_products_of_bytes_are_drafted_around_instructions_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sketches without an instruction are many times slower: none of them is replayed."""
+    replayed: list[bool] = []
+    replay = Replayer.replay
+
+    def counting(self: Replayer, trace: Trace, seed: int) -> Draft | None:
+        replayed.append(any("tensorize" in line for line in trace.as_python()))
+        return replay(self, trace, seed)
+
+    monkeypatch.setattr(Replayer, "replay", counting)
+    program = create_int8_workload("int8_dense", M=32, N=64, K=64)
+    sch = default_schedule(program, "llvm -mcpu=cascadelake -num-cores=2")
+    assert replayed
+    assert len(replayed) <= fallback.DRAFTS_AROUND_INSTRUCTIONS
+    assert sch.trace is not None
+    assert any("dot_16x4_vnni" in line for line in sch.trace.as_python())
 
 
 def test_a_program_that_no_rule_understands_stays_as_it_is() -> None:

@@ -33,8 +33,11 @@ def load_model(source: str | Path | bytes) -> tuple[Any, Path | None]:
         raise GraphError(f"there is no file {what}") from None
     except Exception as error:  # protobuf's errors have no common class
         raise GraphError(f"{what} cannot be read as an ONNX model: {error}") from error
-    if not model.HasField("graph") or not model.opset_import:
+    if not model.HasField("graph"):
         raise GraphError(f"{what} cannot be read as an ONNX model: it has no graph of operators")
+    if not model.opset_import:
+        why = "it does not say which version of ONNX's operators it uses"
+        raise GraphError(f"{what} cannot be read as an ONNX model: {why}")
     for entry in model.opset_import:
         if isinstance(entry.domain, bytes) or not 0 < entry.version < 1 << 31:
             raise GraphError(
@@ -93,6 +96,12 @@ def tensor_of(proto: Any, folder: Path | None) -> Array:
     """The numbers of a tensor, wherever they are."""
     from onnx import TensorProto, numpy_helper
 
+    if proto.data_type not in TensorProto.DataType.values():
+        raise GraphError(
+            f"tensor {proto.name} has elements of type number {proto.data_type}, which is not known"
+        )
+    if min(proto.dims, default=0) < 0:
+        raise GraphError(f"tensor {proto.name} is damaged: its shape is {list(proto.dims)}")
     if proto.data_location != TensorProto.EXTERNAL:
         try:
             return np.asarray(numpy_helper.to_array(proto))

@@ -34,6 +34,7 @@ class References:
     # Whoever imports can tell the values of inputs that decide about shapes, and wants to.
     asks_for_values: bool = False
     refused: dict[str, str] = field(default_factory=dict)  # nodes by name, and why
+    _made: dict[GraphValue | None, tuple[_Part, Any, str]] = field(default_factory=dict)
 
     def add(
         self,
@@ -55,8 +56,19 @@ class References:
         made = add_external(
             builder, "onnx", program, list(inputs.values()), list(types.items()), name
         )
+        self._made.update(dict.fromkeys(made, (part, model, name)))
         found = dict(zip(types, made, strict=True))
         return tuple(found.get(word) for word in node.output)
+
+    def can_run(self, made: Sequence[GraphValue | None]) -> bool:
+        """Does it work on zeros? Where it does not, a converter was right to refuse the node."""
+        parts = [self._made[value] for value in made if value in self._made]
+        try:
+            for part, model, name in parts[:1]:
+                part.results(model, name, 0)
+        except Exception:  # of other libraries
+            return False
+        return True
 
     def _types(self, part: _Part, model: Any, name: str) -> dict[str, TensorType]:
         inferred = {**part.carried(), **part.inferred(model)}
@@ -66,7 +78,7 @@ class References:
             types = dict(zip(wanted, part.tried(model, name), strict=True))
         for word, kind in types.items():
             if kind is None:
-                raise GraphError(f"the shape of its result {word!r} is only known when it runs")
+                raise GraphError(f"the shape of its result {word!r} is known only when it runs")
         return {word: kind for word, kind in types.items() if kind is not None}
 
 
@@ -133,14 +145,18 @@ class _Part:
 
     def tried(self, model: Any, name: str) -> list[TensorType]:
         """Types of what comes out if ones go in."""
+        made = self.results(model, name, 1)
+        return [TensorType(array.shape, array.dtype.name) for array in map(np.asarray, made)]
+
+    def results(self, model: Any, name: str, number: int) -> Sequence[Array]:
+        """What comes out if a number goes in wherever nothing is known."""
         feeds = [
-            np.ones(value.type.extents, to_numpy(value.type.dtype))
+            np.full(value.type.extents, number, to_numpy(value.type.dtype))
             if (array := self.known[word]) is None
             else array
             for word, value in self.inputs.items()
         ]
-        made = first_session(model.SerializeToString(), name)(feeds)
-        return [TensorType(array.shape, array.dtype.name) for array in map(np.asarray, made)]
+        return first_session(model.SerializeToString(), name)(feeds)
 
 
 def declared_types(values: Sequence[Any]) -> Iterator[tuple[str, TensorType]]:

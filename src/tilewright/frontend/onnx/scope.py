@@ -85,7 +85,8 @@ class NodeScope:
                     )
 
     def _node(self, node: Any, name: str) -> None:
-        inputs = tuple(self._found(word, name) if word else None for word in node.input)
+        what = f"{node.op_type} ({name})"
+        inputs = tuple(self._found(word, what) if word else None for word in node.input)
         count = len(self.builder.nodes)
         try:
             made = self._made(node, inputs, name)
@@ -94,13 +95,14 @@ class NodeScope:
                 raise
             made = self._by_reference(node, name, str(error))
         except _MISTAKES as error:
-            prefix = f"{node.op_type} ({name})"
             text = str(error) if isinstance(error, TilewrightError) else f"{error!r}"
-            text = text if text.startswith(prefix) else f"{prefix}: {text}"
+            text = text if text.startswith(what) else f"{what}: {text}"
             if self.references is None:
                 raise GraphError(text) from error
             del self.builder.nodes[count:]  # what a converter began with
             made = self._by_reference(node, name, text)
+            if self.can_import(node) and not self.references.can_run(made):
+                raise GraphError(text) from error
         for word, value in zip(node.output, made, strict=False):
             if word and value is not None:
                 self.values[word] = value

@@ -6,9 +6,6 @@ at a time: those of 8 neighbouring rows at the same column, as `ldmatrix` takes 
 different eighths of 128 bytes. Rows of p pieces begin in 8 / g of them, g being the greatest common
 divisor of p and 8; every 8 / g rows the pieces of a row, g at a time, are therefore exchanged:
 piece c of row r is stored at c ^ (r / (8 / g) % g).
-
-Every row keeps its own pieces, so accesses touch the same memory exactly if they did before. That
-is what `permuted_column` says to who looks for barriers; it becomes an exclusive or at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import PERMUTED_LAYOUT
-from tilewright.ir.intrinsics import call_intrin
+from tilewright.ir.intrinsics import bitwise_xor
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 
@@ -84,7 +81,7 @@ class _Permuter(AnalyzingRewriter):
         if ir.is_zero(mask):
             return index
         start = simplify(ir.floordiv(index, width) * width)
-        return ir.add(start, call_intrin(index.dtype, "tir.permuted_column", column, mask))
+        return ir.add(start, bitwise_xor(column, mask))
 
     def _checked(self, name: str, layout: _Layout, index: ir.PrimExpr, count: int) -> ir.PrimExpr:
         """Where `count` elements next to each other are stored, which are of one piece."""

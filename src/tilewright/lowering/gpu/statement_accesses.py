@@ -16,7 +16,6 @@ _CP_ASYNC = ir.Op.get("tir.ptx_cp_async")
 _WAIT_GROUP = ir.Op.get("tir.ptx_wait_group")
 _LDMATRIX = ir.Op.get("tir.ptx_ldmatrix")
 _TILES = {ir.Op.get("tir.tvm_load_matrix_sync"), ir.Op.get("tir.tvm_store_matrix_sync")}
-_PERMUTED = ir.Op.get("tir.permuted_column")
 _READ, _WRITE = 1, 2  # the bits of the access mask of tvm_access_ptr
 
 
@@ -103,14 +102,6 @@ def _destination(call: ir.Call) -> ir.Var:
     return data
 
 
-class _Unpermuted(ir.Rewriter):
-    """Columns as they are before a layout permutes them: accesses overlap there if they do."""
-
-    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
-        node = self.generic_visit(node)
-        return node.args[0] if node.op is _PERMUTED else node
-
-
 class _Collector(ir.Visitor):
     def __init__(
         self,
@@ -143,13 +134,11 @@ class _Collector(ir.Visitor):
         self._add(data, is_write, first, size, count)
 
     def _add(self, data: ir.Var, is_write: bool, first: ir.PrimExpr, size: int, count: int) -> None:
-        first, tests = self._place(first), tuple(self._tests)
+        first = ir.substitute(first, self._values)
+        tests = tuple(self._tests)
         self.found.append(
             Access(data, is_write, first, size, count, loops=self._loops, tests=tests)
         )
-
-    def _place(self, index: ir.PrimExpr) -> ir.PrimExpr:
-        return _Unpermuted().rewrite(ir.substitute(index, self._values))
 
     def visit_call(self, node: ir.Call) -> None:
         if node.op is IF_THEN_ELSE:
@@ -194,7 +183,7 @@ class _Collector(ir.Visitor):
             return
         assert isinstance(mask, ir.IntImm)
         assert isinstance(extent, ir.IntImm)
-        first, tests = self._place(offset), tuple(self._tests)
+        first, tests = ir.substitute(offset, self._values), tuple(self._tests)
         for bit in (_READ, _WRITE):
             if mask.value & bit:
                 access = Access(data, bit == _WRITE, first, size, extent.value, by_warp=True)
@@ -217,7 +206,7 @@ class _Collector(ir.Visitor):
         """`ptx_ldmatrix(..., pointer, offset)`: each lane names a row of 16 bytes."""
         before = len(self.found)
         self.visit(node.args[5])
-        offset = self._place(node.args[6])
+        offset = ir.substitute(node.args[6], self._values)
         for place, found in enumerate(self.found[before:], before):
             if found.index is not None:
                 self.found[place] = replace(

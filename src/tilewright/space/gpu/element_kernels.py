@@ -32,9 +32,9 @@ from tilewright.space.gpu.thread_vectors import (
 
 STRUCTURE = "element kernel"
 _THREADS = (128, 256, 512)
-_TILE_THREADS = 256
+_TILE_THREADS = 512
 _TILE_SIDES = (64, 32, 16)
-_SIDE_BYTES = 128
+_SIDE_BYTES = 256
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
@@ -190,6 +190,6 @@ def _tile(sch: Schedule, block: BlockRV, position: int, axis: int, turned: int) 
 def _share_tile(sch: Schedule, rows: LoopRV, columns: LoopRV, side: int) -> None:
     """Neighbouring threads take neighbouring columns."""
     sch.bind(columns, "threadIdx.x")
-    steps, thread = sch.split(rows, [None, _TILE_THREADS // side])
+    steps, thread = sch.split(rows, [None, min(side, _TILE_THREADS // side)])
     sch.bind(thread, "threadIdx.y")
     sch.unroll(steps)

@@ -34,6 +34,7 @@ from tilewright.space.conditions import (
 )
 from tilewright.space.cpu.row_fusion import shares_an_operand
 from tilewright.space.cpu.vector_reduction import walks_over_neighbours
+from tilewright.space.gpu.thin_products import is_thin_product
 from tilewright.space.gpu.thread_vectors import (
     inputs_along,
     mark_copy,
@@ -102,10 +103,10 @@ class RowKernels(ScheduleRule):
 
 def _rows_of(sch: Schedule, last: StmtSRef) -> _Rows | str:
     """The blocks that work on the same rows, or why there are none."""
-    before = all_before(sch, last, stop_at=lambda b: is_tiled(b) or shares_an_operand(b))
+    before = all_before(sch, last, stop_at=lambda b: is_tiled(b) or _shares_rows(b))
     blocks = [last, *before]
     reductions = [each for each in blocks if each.block.init is not None]
-    if not reductions or shares_an_operand(last):
+    if not reductions or _shares_rows(last):
         return "there are no reductions over rows before it"
     if not all(map(has_trivial_binding, blocks)):
         return UNUSUAL_BINDING
@@ -117,6 +118,11 @@ def _rows_of(sch: Schedule, last: StmtSRef) -> _Rows | str:
     if length > _LONG_ROW and count < _FEW_ROWS:
         return "its rows are too few and too long: one block of threads would have one of them"
     return _Rows(last, tuple(before), count, length, width)
+
+
+def _shares_rows(block: StmtSRef) -> bool:
+    """Is this a product in which each row of the matrix is used several times?"""
+    return shares_an_operand(block) and not is_thin_product(block.block)
 
 
 def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
@@ -245,6 +251,8 @@ class _RowBuilder:
         readers: dict[ir.Buffer, list[tuple[BlockRV, int]]] = {}
         for each in blocks:
             stmt = sch.get_sref(each).block
+            if math.prod(_extents(sch.get_sref(each))) == self._rows.count:
+                continue  # one result for a row: it does not walk along it
             for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
                 if region.buffer not in self._made(blocks) and self._is_own(stmt, region):
                     readers.setdefault(region.buffer, []).append((each, position))

@@ -42,8 +42,9 @@ from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
 from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.gpu.packed_operands import packed_operand
+from tilewright.space.gpu.thin_products import is_thin_product
 from tilewright.space.gpu.thread_vectors import sampled
-from tilewright.space.tvm.tensor_core_layout import transform_for_tensorization
+from tilewright.space.tvm.tensor_core_layout import Reindexed, transform_for_tensorization
 from tilewright.target import Target
 
 STRUCTURE = "tile kernel"
@@ -51,6 +52,7 @@ _ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
 _FEW_ROWS = 48
 _SPLITS = (1, 2, 4, 8)  # blocks of threads that share the sum of a tile
 _LEAST_STEPS = 4  # of each of them
+_FAST_WIDTH = 128  # columns
 _MOST_USED = 0.93  # of processors: where more have work, sharing steps costs more than it saves
 
 
@@ -111,7 +113,8 @@ class TileRule(ScheduleRule):
         for way in self.ways:
             made = _Tiling(dtypes, marks, self._target, way).sketches(sch, block)
             if not isinstance(made, NotApplied):
-                return made
+                # Rows by themselves are the better kernels of some, so both are tried.
+                return [sch, *made] if is_thin_product(sref.block) else made
             refused = refused or made
         assert refused is not None
         return refused
@@ -156,18 +159,37 @@ class _Tiling:
     def sketches(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """One sketch for each shape of which a kernel can be made."""
         made, reason, packed = [], "", list[int]()
+        product = sch.copy()
+        try:
+            operands = self._as_product(product, block)
+        except ScheduleError as error:
+            return NotApplied(sch, _reason(error))
         for shape in self.way.shapes:
             try:
-                made.append(self._sketch(sch, block, shape, packed))
+                made.append(self._sketch(product, block, operands, shape, packed))
             except (ScheduleError, LowerError) as error:
-                reason = str(error).rpartition("but ")[2]
+                reason = _reason(error)
         return made or NotApplied(sch, reason)
 
+    def _as_product(self, sch: Schedule, block: BlockRV) -> Reindexed:
+        """Make a block a product of matrices, for all shapes alike."""
+        if str(sch.get_sref(block).block.writes[0].buffer.dtype) != self.dtypes.sums:
+            sch.widen_accumulator(block, self.dtypes.sums)
+        mapping = get_auto_tensorize_mapping_info(sch, block, _product(self.dtypes))
+        if mapping is None:
+            raise ScheduleError("it is not a product of two matrices")
+        return transform_for_tensorization(sch, block, mapping)
+
     def _sketch(
-        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: list[int]
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        operands: Reindexed,
+        shape: TileShape,
+        packed: list[int],
     ) -> Schedule:
         """A sketch that can be lowered; what must be packed for that is added to `packed`."""
-        made, copies = self._tile(sch.copy(), block, shape, packed)
+        made, copies = self._tile(sch.copy(), block, operands, shape, packed)
         try:
             LowerTileKernels()(made.mod, self.target)
         except CopyRefused as error:
@@ -178,35 +200,34 @@ class _Tiling:
                 raise
             packed.append(position)
             try:
-                return self._sketch(sch, block, shape, packed)
+                return self._sketch(sch, block, operands, shape, packed)
             except LowerError:
                 packed.remove(position)  # it did not help
                 raise error from None
         return made
 
     def _tile(
-        self, sch: Schedule, block: BlockRV, shape: TileShape, packed: Sequence[int]
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        operands: Reindexed,
+        shape: TileShape,
+        packed: Sequence[int],
     ) -> tuple[Schedule, list[BlockRV]]:
         """Tile a block; also gives the blocks that copy both operands.
 
         At some of these positions kernels of their own pack operands.
         """
-        if str(sch.get_sref(block).block.writes[0].buffer.dtype) != self.dtypes.sums:
-            sch.widen_accumulator(block, self.dtypes.sums)
-        mapping = get_auto_tensorize_mapping_info(sch, block, _product(self.dtypes))
-        if mapping is None:
-            raise ScheduleError("it is not a product of two matrices")
-        copies = transform_for_tensorization(sch, block, mapping)
         on_threads = THREAD_ROWS in shape.annotations
         converted = [on_threads and given != self.dtypes.sums for given in self.dtypes[:2]]
-        for copy, is_converted in zip(copies.reads, converted, strict=True):
+        for copy, is_converted in zip(operands.reads, converted, strict=True):
             if is_converted:
                 sch.unsafe_set_dtype(copy, 0, self.dtypes.sums)
         step, tiles = self._loops(sch, block, shape)
         output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
         sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
         fetched = []
-        for position, copy in enumerate(copies.reads):
+        for position, copy in enumerate(operands.reads):
             fetched.append(sch.cache_read(block, position, "shared.dyn"))
             sch.compute_at(fetched[-1], step, preserve_unit_loops=True)
             if converted[position]:
@@ -215,7 +236,7 @@ class _Tiling:
                 sch = packed_operand(sch, copy, is_turned=position == 1)
             else:
                 _inline_producers(sch, copy)
-        sch.reverse_compute_inline(copies.write)
+        sch.reverse_compute_inline(operands.write)
         _inline_consumers(sch, output, on_threads=on_threads)
         for each in (*fetched, block, output):
             sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
@@ -241,12 +262,16 @@ class _Tiling:
         if THREAD_ROWS not in shape.annotations:
             counts = [
                 math.prod(extents[:-2]) * math.ceil(extents[-2] / shape.rows) * across
-                for across in (math.ceil(extents[-1] / width) for width in widths)
+                for across in (math.ceil(extents[-1] / width) for width in _wide(widths))
             ]
             splits = _splits_of(extent_of(sch, step), counts, processors_of(self.target))
             if splits != [1]:
                 sch.annotate(tiles, TILE_SPLITS, sampled(sch, splits))
         return step, tiles
+
+
+def _reason(error: Exception) -> str:
+    return str(error).rpartition("but ")[2]
 
 
 def _columns_of(count: int, shape: TileShape) -> list[int]:
@@ -264,15 +289,20 @@ def _orders_of(rows: int) -> list[int]:
 
 def _splits_of(steps: int, tiles: Sequence[int], processors: int) -> list[int]:
     """How many blocks of a cluster may share a tile: only where the fewest leave processors without
-    work. 0: all blocks share all steps, where some number of tiles would."""
+    work. 0: all blocks share all steps, where any number of wide tiles would."""
     splits = [
         n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and min(tiles) * n <= processors)
     ]
-    is_shared = any(
+    is_shared = all(
         _used_part(count, processors) < _MOST_USED and count * steps >= processors * _LEAST_STEPS
         for count in tiles
     )
     return [*splits, STREAMED] if is_shared else splits
+
+
+def _wide(widths: Sequence[int]) -> list[int]:
+    """The widths at which tensor cores are fast, or the largest."""
+    return [width for width in widths if width >= _FAST_WIDTH] or [*widths[-1:]]
 
 
 def _used_part(tiles: int, processors: int) -> float:

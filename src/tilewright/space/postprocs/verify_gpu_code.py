@@ -40,9 +40,14 @@ _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 @postprocs.register("VerifyGPUCode")
 class VerifyGPUCode(Postproc):
-    """Accept programs within the limits of the target."""
+    """Accept programs within the limits of the target.
 
-    def __init__(self) -> None:
+    `all_shared_memory`: what a kernel may have of it if it asks for it, as ours do, and not only
+    what every kernel has, which is the attribute of the target.
+    """
+
+    def __init__(self, all_shared_memory: bool = False) -> None:
+        self.all_shared_memory = all_shared_memory
         self.max_shared_memory_per_block = -1
         self.max_threads_per_block = -1
         self.thread_warp_size = -1
@@ -50,6 +55,8 @@ class VerifyGPUCode(Postproc):
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         name, target = type(self).__name__, context.target
         self.max_shared_memory_per_block = required_gpu_number(target, MAX_SHARED_MEMORY, name)
+        if self.all_shared_memory and target is not None:
+            self.max_shared_memory_per_block = target.gpu.shared_per_block
         self.max_threads_per_block = required_gpu_number(target, MAX_THREADS, name)
         self.thread_warp_size = required_gpu_number(target, WARP_SIZE, name)
 

@@ -1,9 +1,9 @@
 """`ModelGradient`: time goes where the whole model gains from it, and stops where it does not.
 
-A task counts as often as its kernel runs. What its next round may gain is guessed: from the gains
-of its last rounds, and from a hope that halves with each round that gains nothing. Tasks whose gain
-would not show in the model's latency end, small ones before their first search, and before anything
-is measured if it is known what they take in the model.
+A task counts as often as its kernel runs. What its next round may gain is guessed: what its last
+rounds gained, or a hope if that is more, halved for each round since that gained nothing. Tasks
+whose gain would not show in the model's latency end, small ones before their first search, and
+before anything is measured if it is known what they take in the model.
 
 Some tasks are rivals: ways to compute the same, of which the model takes the fastest. One that is
 behind gains nothing before it is ahead of the others.
@@ -81,8 +81,8 @@ class ModelGradient(TaskScheduler):
         history, window = task.counts.best_history or [_best_ms(task)], self.window_size
         known = [best for best in history if best < FAILED_MS][-1 - window :]
         recent = (known[0] - known[-1]) / max(1, len(known) - 1)
-        hope = _HOPE * known[-1] * 0.5 ** _rounds_without_gain(history)
-        return max(0.0, task.task_weight * max(recent, hope) - self._behind(task))
+        likely = max(recent, _HOPE * known[-1]) * 0.5 ** _rounds_without_gain(history)
+        return max(0.0, task.task_weight * likely - self._behind(task))
 
     def _behind(self, task: TaskRecord) -> float:
         """Milliseconds that a task takes longer than the best of its rivals."""

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilewright as tw
+from tilewright import driver, ir, te
 from tilewright.codegen.cuda import compiler
 from tilewright.codegen.cuda.backend import CudaBackend
 from tilewright.codegen.host.code_store import open_store
 from tilewright.errors import CodegenError, DeviceError
+from tilewright.lowering import PassContext
 from tilewright.native.cuda_driver import why_missing
 from tilewright.script import tir as T
 from tilewright.testing import fake_gpu
 from tilewright.testing.fake_gpu import FakeDriver
+from tilewright.tune.fallback import default_schedule
 
 
 @T.prim_func
@@ -71,3 +75,23 @@ def test_code_is_kept(tmp_path: Path) -> None:
     assert load[1] == module.artifact.data
     store.put("other", b"", b"something else")
     assert backend.recall(store, "other", dict) is None
+
+
+def test_a_schedule_that_was_tried_is_not_lowered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = te.placeholder((64, 64), "float32", name="A")
+    func = te.create_prim_func([a, te.compute((64, 64), lambda i, j: a[i, j] + 1.0, name="B")])
+    lowered, lower = list[ir.IRModule](), driver.lower
+
+    def watched(program: ir.IRModule, *args: Any, **options: Any) -> Any:
+        lowered.append(program)
+        return lower(program, *args, **options)
+
+    monkeypatch.setattr(driver, "lower", watched)
+    sch = default_schedule(func, "nvidia/nvidia-h200")
+    before = len(lowered)
+    assert before
+    driver.build(sch.mod, "nvidia/nvidia-h200")
+    assert len(lowered) == before
+    with PassContext(config={"tir.disable_vectorize": True}):  # it may come out otherwise
+        driver.build(sch.mod, "nvidia/nvidia-h200")
+    assert len(lowered) == before + 1

@@ -282,7 +282,7 @@ def test_nodes_out_of_order_or_in_a_circle(make_model: MakeModel) -> None:
 
 def test_names_that_nothing_makes_or_two_make(make_model: MakeModel) -> None:
     node = helper.make_node("Relu", ["a"], ["y"], name="act")
-    expected = "act reads 'a', which nothing before it makes"
+    expected = "Relu (act) reads 'a', which nothing before it makes"
     assert _refusal(make_model([node], {"x": [2]}, ["y"])) == expected
     twice = [helper.make_node("Relu", ["x"], ["y"], name=name) for name in ("one", "two")]
     assert _refusal(make_model(twice, {"x": [2]}, ["y"])) == "Relu (two) makes 'y' a second time"

@@ -91,6 +91,42 @@ def test_the_note_of_a_reader_is_as_good() -> None:
     assert "T.bitwise_xor" in str(lower_for_gpu(sch.mod, TARGET))
 
 
+OWN_PIECES = """
+@T.prim_func
+def main(A: T.Buffer((8, 64), "float16"), B: T.Buffer((8, 64), "float16"),
+         C: T.Buffer((8, 64), "float16"), D: T.Buffer((8, 64), "float16")):
+    X = T.alloc_buffer((8, 64), "float16", scope="shared.dyn")
+    Y = T.alloc_buffer((8, 64), "float16", scope="shared.dyn")
+    for t in T.thread_binding(64, thread="threadIdx.x"):
+COPIES
+"""
+COPY = """
+        for v in T.vectorized(8):
+            with T.block("TO"):
+                vi = T.axis.spatial(8, t // 8)
+                vj = T.axis.spatial(64, t % 8 * 8 + v)
+                T.block_attr({"permuted_layout": NOTE})
+                TO[vi, vj] = FROM[vi, vj]"""
+
+
+def test_memory_that_another_buffer_uses_later() -> None:
+    """Each thread touches its own pieces alone, but Y has those of other threads than X."""
+    steps = [("A", "X", "1"), ("X", "B", "0"), ("C", "Y", "0"), ("Y", "D", "0")]
+    copies = [
+        COPY.replace("FROM", source).replace("TO", to).replace("NOTE", note)
+        for source, to, note in steps
+    ]
+    func = from_source(OWN_PIECES.replace("COPIES", "".join(copies)))
+    assert isinstance(func, ir.PrimFunc)
+    lowered = lower_for_gpu(func, TARGET)
+    assert _shared(lowered) == ["1024"]  # both have the same place
+    assert count_barriers(lowered) == 1
+    arrays = random_arrays(func)
+    run(lowered, arrays)
+    assert np.array_equal(arrays[0], arrays[1])
+    assert np.array_equal(arrays[2], arrays[3])
+
+
 # --- what cannot be permuted --------------------------------------------------------------------
 
 

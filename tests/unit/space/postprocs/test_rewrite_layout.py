@@ -168,3 +168,43 @@ def test_blocks_inside_blocks_read_one_copy() -> None:
     assert len(sch.get_loops("B_global")) == 2  # before everything else, not in the outer block
     verify_trace_roundtrip(sch, module)
     assert_same_result(module, sch.mod)
+
+
+@T.prim_func(private=True)
+def biased(
+    A: T.Buffer((1, 4, 32), "float32"),
+    bias: T.Buffer((1, 1, 32), "float32"),
+    C: T.Buffer((1, 4, 32), "float32"),
+):
+    T.func_attr({"layout_free_buffers": [1], "tilewright.bound_weights": T.bool(True)})
+    for i, j0, j1 in T.grid(4, 2, 16):
+        with T.block("add"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(32, j0 * 16 + j1)
+            C[0, vi, vj] = A[0, vi, vj] + bias[0, 0, vj]
+
+
+def test_a_bound_bias_stays_as_it_lies() -> None:
+    """Its elements are read one after the other: a copy without axes of extent 1 gains nothing."""
+    sch = rewritten(biased)
+    assert_structural_equal(sch.mod["main"], biased)
+    free = biased.without_attr("tilewright.bound_weights")  # as TVM has it
+    assert len(rewritten(free).mod["main"].body.block.alloc_buffers) == 1  # type: ignore[attr-defined]
+
+
+def test_a_bound_vector_that_is_read_in_another_order_is_packed() -> None:
+    @T.prim_func(private=True)
+    def strided(
+        bias: T.Buffer((1, 1, 32), "float32"),
+        C: T.Buffer((1, 4, 32), "float32"),
+    ):
+        T.func_attr({"layout_free_buffers": [0], "tilewright.bound_weights": T.bool(True)})
+        for i, j1, j0 in T.grid(4, 16, 2):
+            with T.block("add"):
+                vi = T.axis.spatial(4, i)
+                vj = T.axis.spatial(32, j0 * 16 + j1)
+                C[0, vi, vj] = bias[0, 0, vj]
+
+    sch = rewritten(strided)
+    (copy,) = sch.mod["main"].body.block.alloc_buffers  # type: ignore[attr-defined]
+    assert copy.shape == (16, 2)

@@ -23,8 +23,8 @@ from tilewright.testing.space_generation import SpaceTask
 TARGET = Target("nvidia/geforce-rtx-3070")
 
 
-def verifier(target: Target) -> VerifyGPUCode:
-    made = VerifyGPUCode()
+def verifier(target: Target, *, all_shared_memory: bool = False) -> VerifyGPUCode:
+    made = VerifyGPUCode(all_shared_memory=all_shared_memory)
     made._initialize_with_tune_context(SpaceTask(target=target))
     return made
 
@@ -58,3 +58,13 @@ def test_all_limits_must_be_known() -> None:
     assert str(caught.value).startswith(
         "VerifyGPUCode needs the target attribute 'max_shared_memory_per_block', but target "
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "accepted"), [(192, [True, True]), (193, [False, True]), (397, [False, False])]
+)
+def test_memory_that_kernels_ask_for(rows: int, accepted: list[bool]) -> None:
+    """Every kernel has 48 KB; a GPU of this model has 99 KB for those that ask for it."""
+    sch = Schedule(aligned_rows(rows, 32, 0))  # rows of 256 bytes
+    verdicts = [verifier(TARGET, all_shared_memory=all_).apply(sch) for all_ in (False, True)]
+    assert verdicts == accepted

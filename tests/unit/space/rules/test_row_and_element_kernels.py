@@ -70,6 +70,19 @@ def chain(shape: tuple[int, ...], dtype: str) -> ir.PrimFunc:
     return te.create_prim_func([a, bias, topi.nn.relu(topi.add(a, bias))])
 
 
+def thin_product(n: int, k: int, dtype: str, m: int = 1) -> ir.PrimFunc:
+    """A linear layer of one row, with a bias and ReLU."""
+    x, w, b = (
+        te.placeholder(shape, dtype, name=name)
+        for name, shape in (("x", (m, k)), ("w", (n, k)), ("b", (n,)))
+    )
+    return te.create_prim_func([x, w, b, topi.nn.relu(topi.add(topi.nn.dense(x, w), b))])
+
+
+def exact_thin_product(x: Any, w: Any, b: Any) -> Any:
+    return np.maximum(x @ w.T + b, 0)
+
+
 ROWS: dict[str, tuple[ir.PrimFunc, Exact]] = {
     "softmax": (softmax(8, 256), exact_softmax),
     "softmax of halves": (softmax(4, 64, "float16"), exact_softmax),
@@ -99,6 +112,8 @@ ROWS: dict[str, tuple[ir.PrimFunc, Exact]] = {
         of_one((8, 256), lambda a: topi.sqrt(topi.sum(topi.multiply(a, a), axis=1))),
         lambda a: np.sqrt((a * a).sum(1)),
     ),
+    "a matrix times a vector": (thin_product(24, 512, "float16"), exact_thin_product),
+    "a matrix times a vector, of odd rows": (thin_product(5, 333, "float32"), exact_thin_product),
     "argmax": (of_one((8, 256), lambda a: topi.argmax(a, axis=1)), lambda a: a.argmax(1)),
 }
 
@@ -321,3 +336,15 @@ def test_one_kernel_serves_all_sizes(name: str) -> None:
         out = np.zeros(wanted.shape, "float32")
         run(lowered, [a, out], [sizes[v] for v in shape if v in sizes])
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
+
+
+def kinds_of(func: ir.PrimFunc) -> set[str]:
+    """The kinds of kernels that rules make of a program."""
+    found = generate_design_space("cuda-kernels", ir.IRModule({"main": func}), TARGET)
+    texts = [str(sch.mod) for sch in found]
+    return {kind for kind in ("tile kernel", "row kernel") if any(kind in text for text in texts)}
+
+
+def test_products_of_one_row_are_tried_both_ways() -> None:
+    assert kinds_of(thin_product(512, 512, "float16")) == {"tile kernel", "row kernel"}
+    assert kinds_of(thin_product(512, 512, "float16", 64)) == {"tile kernel"}

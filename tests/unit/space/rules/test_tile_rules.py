@@ -214,8 +214,8 @@ def test_blocks_share_tiles_where_they_are_few_and_sums_are_long() -> None:
 
 
 def test_all_steps_are_shared_where_the_last_round_of_tiles_would_leave_processors_idle() -> None:
-    assert tile_rule._splits_of(128, [132, 100], 132) == [1, STREAMED]
-    assert tile_rule._splits_of(128, [200, 264], 132) == [1, STREAMED]
+    assert tile_rule._splits_of(128, [160, 100], 132) == [1, STREAMED]
+    assert tile_rule._splits_of(128, [200, 264], 132) == [1]
     assert tile_rule._splits_of(128, [132, 264], 132) == [1]
     assert tile_rule._splits_of(128, [132 * 20 + 1], 132) == [1]
     assert tile_rule._splits_of(4, [100], 132) == [1]

@@ -1,0 +1,177 @@
+"""`tilewright heron`: tune the cases of a configuration as Heron does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from tilewright.algebra.constraints import ConstraintProblem
+from tilewright.cli.console import make_console, print_json
+from tilewright.heron.config import HeronCase, HeronConfig, read_config
+from tilewright.heron.demands import with_demands
+from tilewright.heron.measuring import measurer_of
+from tilewright.heron.operators import OperatorCase, operation_of
+from tilewright.heron.platforms import Platform, heron_platforms
+from tilewright.heron.rules.user_defined import loaded_rule
+from tilewright.heron.space import HeronSpace, space_of
+from tilewright.heron.tuning import HeronResult, HeronRun
+from tilewright.report.units import count, seconds
+from tilewright.solver.array_solver import ArraySolver
+from tilewright.solver.base import NoSolutionError
+from tilewright.solver.conflicts import Conflict, conflict_of, in_words
+
+NOTHING_WORKED = 1
+
+
+@dataclass(frozen=True)
+class HeronCommand:
+    """What the command line asks for."""
+
+    platform: str
+    config: Path
+    seed: int = 0
+    max_trials: int | None = None
+    measures: bool = True
+    prints_space: bool = False
+
+
+def run(command: HeronCommand) -> int:
+    """Tune every case; the exit status is 0 if each has a working schedule."""
+    platform = heron_platforms.create(command.platform)
+    config = read_config(command.config)
+    console = make_console()
+    status = 0
+    for name, case in config.cases.items():
+        space = heron_space(platform, config, case)
+        if command.prints_space:
+            _print_space(console, space)
+        result = _tune(console, command, platform, config, name, space)
+        if result is not None and result.best_secs is None:
+            status = NOTHING_WORKED
+    return status
+
+
+def why(path: str, platform: str, *, as_json: bool) -> None:
+    """Say how many solutions the cases of a configuration have, or why they have none."""
+    chosen, config = heron_platforms.create(platform), read_config(Path(path))
+    answers = []
+    for name, case in config.cases.items():
+        problem = heron_space(chosen, config, case).problem
+        conflict = conflict_of(problem)
+        count_of = ArraySolver().prepare(problem).count if conflict is None else 0.0
+        answers.append(_Answer(name, problem, count_of, conflict))
+    if as_json:
+        print_json([answer.as_json() for answer in answers])
+        return
+    console = make_console()
+    for answer in answers:
+        console.print(str(answer), markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One case: how many solutions it has, or the constraints that conflict."""
+
+    case: str
+    problem: ConstraintProblem
+    count: float | None
+    conflict: Conflict | None
+
+    def __str__(self) -> str:
+        size = (
+            f"{count(len(self.problem.variables), 'variable')}, "
+            f"{count(len(self.problem.constraints), 'constraint')}"
+        )
+        if self.conflict is not None:
+            return f"{self.case}: {size}, no solution: {self.conflict}"
+        known = "an unknown number of" if self.count is None else f"about {self.count:.3g}"
+        return f"{self.case}: {size}, {known} solutions"
+
+    def as_json(self) -> dict[str, object]:
+        members = () if self.conflict is None else self.conflict.members
+        return {
+            "case": self.case,
+            "variables": len(self.problem.variables),
+            "constraints": len(self.problem.constraints),
+            "solutions": self.count,
+            "conflict": [{"constraint": in_words(m), "origin": m.origin} for m in members],
+        }
+
+
+def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
+    """The space of a case, with the rules and demands of the user."""
+    asked = OperatorCase(
+        case.operator,
+        case.shape,
+        config.in_dtype or platform.in_dtype,
+        config.out_dtype or platform.out_dtype,
+    )
+    rules = [loaded_rule(text) for text in config.rules]
+    return with_demands(space_of(operation_of(asked), platform, rules), config.constraints)
+
+
+def _tune(
+    console: Console,
+    command: HeronCommand,
+    platform: Platform,
+    config: HeronConfig,
+    name: str,
+    space: HeronSpace,
+) -> HeronResult | None:
+    solutions = ArraySolver().prepare(space.problem)
+    if solutions.is_empty:
+        raise NoSolutionError(f"case {name!r} has no solution: {conflict_of(space.problem)}")
+    folder = Path(config.out_name) / name
+    if command.max_trials is not None:
+        config = replace(config, max_trials=command.max_trials)
+
+    def tell(number: int, result: HeronResult) -> None:
+        if config.verbose:
+            console.print(f"round {number}: {_summary(name, space, result)}", markup=False)
+
+    job = HeronRun(space, solutions, config, folder, command.seed, tell)
+    job.write_space()
+    variables = len(space.problem.variables)
+    known = f", about {solutions.count:.3g} solutions" if solutions.count else ""
+    console.print(f"{name}: {count(variables, 'variable')}{known}; {folder}", markup=False)
+    if not command.measures:
+        return None
+    measurer = measurer_of(platform, space, config)
+    try:
+        result = job.tune(measurer)
+    finally:
+        measurer.close()
+    console.print(_summary(name, space, result), markup=False)
+    return result
+
+
+def _summary(name: str, space: HeronSpace, result: HeronResult) -> str:
+    failed = len(result.failures)
+    legal = f"{result.trials - failed} of {count(result.trials, 'trial')} ran"
+    if result.best_secs is None:
+        return f"{name}: nothing ran; {result.failures[0] if failed else 'no candidates'}"
+    rate = space.operation.flop / result.best_secs / 1e9
+    first = f"; first failure: {result.failures[0]}" if failed else ""
+    return f"{name}: best {seconds(result.best_secs)}, {rate:.4g} GFLOP/s; {legal}{first}"
+
+
+def _print_space(console: Console, space: HeronSpace) -> None:
+    """Knobs, candidates, relations of loops and variables, as Heron prints them."""
+    variables = {
+        name: f"Var({name}, {low}, {high}, {default})"
+        for name, (low, high, default) in space.variables().items()
+    }
+    listed = ", ".join(f"{name!r}: {text}" for name, text in variables.items())
+    for title, content in (
+        ("knob_names", space.knob_names),
+        ("candidates", {name: list(values) for name, values in space.candidates.items()}),
+        ("axis_parents", dict(space.axis_parents)),
+        ("axis_brother", dict(space.axis_brothers)),
+        ("axis_ori_lenth", dict(space.axis_lengths)),
+        ("compute_poses", space.short_positions()),
+        ("compute_pos_names", space.position_names()),
+    ):
+        console.print(f"{title}: {content}", markup=False, soft_wrap=True)
+    console.print(f"solver.vals: {{{listed}}}", markup=False, soft_wrap=True)

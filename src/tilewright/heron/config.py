@@ -1,0 +1,173 @@
+"""Heron's configuration files: their fields, defaults and mistakes in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
+from tilewright.support.suggestions import did_you_mean
+
+
+@dataclass(frozen=True)
+class HeronCase:
+    """An operator by name, its sizes, and how often a model has it."""
+
+    operator: str
+    shape: tuple[int, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class HeronConfig:
+    """All fields, under Heron's names and with its defaults."""
+
+    cases: Mapping[str, HeronCase]
+    out_name: str = "heron"
+    method: str = "CGA"
+    max_trials: int = 1000
+    runner_number: int = 3
+    runner_repeat: int = 2
+    runner_timeout: float = 50
+    build_timeout: float = 50
+    in_dtype: str | None = None  # None: what the platform is for
+    out_dtype: str | None = None
+    measure_time_per_round: int = 32
+    pop_num: int = 200
+    iter_walks: int = 5
+    history_topk: int = 32
+    select_num: int = 100
+    crossover_key_ratio: float = 0.2
+    parallel: bool = True
+    parallel_num: int = 16
+    use_cost_model: bool = True
+    loss_type: str = "reg"
+    feature_type: str = "itervar"
+    temperature: float = 0.6
+    feasible_file_path: str = "feasible.json"
+    target_name: str | None = None  # None: that of the platform
+    device_id: int = 0
+    verbose: bool = False
+    # Ours: rules as "module:object", and demands on variables, such as "dense_vectorize == 1".
+    rules: tuple[str, ...] = field(default=())
+    constraints: tuple[str, ...] = field(default=())
+
+    def settings(self) -> ConstrainedSettings:
+        """The part that search strategies look at."""
+        shared = {each.name for each in fields(self)} & {*ConstrainedSettings.names()}
+        return ConstrainedSettings(**{name: getattr(self, name) for name in shared})
+
+
+_SAME = {"opt_method": "method"}  # what an attribute of Heron's is called in its files
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+}
+_WORDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+_FIXED = {"loss_type": ("reg",), "feature_type": ("itervar",)}
+_AT_LEAST_ONE = (
+    "max_trials", "runner_number", "runner_repeat", "measure_time_per_round", "pop_num",
+    "iter_walks", "history_topk", "select_num", "parallel_num",
+)  # fmt: skip
+_POSITIVE = ("runner_timeout", "build_timeout", "temperature")
+
+
+def read_config(path: Path) -> HeronConfig:
+    """The configuration in a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TuneError(f"cannot read the configuration {path}: {error.strerror}") from error
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise TuneError(f"{path} is not JSON: {error}") from error
+    return config_of(found, str(path))
+
+
+def config_of(found: object, where: str = "the configuration") -> HeronConfig:
+    """A configuration from plain values."""
+    if not isinstance(found, dict):
+        raise TuneError(f"{where} must be an object of fields, got {type(found).__name__}")
+    named = {_SAME.get(str(name), str(name)): value for name, value in found.items()}
+    known = {each.name: str(each.type) for each in fields(HeronConfig)}
+    for name in named:
+        if name not in known:
+            raise TuneError(f"{where} has an unknown field {name!r}{did_you_mean(name, known)}")
+    if "cases" not in named:
+        raise TuneError(f"{where} has no field 'cases', an object such as "
+                        '{"gemm_64": ["gemm", [64, 64, 64]]}')  # fmt: skip
+    values = {name: _checked(name, known[name], value, where) for name, value in named.items()}
+    config = HeronConfig(**values)
+    _check_ranges(config, where)
+    return config
+
+
+def _checked(name: str, kind: str, value: Any, where: str) -> Any:
+    """The value of a field, if it is of the right type."""
+    if name == "cases":
+        return _cases(value, where)
+    if name in ("rules", "constraints"):
+        return _texts(name, value, where)
+    simple = kind.split(" ")[0]
+    is_right = isinstance(value, _TYPES[simple]) and (simple == "bool" or value is not True)
+    if not is_right or (simple != "bool" and isinstance(value, bool)):
+        raise TuneError(f"{where}: {name!r} must be {_WORDS[simple]}, got {value!r}")
+    return value
+
+
+def _texts(name: str, value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise TuneError(f"{where}: {name!r} must be a list of texts, got {value!r}")
+    return tuple(value)
+
+
+def _cases(value: Any, where: str) -> dict[str, HeronCase]:
+    if not isinstance(value, dict) or not value:
+        raise TuneError(f"{where}: 'cases' must be an object with at least one case, got {value!r}")
+    return {name: _case(name, found, where) for name, found in value.items()}
+
+
+def _case(name: str, found: Any, where: str) -> HeronCase:
+    is_right = (
+        isinstance(found, list)
+        and len(found) in (2, 3)
+        and isinstance(found[0], str)
+        and isinstance(found[1], list)
+        and all(_is_whole(each) for each in (*found[1], *found[2:]))
+    )
+    if not is_right:
+        raise TuneError(
+            f"{where}: case {name!r} must be [operator, [sizes]] or [operator, [sizes], count], "
+            f"got {found!r}"
+        )
+    return HeronCase(found[0], tuple(found[1]), *found[2:])
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_ranges(config: HeronConfig, where: str) -> None:
+    for name in _AT_LEAST_ONE:
+        if getattr(config, name) < 1:
+            raise TuneError(f"{where}: {name!r} must be at least 1, got {getattr(config, name)}")
+    for name in _POSITIVE:
+        if getattr(config, name) <= 0:
+            raise TuneError(f"{where}: {name!r} must be positive, got {getattr(config, name)}")
+    for name, allowed in _FIXED.items():
+        _check_choice(name, getattr(config, name), allowed, where)
+    methods = [each.upper() for each in constrained_strategies]
+    _check_choice("method", config.method.upper(), methods, where)
+    config.settings()
+
+
+def _check_choice(name: str, value: str, allowed: Sequence[str], where: str) -> None:
+    if value not in allowed:
+        raise TuneError(f"{where}: {name!r} must be one of {', '.join(allowed)}, got {value!r}")

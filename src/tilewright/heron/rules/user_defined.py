@@ -1,0 +1,40 @@
+"""User-Defined-Rule: a condition and a transformation of the user's own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.errors import TuneError
+from tilewright.heron.rules.base import HeronRule, heron_rules
+from tilewright.heron.template import Template, TensorStage
+
+
+@heron_rules.register("User-Defined-Rule")
+@dataclass(frozen=True)
+class UserDefinedRule(HeronRule):
+    """Applies where the condition holds; the transformation uses the primitives of `Template`."""
+
+    condition: Callable[[Template, TensorStage], bool]
+    transform: Callable[[Template, TensorStage], None]
+
+    name = "User-Defined-Rule"
+
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
+        return None if self.condition(template, stage) else "the user's condition does not hold"
+
+    def apply(self, template: Template, stage: TensorStage) -> None:
+        self.transform(template, stage)
+
+
+def loaded_rule(text: str) -> HeronRule:
+    """A rule by where it is defined: `package.module:name`."""
+    module, _, name = text.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TuneError(f"the rule {text!r} cannot be loaded: {error}") from error
+    if not isinstance(found, HeronRule):
+        raise TuneError(f"the rule {text!r} must be a HeronRule, got {type(found).__name__}")
+    return found

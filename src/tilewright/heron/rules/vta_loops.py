@@ -1,0 +1,143 @@
+"""Rules of VTA for loops: virtual threads, tiles that fit scratchpads, its matrix instruction."""
+
+from __future__ import annotations
+
+from tilewright.algebra.constraints import Le, MinOf, Prod, SelectFrom, Sum, Term
+from tilewright.heron import steps
+from tilewright.heron.names import Key
+from tilewright.heron.rules.base import HeronRule, heron_rules, is_root
+from tilewright.heron.template import Template, TensorStage
+
+_BLOCK = 16  # rows of the matrix instruction: 1 x 16 times 16 x 16
+_MOST_THREADS = 2
+_DEPTHS = {"inp": 2048, "wgt": 1024, "acc": 2048}  # elements of each scratchpad
+_LEAST_DISTANCE = 3  # a result may be written again by the third instruction after
+_INTRINSIC = "vta_gemm_1x16x16"
+
+
+def _is_accumulator(template: Template, stage: TensorStage) -> str | None:
+    is_it = stage.name == template.facts["accumulator"]
+    return None if is_it else "it is not computed in the accumulator"
+
+
+@heron_rules.register("Bind-Cthread")
+class BindVirtualThreads(HeronRule):
+    """Two virtual threads, each with scratchpads of its own, hide loads behind computation."""
+
+    name = "Bind-Cthread"
+
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
+        return None if is_root(template, stage) else "it is computed inside another stage"
+
+    def apply(self, template: Template, stage: TensorStage) -> None:
+        template.heading(stage.name, "## Bind cthread")
+
+        def threads(axis: str) -> Term:
+            return template.knob(stage.name, "cthread", (1, 2), axis, candidates=(1, 2))
+
+        outers = template.tile(stage.name, list(stage.spatial), threads, "cthread")
+        fused = template.fuse(stage.name, outers)
+        template.mark(steps.BindStep(stage.name, fused, "vthread"), fused, "cthread")
+        stage.positions.append(fused)
+        origin = f"at most {_MOST_THREADS} virtual threads"
+        template.require(Le(origin, template.loop(stage.name, fused), _MOST_THREADS))
+        template.facts["threads"] = template.loop(stage.name, fused)
+
+
+@heron_rules.register("Tile-Store")
+class TileStore(HeronRule):
+    """Tiles of the output that are stored at once."""
+
+    name = "Tile-Store"
+
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
+        return None if is_root(template, stage) else "it is computed inside another stage"
+
+    def apply(self, template: Template, stage: TensorStage) -> None:
+        template.heading(stage.name, "## Store position")
+        axes = [axis for axis in stage.loops if axis.endswith(".inner")]
+        outers = template.tile(stage.name, axes, template.tile_knob(stage.name, "tileStore"))
+        stage.positions.append(outers[-1])
+
+
+@heron_rules.register("Tensorize-VTA")
+class TensorizeMatrix(HeronRule):
+    """Blocks of 16 x 16 become the matrix instruction; tiles of blocks fit the scratchpads."""
+
+    name = "Tensorize"
+
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
+        return _is_accumulator(template, stage)
+
+    def apply(self, template: Template, stage: TensorStage) -> None:
+        template.heading(stage.name, f"## Tensorize {_INTRINSIC}\n")
+        name = stage.name
+        column, reduced = stage.spatial[-1], stage.reduced[0]
+        for axis in (column, reduced):
+            template.split(name, axis, _BLOCK, by_factor=True)
+        inner = [f"{axis}.inner" for axis in (column, reduced)]
+        outer = [axis for axis in stage.loops if axis not in inner]
+        template.reorder(name, [*outer, *inner])
+        template.tile(name, [f"{reduced}.outer"], template.tile_knob(name, "tileAll"))
+        # Reductions run outside the rows and columns of a tile: see the distance below.
+        steps_outside = [f"{reduced}.outer.outer", f"{reduced}.outer.inner"]
+        tile = [*stage.spatial[:-1], f"{column}.outer"]
+        template.reorder(name, [*steps_outside, *tile, *inner])
+        stage.positions.append(steps_outside[0])
+        template.facts[f"tensorized {name}"] = tuple(inner)
+        first = steps_outside[0]
+        template.steps.append(steps.StartReduction(name, first))
+        template.steps.append(steps.TensorizeLoops(name, inner[0], _INTRINSIC))
+        self._limit(template, stage, [template.loop(name, axis) for axis in tile], steps_outside[1])
+
+    def _limit(self, template: Template, stage: TensorStage, tile: list[str], reduced: str) -> None:
+        """Capacities, and the distance between two writes of one result."""
+        threads = str(template.facts["threads"])
+        *rows, columns = tile
+        depth = template.loop(stage.name, reduced)
+        sizes: dict[str, list[str]] = {
+            "inp": [*rows, depth],
+            "wgt": [columns, depth],
+            "acc": [*rows, columns],
+        }
+        for memory, factors in sizes.items():
+            most = _DEPTHS[memory]
+            whole = template.declare(Key("V", None, None, f"{memory}_mem"), range(1, 1 << 24))
+            template.require(
+                Prod(f"elements of the {memory} scratchpad", whole, (threads, *factors)),
+                Le(f"{memory} scratchpad: {most} elements", whole, most),
+            )
+        self._keep_distance(template, stage.name, tile, depth)
+
+    def _keep_distance(self, template: Template, name: str, tile: list[str], depth: str) -> None:
+        origin = f"a result is written again after {_LEAST_DISTANCE} instructions at the earliest"
+        area = template.product(name, "acc_tile", tile, "results of a tile")
+
+        def helper(what: str, domain: tuple[int, ...]) -> str:
+            return template.declare(Key("O", name, None, what), domain)
+
+        repeats, place = helper("repeats", (1, 2)), helper("repeats_place", (0, 1))
+        least = helper("least_distance", (1, _LEAST_DISTANCE))
+        template.require(
+            MinOf(origin, repeats, (depth, 2)),
+            Sum(origin, repeats, (place, 1)),
+            SelectFrom(origin, least, place, (1, _LEAST_DISTANCE)),
+            Le(origin, least, area),
+        )
+
+
+@heron_rules.register("Load-Scratchpad")
+class LoadScratchpad(HeronRule):
+    """Operands are copied by blocks; nothing about it is open."""
+
+    name = "Load-Scratchpad"
+
+    def why_not(self, template: Template, stage: TensorStage) -> str | None:
+        is_load = stage.scope in ("local.inp_buffer", "local.wgt_buffer")
+        return None if is_load else "it is no operand in a scratchpad"
+
+    def apply(self, template: Template, stage: TensorStage) -> None:
+        row = stage.spatial[-1]
+        pieces = template.declare(Key("V", stage.name, row, "blocks"), range(1, 1 << 20))
+        origin = f"{stage.name} is loaded in blocks of {_BLOCK}"
+        template.require(Prod(origin, template.loop(stage.name, row), (pieces, _BLOCK)))

@@ -1,0 +1,1 @@
+"""Solutions of constraint problems: even samples, repairs, explanations; one interface."""

@@ -1,0 +1,23 @@
+"""Products of a matrix and a vector: each weight is read once, so that memory is the limit.
+
+Tiles for tensor cores would be almost empty, and few of them in flight; a group of threads for each
+row of the matrix has all of it on the way at once.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import Block
+from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.vector_reduction import walks_over_neighbours
+
+
+def is_thin_product(block: Block) -> bool:
+    """True for `y[n] = sum(x[k] * w[n, k])`, whatever axes of extent 1 there are."""
+    found = Contraction.of(block, any_layout=True)
+    return (
+        found is not None
+        and found.right is not None
+        and bool(found.left)
+        and all(found.extents[n] == 1 for n in found.rows)
+        and walks_over_neighbours(block)
+    )

@@ -1,0 +1,87 @@
+"""`tilewright heron`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tilewright.runtime.devices import device
+
+
+def write(**fields: object) -> None:
+    given = {"out_name": "out", "cases": {"g": ["gemm", [64, 64, 64]]}, **fields}
+    Path("quick_start.json").write_text(json.dumps(given), encoding="utf-8")
+
+
+def test_the_space_is_printed_and_written(command: Any) -> None:
+    write(in_dtype="float32", out_dtype="float32")
+    lines = command(
+        "heron", "-p", "dlboost", "-c", "quick_start.json", "--no-measure", "--show-space"
+    ).lines
+    assert lines[0] == (
+        "knob_names: ['dense_global_pos', 'dense_unroll_pragma', 'dense_tileSpatial', "
+        "'dense_vectorize', 'dense.global_tileAll']"
+    )
+    assert lines[7].startswith(
+        "solver.vals: {'dense_global_pos': Var(dense_global_pos, 0, 3, 0), 'dense_unroll_pragma': "
+    )
+    assert lines[8] == "g: 56 variables, about 7.29e+09 solutions; out/g"
+    assert sorted(path.name for path in Path("out/g").iterdir()) == [
+        "constraints.py", "feasible.json", "records.txt", "schedule.py", "stat.txt",
+    ]  # fmt: skip
+    compile(Path("out/g/constraints.py").read_text(encoding="utf-8"), "constraints.py", "exec")
+
+
+def test_contradictory_constraints(command: Any) -> None:
+    write(constraints=["dense_vectorize == 1", "dense_vectorize <= 0"])
+    err = command("heron", "-p", "dlboost", "-c", "quick_start.json", status=2).err
+    name = "P#ST:dense,AX:None,PA:vectorize"
+    assert err == (
+        "error: case 'g' has no solution: these 2 constraints cannot hold together, any 1 of them "
+        "can:\n"
+        f"  {name} = 1    (from the user's constraint 'dense_vectorize == 1')\n"
+        f"  {name} <= 0    (from the user's constraint 'dense_vectorize <= 0')\n"
+        "where\n"
+        f"  {name} is from 0 to 1\n"
+    )
+
+
+def test_mistakes(command: Any) -> None:
+    write()
+    err = command("heron", "-p", "tpu", "-c", "quick_start.json", status=2).err
+    assert err == "error: unknown platform of Heron 'tpu'; known: dlboost, tensorcore, vta\n"
+    write(max_trail=1)
+    err = command("heron", "-p", "dlboost", "-c", "quick_start.json", status=2).err
+    assert err == (
+        "error: quick_start.json has an unknown field 'max_trail'; did you mean 'max_trials'?\n"
+    )
+
+
+def test_tensor_cores_need_a_gpu(command: Any) -> None:
+    if device("cuda").exist:
+        return
+    write(cases={"g": ["gemm", [16, 16, 16]]})
+    err = command("heron", "-p", "tensorcore", "-c", "quick_start.json", status=2).err
+    assert err.startswith("error: platform 'tensorcore' measures on an NVIDIA GPU: ")
+    assert err.endswith("; --no-measure writes the space without one\n")
+
+
+def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
+    write(
+        cases={"fits": ["gemm", [64, 64, 64]], "no": ["gemm", [64, 64, 64]]},
+        constraints=["dense_tileStore == 1", "dense.local.acc_buffer_tileAll == 1"],
+    )
+    asked = ("space", "why", "quick_start.json", "--heron", "vta")
+    assert command(*asked).lines[0].startswith("fits: 44 variables, 48 constraints, about ")
+    write(
+        cases={"large": ["gemm", [4096, 1024, 1024]]},
+        constraints=["dense_tileStore == 1", "dense_cthread == 1"],
+    )
+    lines = command(*asked).lines
+    assert lines[0].startswith("large: 44 variables, ")
+    assert lines[0].endswith("these 9 constraints cannot hold together, any 8 of them can:")
+    assert "  V#ST:None,AX:None,PA:inp_mem <= 2048    (from inp scratchpad: 2048 elements)" in lines
+    (answer,) = json.loads(command(*asked, "--json").out)
+    assert answer["solutions"] == 0
+    assert {"inp scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}
