@@ -78,8 +78,9 @@ def sketch_problem(
     trace = sketch.trace.simplified(remove_postproc=True)
     case = structure_of(mod, trace, postprocs)
     if isinstance(case, StructureCase):
-        decisions = {each.inst: _decoded(each) for each in case.interpretation.decisions}
-        if all(each is not None for each in decisions.values()):
+        decoded = [(each.inst, _decoded(each)) for each in case.interpretation.decisions]
+        decisions = {inst: found for inst, found in decoded if found is not None}
+        if len(decisions) == len(decoded):
             return SketchProblem(Trace(trace.insts), problem_of(case).problem, decisions)
     return _decision_problem(mod, trace)
 
