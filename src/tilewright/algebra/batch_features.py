@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.batch_prior import NestCost
-from tilewright.algebra.nest_columns import work_of
-from tilewright.algebra.nest_view import NestView
 
 Floats = npt.NDArray[np.float64]
 _OF_NEST = (
@@ -35,11 +33,10 @@ _TICK = 1e-9  # seconds: the unit of times, so that their logarithms are above z
 class NestFacts:
     """What features and prior take from a nest: a row for each name, a column a candidate."""
 
-    work: float  # by which nests are ranked
     table: Floats
 
     @staticmethod
-    def of(cost: NestCost, nest: NestView) -> NestFacts:
+    def of(cost: NestCost) -> NestFacts:
         """The facts of what a nest costs."""
         numbers = cost.nest
         table = np.vstack([
@@ -47,11 +44,18 @@ class NestFacts:
             cost.lanes, cost.unrolled, cost.inside, cost.repeats, numbers.share,
             numbers.footprints[:, -1].sum(0),
         ])  # fmt: skip
-        return NestFacts(work_of(nest), table)
+        return NestFacts(table)
+
+    @staticmethod
+    def joined(parts: Sequence[NestFacts]) -> NestFacts:
+        """The facts of several groups of candidates."""
+        if len(parts) == 1:
+            return parts[0]
+        return NestFacts(np.concatenate([part.table for part in parts], axis=1))
 
     def at(self, columns: slice) -> NestFacts:
         """The facts of some candidates."""
-        return NestFacts(self.work, self.table[:, columns])
+        return NestFacts(self.table[:, columns])
 
     def _row(self, number: int) -> Floats:
         row: Floats = self.table[number]
@@ -70,9 +74,8 @@ class NestFacts:
         return self._row(2)
 
 
-def features_of(facts: Sequence[NestFacts], seconds: Floats) -> Floats:
-    """A row of logarithms for each program."""
-    ranked = sorted(facts, key=lambda fact: -fact.work)
+def features_of(ranked: Sequence[NestFacts], seconds: Floats) -> Floats:
+    """A row of logarithms for each program; the heaviest nest comes first."""
     width, rest = len(_OF_NEST), len(_OF_REST)
     table = np.zeros((len(COLUMNS), len(seconds)))
     table[0] = seconds

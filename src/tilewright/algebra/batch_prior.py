@@ -127,10 +127,13 @@ class NestCost:
         """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
         nest = self.nest
         moving = self._unrolled & nest.depends
-        strides = (nest.strides * nest.element_bytes[:, None, None]).astype(np.int64)
-        places = CACHE_WAY_BYTES // np.gcd(strides, CACHE_WAY_BYTES)
+        strides = nest.strides * nest.element_bytes[:, None, None]
         ways = self._machine.l1_bytes // CACHE_WAY_BYTES
-        crowded = (moving & (strides >= LINE) & (nest.extents > places * ways)).any(1)
+        far = moving & (strides >= LINE) & (nest.extents > ways)
+        if not far.any():
+            return np.zeros(nest.extents.shape[1])
+        places = CACHE_WAY_BYTES // np.gcd(strides.astype(np.int64), CACHE_WAY_BYTES)
+        crowded = (far & (nest.extents > places * ways)).any(1)
         loads = np.where(moving, nest.extents, 1.0).prod(1)
         crowded &= self._in_memory()[:, None]
         total: Floats = np.where(crowded[1:], loads[1:], 0.0).sum(0)

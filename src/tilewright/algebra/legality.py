@@ -41,6 +41,8 @@ def verdicts_on(
             continue
         legal[rows] = True
         checks = case.interpretation.checks
+        if not checks:
+            continue
         program = ArrayProgram([check.holds for check in checks])
         made = program({name: columns[name][rows] for name in program.inputs})
         for check, holds in zip(checks, made, strict=True):

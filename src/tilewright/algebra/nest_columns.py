@@ -43,15 +43,31 @@ class NestColumns:
 
 
 class NestProgram:
-    """Evaluates all expressions of a nest at once."""
+    """Evaluates all expressions of a nest at once, and puts them in their places."""
 
     def __init__(self, nest: NestView) -> None:
         self.nest = nest
-        found: dict[Value, None] = {}
+        self.work = work_of(nest)
+        self._rows: dict[Value | float, int] = {}
         for value in values_of(nest):
-            if isinstance(value, Expr):
-                found[value] = None
-        self._program = ArrayProgram(list(found))
+            self._rows.setdefault(value, len(self._rows))
+        self._program = ArrayProgram([each for each in self._rows if isinstance(each, Expr)])
+        self._constants = [
+            (n, each) for each, n in self._rows.items() if not isinstance(each, Expr)
+        ]
+        self._columns = [n for each, n in self._rows.items() if isinstance(each, Expr)]
+        slots, accesses = nest.slots, nest.accesses
+        self._extents = self._places([slot.extent for slot in slots])
+        self._in_parallel = self._places([slot.in_parallel for slot in slots])
+        self._in_vector = self._places([slot.in_vector for slot in slots])
+        self._boundaries = self._places(nest.boundaries)
+        self._footprints = np.stack([self._places(each.footprints) for each in accesses])
+        self._depends = np.stack([self._places(each.depends) for each in accesses])
+        self._strides = np.stack([self._places(each.strides) for each in accesses])
+        self._shares = [self._places(each) for each in nest.shares]
+
+    def _places(self, values: Sequence[Value]) -> npt.NDArray[np.int64]:
+        return np.array([self._rows[value] for value in values], np.int64)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -60,59 +76,35 @@ class NestProgram:
 
     def __call__(self, columns: Mapping[str, Column], count: int) -> NestColumns:
         """The nest of `count` candidates."""
-        made = self._program(columns)
-        fill = _Filler(dict(zip(self._program.outputs, made, strict=True)), count)
-        nest = self.nest
+        table = np.empty((len(self._rows), count), np.float64)
+        for row, constant in self._constants:
+            table[row] = constant
+        for row, column in zip(self._columns, self._program(columns), strict=True):
+            table[row] = column
+        share = np.ones(count)
+        for limit, covered in self._shares:
+            share *= np.minimum(1.0, table[limit] / table[covered])
+        nest, accesses = self.nest, self.nest.accesses
         kinds = [slot.kind for slot in nest.slots]
-        accesses = nest.accesses
         return NestColumns(
-            fill.table([slot.extent for slot in nest.slots]),
-            fill.masks([slot.in_parallel for slot in nest.slots]),
-            fill.masks([slot.in_vector for slot in nest.slots]),
+            table[self._extents],
+            table[self._in_parallel] != 0,
+            table[self._in_vector] != 0,
             np.array([kind is ForKind.PARALLEL for kind in kinds], np.bool_),
             np.array([kind is ForKind.VECTORIZED for kind in kinds], np.bool_),
             np.array([kind is ForKind.SERIAL for kind in kinds], np.bool_),
-            np.stack([fill.table(access.footprints) for access in accesses]),
-            np.stack([fill.masks(access.depends) for access in accesses]),
-            np.abs(np.stack([fill.table(access.strides) for access in accesses])),
-            fill.masks(nest.boundaries),
+            table[self._footprints],
+            table[self._depends] != 0,
+            np.abs(table[self._strides]),
+            table[self._boundaries] != 0,
             np.array([access.element_bytes for access in accesses]),
             tuple(access.buffer.scope for access in accesses),
-            np.maximum(fill.table([nest.operations])[0], 0.5),
+            np.maximum(table[self._rows[nest.operations]], 0.5),
             nest.is_reduction,
-            fill.share(nest.shares),
-            fill.table([nest.unroll_step])[0],
-            fill.table([nest.reduction_width])[0],
+            share,
+            table[self._rows[nest.unroll_step]],
+            table[self._rows[nest.reduction_width]],
         )
-
-
-class _Filler:
-    """Puts columns and constants into tables."""
-
-    def __init__(self, known: Mapping[Value, Column], count: int) -> None:
-        self._known = known
-        self._count = count
-
-    def _numbers(self, value: Value | float) -> Any:
-        return self._known[value] if isinstance(value, Expr) else value
-
-    def table(self, values: Sequence[Value | float]) -> Floats:
-        made = np.empty((len(values), self._count), np.float64)
-        for row, value in enumerate(values):
-            made[row] = self._numbers(value)
-        return made
-
-    def masks(self, values: Sequence[Value]) -> Masks:
-        made = np.empty((len(values), self._count), np.bool_)
-        for row, value in enumerate(values):
-            made[row] = self._numbers(value)
-        return made
-
-    def share(self, shares: Sequence[tuple[Value, Value]]) -> Floats:
-        share = np.ones(self._count)
-        for limit, covered in shares:
-            share *= np.minimum(1.0, self._numbers(limit) / np.asarray(self._numbers(covered)))
-        return share
 
 
 def values_of(nest: NestView) -> list[Value | float]:

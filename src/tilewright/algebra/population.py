@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,20 @@ def random_population(
     found: Columns = {}
     for decision in decisions:
         found.update(_drawn(decision, count, random))
+    return found
+
+
+def vector_at(decisions: Sequence[Decision], columns: Columns, row: int) -> list[Any]:
+    """A row of a population as decisions of a trace."""
+    found: list[Any] = []
+    for decision in decisions:
+        numbers = [int(columns[name][row]) for name in decision.names]
+        if isinstance(decision, TileDecision):
+            found.append(numbers)
+        elif isinstance(decision, CategoricalDecision):
+            found.append(decision.values.index(numbers[0]))
+        else:
+            found.append(numbers[0])
     return found
 
 

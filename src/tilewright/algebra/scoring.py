@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from tilewright.cost_model.boosters import Trees
 from tilewright.cost_model.prior import Machine
 
 Floats = npt.NDArray[np.float64]
+_Parts: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # regions of nests, and their ranks
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,30 @@ class BatchScorer:
             for nest in case.nests:
                 places.setdefault(nest, []).append(rows)
         known = {nest: self._facts(nest, columns, parts) for nest, parts in places.items()}
-        seconds = np.full(count, np.nan)
-        features = np.full((count, len(COLUMNS)), np.nan)
+        alike: dict[_Parts, list[tuple[Rows, list[NestFacts]]]] = {}
         for case, rows in cases:
             facts = [next(known[nest]) for nest in case.nests]
-            kept = [
-                (region, fact)
-                for nest, region, fact in zip(case.nests, case.regions, facts, strict=True)
-                if not (nest.nest.packs_weights and self.packed_before)
-            ]
-            seconds[rows] = total_seconds(kept)
-            features[rows] = features_of([fact for _, fact in kept], seconds[rows])
+            kept = self._kept(case)
+            # Programs whose nests play the same parts are put together at once.
+            ranked = tuple(sorted(range(len(kept)), key=lambda n: -case.nests[kept[n]].work))
+            parts = (tuple(case.regions[n] for n in kept), ranked)
+            alike.setdefault(parts, []).append((rows, [facts[n] for n in kept]))
+        seconds = np.full(count, np.nan)
+        features = np.full((count, len(COLUMNS)), np.nan)
+        for (regions, ranked), group in alike.items():
+            rows = np.concatenate([own for own, _ in group])
+            joined = [NestFacts.joined(each) for each in zip(*[f for _, f in group], strict=True)]
+            seconds[rows] = total_seconds(list(zip(regions, joined, strict=True)))
+            features[rows] = features_of([joined[n] for n in ranked], seconds[rows])
         return seconds, features
+
+    def _kept(self, case: StructureCase) -> list[int]:
+        """The nests that run each time."""
+        return [
+            number
+            for number, nest in enumerate(case.nests)
+            if not (nest.nest.packs_weights and self.packed_before)
+        ]
 
     def _facts(
         self, nest: NestProgram, columns: Columns, parts: Sequence[Rows]
@@ -87,7 +101,7 @@ class BatchScorer:
         """What is known of a nest, for each of the groups of rows that have it."""
         rows = np.concatenate(parts)
         numbers = nest({name: columns[name][rows] for name in nest.inputs}, len(rows))
-        facts = NestFacts.of(NestCost(numbers, self.machine), nest.nest)
+        facts = NestFacts.of(NestCost(numbers, self.machine))
         first = 0
         for part in parts:
             yield facts.at(slice(first, first + len(part)))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tilewright.algebra.constraints import ConstraintProblem
 from tilewright.cli.console import make_console, print_json
+from tilewright.cli.space_constraints import ProblemAnswer
 from tilewright.heron.config import HeronCase, HeronConfig, read_config
 from tilewright.heron.demands import with_demands
 from tilewright.heron.measuring import measurer_of
@@ -20,7 +20,7 @@ from tilewright.heron.tuning import HeronResult, HeronRun
 from tilewright.report.units import count, seconds
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import NoSolutionError
-from tilewright.solver.conflicts import Conflict, conflict_of, in_words
+from tilewright.solver.conflicts import conflict_of
 
 NOTHING_WORKED = 1
 
@@ -56,48 +56,16 @@ def run(command: HeronCommand) -> int:
 def why(path: str, platform: str, *, as_json: bool) -> None:
     """Say how many solutions the cases of a configuration have, or why they have none."""
     chosen, config = heron_platforms.create(platform), read_config(Path(path))
-    answers = []
-    for name, case in config.cases.items():
-        problem = heron_space(chosen, config, case).problem
-        conflict = conflict_of(problem)
-        count_of = ArraySolver().prepare(problem).count if conflict is None else 0.0
-        answers.append(_Answer(name, problem, count_of, conflict))
+    answers = [
+        ProblemAnswer.of(name, heron_space(chosen, config, case).problem)
+        for name, case in config.cases.items()
+    ]
     if as_json:
         print_json([answer.as_json() for answer in answers])
         return
     console = make_console()
     for answer in answers:
         console.print(str(answer), markup=False, soft_wrap=True)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """One case: how many solutions it has, or the constraints that conflict."""
-
-    case: str
-    problem: ConstraintProblem
-    count: float | None
-    conflict: Conflict | None
-
-    def __str__(self) -> str:
-        size = (
-            f"{count(len(self.problem.variables), 'variable')}, "
-            f"{count(len(self.problem.constraints), 'constraint')}"
-        )
-        if self.conflict is not None:
-            return f"{self.case}: {size}, no solution: {self.conflict}"
-        known = "an unknown number of" if self.count is None else f"about {self.count:.3g}"
-        return f"{self.case}: {size}, {known} solutions"
-
-    def as_json(self) -> dict[str, object]:
-        members = () if self.conflict is None else self.conflict.members
-        return {
-            "case": self.case,
-            "variables": len(self.problem.variables),
-            "constraints": len(self.problem.constraints),
-            "solutions": self.count,
-            "conflict": [{"constraint": in_words(m), "origin": m.origin} for m in members],
-        }
 
 
 def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:

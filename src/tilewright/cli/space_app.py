@@ -40,9 +40,29 @@ def why(
             "a platform, or which constraints conflict.",
         ),
     ] = None,
+    constraints: Annotated[
+        bool,
+        typer.Option(
+            "--constraints",
+            help="Say of each sketch how many candidates the limits of the target leave, or which "
+            "constraints conflict.",
+        ),
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="DEMAND",
+            help="With --constraints: a demand on a variable, such as 'x4 <= 64'; repeatable.",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Explain for each block which rules applied, and why the others did not."""
+    if constraints:
+        demands = tuple(where or ())
+        work_of("space_constraints").constraints(program, target, space, demands, as_json=json)
+        return
     if heron is not None:
         work_of("heron").why(program, heron, as_json=json)
         return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.algebra.constraints import Constraint, Eq, In, Le
 from tilewright.errors import TuneError
@@ -16,38 +16,50 @@ _FORM = re.compile(r"\s*(?P<name>\S+?)\s*(?P<sign><=|>=|==|=| in )\s*(?P<rest>.+
 
 def with_demands(space: HeronSpace, texts: Sequence[str]) -> HeronSpace:
     """A space with what a user demands; a short name means all variables that have it."""
-    more = [constraint for text in texts for constraint in _constraints(space, text)]
+    demands = map(read_demand, texts)
+    more = [each.on(name) for each in demands for name in _named(space, each.text, each.name)]
     problem = replace(space.problem, constraints=(*space.problem.constraints, *more))
     return replace(space, problem=problem)
 
 
-def _constraints(space: HeronSpace, text: str) -> Iterator[Constraint]:
+@dataclass(frozen=True)
+class Demand:
+    """What one text says: a name, a sign and numbers."""
+
+    text: str
+    name: str
+    sign: str
+    numbers: tuple[int, ...]
+
+    def on(self, variable: str) -> Constraint:
+        """The constraint on a variable."""
+        origin = f"the user's constraint {self.text!r}"
+        match self.sign:
+            case "<=":
+                return Le(origin, variable, self.numbers[0])
+            case ">=":
+                return Le(origin, self.numbers[0], variable)
+            case "in":
+                return In(origin, variable, tuple(sorted(self.numbers)))
+            case _:
+                return Eq(origin, variable, self.numbers[0])
+
+
+def read_demand(text: str) -> Demand:
+    """The demand that a text stands for."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise TuneError(
             f"the constraint {text!r} must be of the form NAME <= NUMBER, NAME >= NUMBER, "
             "NAME == NUMBER or NAME in NUMBER, NUMBER, ..."
         )
-    numbers = _numbers(text, found["rest"], found["sign"])
-    origin = f"the user's constraint {text!r}"
-    for name in _named(space, text, found["name"]):
-        match found["sign"].strip():
-            case "<=":
-                yield Le(origin, name, numbers[0])
-            case ">=":
-                yield Le(origin, numbers[0], name)
-            case "in":
-                yield In(origin, name, tuple(sorted(numbers)))
-            case _:
-                yield Eq(origin, name, numbers[0])
-
-
-def _numbers(text: str, rest: str, sign: str) -> list[int]:
-    parts = rest.split(",") if sign.strip() == "in" else [rest]
+    sign, rest = found["sign"].strip(), found["rest"]
+    parts = rest.split(",") if sign == "in" else [rest]
     try:
-        return [int(part) for part in parts]
+        numbers = tuple(int(part) for part in parts)
     except ValueError as error:
         raise TuneError(f"the constraint {text!r} compares with {rest!r}, no number") from error
+    return Demand(text, found["name"], sign, numbers)
 
 
 def _named(space: HeronSpace, text: str, name: str) -> list[str]:

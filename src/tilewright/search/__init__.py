@@ -1,5 +1,6 @@
 """Search strategies, behind ask and tell; importing this package makes them known by name."""
 
+from tilewright.search.array_search import ArraySearch as ArraySearch
 from tilewright.search.base import (
     SearchStrategy as SearchStrategy,
     search_strategies as search_strategies,

@@ -68,7 +68,7 @@ class ConstrainedSearch(TaskSearch):
         self._arms = [_Arm(sketch, *made) for sketch, made in spaces]
 
     def _space_of(self, sketch: Sketch) -> tuple[SketchProblem, ConstrainedStrategy]:
-        problem = sketch_problem(self.mod, sketch.space)
+        problem = sketch_problem(self.mod, sketch.space, self.space.postprocs)
         solutions = ArraySolver().prepare(problem.problem)
         seed = self.random.fork_seed()
         strategy = constrained_strategies.create(

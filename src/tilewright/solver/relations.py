@@ -21,6 +21,7 @@ Domains = Sequence[ValueSet]
 Narrowing = dict[int, ValueSet]
 
 MOST_ROWS = 1 << 21  # of a grid that is looked at as a whole
+_MOST_NARROWED = 1 << 16  # the same while domains shrink: larger ones only lose their ends
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,16 @@ class Computed(Relation):
     operation: str
 
     def rows(self, domains: Domains) -> list[Values] | None:
+        return self._rows(domains, MOST_ROWS)
+
+    def _rows(self, domains: Domains, most: int) -> list[Values] | None:
         result, left, right = (domains[term] for term in self.terms)
         undo = OPERATIONS[self.operation].undo
         ways = [(left.size * right.size, 0)]
         if undo is not None:
             ways += [(result.size * left.size, 1), (result.size * right.size, 2)]
         size, way = min(ways)
-        if size > MOST_ROWS:
+        if size > most:
             return None
         if way == 0:
             return self._forwards(result, left, right)
@@ -154,7 +158,8 @@ class Computed(Relation):
         return [columns[0], columns[2], columns[1]]
 
     def narrow(self, domains: Domains) -> Narrowing:
-        rows = self.rows(domains)
+        is_line = any(domains[term].size == 1 for term in self.terms)
+        rows = self._rows(domains, MOST_ROWS if is_line else _MOST_NARROWED)
         if rows is None or (self.operation == "product" and self._has_zero(domains)):
             return self._narrow_bounds(domains)
         terms, rows = _without_repetition(self.terms, rows)

@@ -84,7 +84,7 @@ def node_cases(pattern: str = "", modules: Sequence[str] | None = None) -> list[
     return [
         Case(one.name, one.model.SerializeToString(), one.data_sets, one.rtol, one.atol)
         for one in found
-        if re.search(pattern, one.name)
+        if one.model is not None and one.data_sets is not None and re.search(pattern, one.name)
     ]
 
 

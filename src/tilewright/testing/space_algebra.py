@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.algebra.decisions import CategoricalDecision, Columns, TileDecision
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel, StructureCase
 from tilewright.algebra.nest_columns import NestColumns
@@ -79,20 +78,6 @@ def _replayer(mod: IRModule, postprocs: Sequence[Postproc]) -> Replayer:
 
 def _vector(sketch: Sketch, trace: Trace) -> list[Any]:
     return [trace.decisions[trace.insts[place]] for place in sketch.places]
-
-
-def vector_at(model: SpaceModel, columns: Columns, row: int) -> list[Any]:
-    """A row of a population as decisions of a trace."""
-    found: list[Any] = []
-    for decision in model.decisions:
-        numbers = [int(columns[name][row]) for name in decision.names]
-        if isinstance(decision, TileDecision):
-            found.append(numbers)
-        elif isinstance(decision, CategoricalDecision):
-            found.append(decision.values.index(numbers[0]))
-        else:
-            found.append(numbers[0])
-    return found
 
 
 def sketches_of(

@@ -8,7 +8,7 @@ import pytest
 from tilewright import te
 from tilewright.algebra.legality import verdicts_of
 from tilewright.algebra.model import StructureCase
-from tilewright.algebra.population import random_population
+from tilewright.algebra.population import random_population, vector_at
 from tilewright.ir import PrimFunc
 from tilewright.target import Target
 from tilewright.testing.enumerated_boxes import enumerated_nests
@@ -16,7 +16,6 @@ from tilewright.testing.space_algebra import (
     ReplayedSketch,
     loops_of_slots,
     sketches_of,
-    vector_at,
 )
 from tilewright.workloads.convolutions import conv2d_nhwc
 
@@ -50,7 +49,7 @@ def boxes_that_differ(
         if not isinstance(case, StructureCase):
             continue
         for row in set(rows.tolist()) & set(legal.tolist()):
-            vector = vector_at(model, columns, row)
+            vector = vector_at(model.decisions, columns, row)
             (program,) = empty.asked_for([vector]).functions
             one = {name: column[[row]] for name, column in columns.items()}
             numbers = [nest({name: one[name] for name in nest.inputs}, 1) for nest in case.nests]

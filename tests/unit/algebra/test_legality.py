@@ -10,14 +10,13 @@ import pytest
 from tilewright.algebra.decisions import Columns
 from tilewright.algebra.legality import verdicts_of
 from tilewright.algebra.model import SpaceModel, StructureCase
-from tilewright.algebra.population import random_population
+from tilewright.algebra.population import random_population, vector_at
 from tilewright.algebra.problem import problem_of
 from tilewright.target import Target
 from tilewright.testing.space_algebra import (
     ReplayedSketch,
     differences,
     sketches_of,
-    vector_at,
 )
 from tilewright.testing.te_workload import create_te_workload
 
@@ -39,7 +38,7 @@ def check(name: str, config: int, sketch: int, count: int) -> None:
     model = empty.model()
     columns, rows = chosen(model, count)
     assert len(rows) == count
-    vectors = [vector_at(model, columns, row) for row in rows]
+    vectors = [vector_at(model.decisions, columns, row) for row in rows]
     replayed = empty.asked_for(vectors)
     accepted = replayed.vectors
     # Of what fetches touch, readers of programs know less than enumeration (test_enumerated).

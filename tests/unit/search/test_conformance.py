@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tilewright.search import (
+    ArraySearch,
     ConstrainedSearch,
     EvolutionarySearch,
     ReplayFunc,
@@ -31,6 +32,7 @@ MAKERS: dict[str, Callable[[], SearchStrategy]] = {
     "evolutionary, nothing carried over": lambda: EvolutionarySearch(
         population_size=8, init_min_unmeasured=8, genetic_num_iters=1
     ),
+    "arrays": lambda: ArraySearch(population_size=32, generations=1),
     "cga": lambda: constrained("cga"),
     "idea": lambda: constrained("idea"),
     "sa": lambda: constrained("sa"),

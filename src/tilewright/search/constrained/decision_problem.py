@@ -1,7 +1,9 @@
 """The open decisions of a sketch as a constraint problem, and back.
 
-Factors of a tile are variables whose product is the extent; other decisions are the position of
-what is chosen. What a candidate must satisfy beyond that is left to the post-processors.
+Where the algebra covers a sketch, the problem is its: limits of the target are constraints, too.
+Elsewhere it is that of the decisions alone. Factors of a tile are variables whose product is the
+extent, other decisions are the position of what is chosen, and what a candidate must satisfy
+beyond that is left to the post-processors.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilewright.algebra.constraints import (
     Constraint,
     ConstraintProblem,
@@ -17,6 +21,11 @@ from tilewright.algebra.constraints import (
     Le,
     Prod,
 )
+from tilewright.algebra.decisions import CategoricalDecision, Decision, TileDecision
+from tilewright.algebra.loop_tree import NotInterpreted
+from tilewright.algebra.model import SpaceModel, StructureCase, Uncovered
+from tilewright.algebra.population import random_population
+from tilewright.algebra.problem import problem_of
 from tilewright.errors import TuneError
 from tilewright.ir import IntImm, IRModule
 from tilewright.schedule import Instruction, Schedule, Trace
@@ -29,7 +38,11 @@ from tilewright.schedule.primitives.sample_perfect_tile import (
     SamplePartitionedTile,
     SamplePerfectTile,
 )
+from tilewright.space.base import Postproc
 from tilewright.space.mutators.mutate_tile_size import divisors
+
+_SEVERAL = "its programs have more than one structure"
+_LOOKED_AT = 512  # random candidates, to see whether all have one structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +69,50 @@ class SketchProblem:
         return [place for place, variable in variables if variable.name in chosen]
 
 
-def sketch_problem(mod: IRModule, sketch: Schedule) -> SketchProblem:
-    """The problem of a sketch; decisions that others depend on are as they are now."""
+def sketch_problem(
+    mod: IRModule, sketch: Schedule, postprocs: Sequence[Postproc] = ()
+) -> SketchProblem:
+    """The problem of a sketch, with the limits that post-processors verify where they are known."""
     if sketch.trace is None:
         raise TuneError("a sketch of the search space records no trace")
     trace = sketch.trace.simplified(remove_postproc=True)
+    case = structure_of(mod, trace, postprocs)
+    if isinstance(case, StructureCase):
+        decoded = [(each.inst, _decoded(each)) for each in case.interpretation.decisions]
+        decisions = {inst: found for inst, found in decoded if found is not None}
+        if len(decisions) == len(decoded):
+            return SketchProblem(Trace(trace.insts), problem_of(case).problem, decisions)
+    return _decision_problem(mod, trace)
+
+
+def structure_of(
+    mod: IRModule, trace: Trace, postprocs: Sequence[Postproc]
+) -> StructureCase | Uncovered:
+    """The one structure of all programs of a sketch, or why there is not one that is known."""
+    try:
+        model = SpaceModel(mod, trace, postprocs)
+    except NotInterpreted as why:
+        return Uncovered(str(why))
+    population = random_population(model.decisions, _LOOKED_AT, np.random.default_rng(1))
+    cases = (case for case, _ in model.cases(population))
+    first = next(cases)
+    return first if next(cases, None) is None else Uncovered(_SEVERAL)
+
+
+def _decoded(
+    decision: Decision,
+) -> tuple[tuple[str, ...], Callable[[list[int]], object]] | None:
+    """The variables of a decision of the algebra, and what their numbers mean."""
+    if isinstance(decision, TileDecision):
+        return decision.names, list
+    if isinstance(decision, CategoricalDecision):
+        values = decision.values
+        return decision.names, lambda numbers: values.index(numbers[0])
+    return None
+
+
+def _decision_problem(mod: IRModule, trace: Trace) -> SketchProblem:
+    """The problem of decisions alone; those that others depend on are as they are now."""
     reader = _Reader(Schedule(mod, seed=1))
     insts = iter(trace.insts)
 
