@@ -80,6 +80,24 @@ def test_convolutions(layer: QuantizedConv2d, tile: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(out, conv2d_in_numpy(layer, d, w))
 
 
+def test_micro_operations_make_room_for_others() -> None:
+    program = schedule_gemm(gemm(48, 96, 64), (16, 2, 4)).mod
+    a, w = numbers(48, 4, 16), numbers(6, 4, 16, 16, seed=1)
+    loads = []
+    for target in ("vta", "vta -uop-buffer-bytes=16"):
+        module, out = tw.build(program, target), np.zeros((48, 6, 16), np.int8)
+        module(a, w, out)
+        np.testing.assert_array_equal(out, gemm_in_numpy(a, w))
+        instructions = function(module).program.instructions
+        kinds = [each.memory for each in instructions if type(each) is LoadRows]
+        loads.append(kinds.count(MemoryKind.UOP))
+    assert loads[0] < loads[1]
+    assert refusal(program, "vta -uop-buffer-bytes=4") == (
+        "vta: a nest of operations does not fit the micro-operation buffer, which has 4 bytes; make "
+        "its tiles smaller"
+    )
+
+
 def test_time_is_that_of_the_simulated_clock() -> None:
     module = tw.build(schedule_gemm(gemm(16, 16, 16), (16, 1, 1)).mod, "vta -clock-mhz=200")
     a, w, out = numbers(16, 1, 16), numbers(1, 1, 16, 16), np.zeros((16, 1, 16), np.int8)

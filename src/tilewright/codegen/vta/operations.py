@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.codegen.vta.nests import Array, Elements, grid
 from tilewright.errors import CodegenError
+from tilewright.vta.configuration import UOP_BYTES
 from tilewright.vta.isa import Uop, encode_uop
 from tilewright.vta.machine import distance_fault
 
@@ -47,7 +48,10 @@ def operations_of(elements: Elements, room: int, *, accumulates: bool) -> Operat
     for chosen in itertools.combinations(range(len(loops)), 2):
         found = _with_loops(loops, chosen)
         if found is None or len(found.offsets[0]) > room:
-            fault = fault or f"more than {room} micro-operations, which do not fit their buffer"
+            fault = fault or (
+                f"a nest of operations does not fit the micro-operation buffer, which has "
+                f"{room * UOP_BYTES} bytes; make its tiles smaller"
+            )
             continue
         if best is not None and len(found.offsets[0]) >= len(best.offsets[0]):
             continue
