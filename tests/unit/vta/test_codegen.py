@@ -93,8 +93,8 @@ def test_micro_operations_make_room_for_others() -> None:
         loads.append(kinds.count(MemoryKind.UOP))
     assert loads[0] < loads[1]
     assert refusal(program, "vta -uop-buffer-bytes=4") == (
-        "vta: a nest of operations does not fit the micro-operation buffer, which has 4 bytes; make "
-        "its tiles smaller"
+        "vta: a nest of operations does not fit the micro-operation buffer, which has 4 bytes; "
+        "make its tiles smaller"
     )
 
 
