@@ -75,6 +75,7 @@ def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> Her
         case.shape,
         config.in_dtype or platform.in_dtype,
         config.out_dtype or platform.out_dtype,
+        platform.weight_block,
     )
     rules = [loaded_rule(text) for text in config.rules]
     return with_demands(space_of(operation_of(asked), platform, rules), config.constraints)

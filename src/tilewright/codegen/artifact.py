@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 # A loaded function: takes its arguments as 8-byte slots, returns 0 or what it failed with.
 Kernel: TypeAlias = Callable[[bytes], int]
@@ -31,6 +31,16 @@ class Artifact:
         """A name for exactly this code."""
         head = [self.kind, self.defined, self.undefined, sorted(self.meta.items())]
         return hashlib.sha256(repr(head).encode() + self.data).hexdigest()
+
+
+@runtime_checkable
+class SimulatedKernel(Protocol):
+    """A function of a simulated machine, which says how long a run takes there."""
+
+    @property
+    def nanoseconds(self) -> int: ...
+
+    def __call__(self, slots: bytes, /) -> int: ...
 
 
 class Library(Protocol):

@@ -16,6 +16,7 @@ _OURS = {
     "c": "tilewright.codegen.c.backend",
     "cuda": "tilewright.codegen.cuda.backend",
     "llvm": "tilewright.codegen.llvm.backend",
+    "vta": "tilewright.codegen.vta.backend",
 }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.cost_model.gpu_prior import estimate_on_gpu
+from tilewright.cost_model.vta_prior import estimate_on_vta
 from tilewright.ir import DType, ForKind, PrimFunc, Var
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.nest.access import LINE, MemoryAccess
@@ -84,6 +85,8 @@ def _seconds_of(candidate: MeasureCandidate, target: Target | None) -> float:
     reading = candidate.reading_of(func)
     if target is not None and target.kind.name == "cuda":
         return estimate_on_gpu(func, target, reading)
+    if target is not None and target.kind.name == "vta":
+        return estimate_on_vta(func, target)
     return estimate(func, Machine.of(target), reading)
 
 

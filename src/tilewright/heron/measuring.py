@@ -80,6 +80,11 @@ def _measure_on_gpu(space: HeronSpace, config: HeronConfig) -> HeronMeasurer:
     return LocalMeasurer(space, config, Target(config.target_name or "cuda"))
 
 
+@heron_measurers.register("vta")
+def _measure_on_simulator(space: HeronSpace, config: HeronConfig) -> HeronMeasurer:
+    return LocalMeasurer(space, config, Target(config.target_name or "vta"))
+
+
 class LocalMeasurer(HeronMeasurer):
     """Compiles and runs on this machine; results are compared with the plain program."""
 
@@ -94,7 +99,9 @@ class LocalMeasurer(HeronMeasurer):
             "local", timeout_sec=config.runner_timeout, evaluator_config=evaluator
         )
         self.args_info = args_info_of(space.operation.mod)
-        plain = BuilderInput(space.operation.mod, target, is_reference=True)
+        # An accelerator runs nothing but schedules for it.
+        host = Target("llvm") if target.kind.name == "vta" else target
+        plain = BuilderInput(space.operation.mod, host, is_reference=True)
         (self.reference,) = self.builder.build([plain])
 
     def measure(self, values: Sequence[dict[str, int]]) -> list[HeronOutcome]:

@@ -31,6 +31,7 @@ class OperatorCase:
     shape: tuple[int, ...]
     in_dtype: str
     out_dtype: str
+    weight_block: int = 0  # sides of square blocks that weights are stored in; 0: plain, or packed
 
 
 heron_operators: Family[HeronOperator] = Family("operator of Heron", "tilewright.heron_operator")
@@ -65,14 +66,17 @@ def _second_operand(
 ) -> tuple[te.Tensor, Callable[..., te.TensorSlice]]:
     """Weights of n x k, and how an element of them is read."""
     dtype = "int8" if case.in_dtype == "uint8" else case.in_dtype
-    if not _is_packed(case, n, k):
+    block = case.weight_block
+    is_blocked = block and n % block == 0 and k % block == 0
+    lanes, quad = (block, block) if is_blocked else (_LANES, _QUAD)
+    if not is_blocked and not _is_packed(case, n, k):
         plain = te.placeholder((*batch, n, k), dtype, "B")
         return plain, lambda *at: plain[at]
-    packed = te.placeholder((*batch, n // _LANES, k // _QUAD, _LANES, _QUAD), dtype, "B")
+    packed = te.placeholder((*batch, n // lanes, k // quad, lanes, quad), dtype, "B")
 
     def element(*at: PrimExpr) -> te.TensorSlice:
         *outer, j, l = at
-        place = (*outer, j // _LANES, l // _QUAD, j % _LANES, l % _QUAD)
+        place = (*outer, j // lanes, l // quad, j % lanes, l % quad)
         return packed[place]
 
     return packed, element

@@ -20,6 +20,7 @@ class Platform:
     schedule: tuple[HeronRule, ...]
     in_dtype: str
     out_dtype: str
+    weight_block: int = 0  # sides of the square blocks in which it takes weights
 
 
 heron_platforms: Family[Platform] = Family("platform of Heron", "tilewright.heron_platform")
@@ -78,11 +79,12 @@ def tensorcore() -> Platform:
 
 @heron_platforms.register("vta")
 def vta() -> Platform:
-    """The accelerator VTA; whoever has one, or a simulator, registers a measurer for it."""
+    """The accelerator VTA, which is simulated."""
     return Platform(
         "vta",
         _rules("Always-Inline", "Add Multi-Scope SPM"),
         _rules("Bind-Cthread", "Tile-Store", "Tensorize-VTA", "Load-Scratchpad"),
         "int8",
         "int32",
+        weight_block=16,
     )

@@ -9,6 +9,7 @@ from tilewright.intrin import (
     dot_product_common as dot_product_common,
     hexagon as hexagon,
     rocm as rocm,
+    vta as vta,
     x86 as x86,
     x86_pack as x86_pack,
     x86_sum as x86_sum,

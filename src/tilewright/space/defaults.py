@@ -282,6 +282,7 @@ SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "cuda": (_CUSTOM, *_CUDA),
         "cuda-tensorcore": (_CUSTOM, _TENSOR_CORE, *_CUDA),
         "cuda-mma": (_CUSTOM, _MMA, *_CUDA),
+        "vta": (_CUSTOM, _spec("ScratchpadTiling")),
         "hexagon": (*_CPU_HEAD, _WIDE_VECTOR, _annotations(16, 128, (0, 16, 64, 512))),
     }
 )
@@ -317,6 +318,7 @@ POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "cuda": _GPU,
         "cuda-tensorcore": (*_GPU, _TENSORIZE),
         "cuda-mma": (*_GPU_LOOPS, _spec("VerifyGPUCode", all_shared_memory=True), _TENSORIZE),
+        "vta": (_STATIC_LOOPS, _spec("VerifyScratchpads")),
         "hexagon": (*_PLAIN, _LAYOUTS, _spec("VerifyVTCMLimit")),
     }
 )
@@ -338,6 +340,7 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
         **dict.fromkeys(("kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
         "c": _MUTATE_CPU[:-1],
+        "vta": ((_spec("MutateTileSize"), 1.0),),
         **dict.fromkeys(("cuda", "cuda-tensorcore", "cuda-mma"), _MUTATE_GPU),
     }
 )

@@ -43,3 +43,4 @@ from tilewright.space.tvm.parallelize_vectorize_unroll import (
 from tilewright.space.tvm.random_compute_location import (
     RandomComputeLocation as RandomComputeLocation,
 )
+from tilewright.space.vta.scratchpad_tiling import ScratchpadTiling as ScratchpadTiling

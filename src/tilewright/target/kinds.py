@@ -66,6 +66,20 @@ _CUDA: dict[str, AttrType] = {
     "l2_cache_size_bytes": "int",
 }
 
+# The accelerator VTA: shapes of its matrix instruction, bytes of its scratchpads, its memory port.
+_VTA: dict[str, AttrValue] = {
+    "batch": 1,
+    "block-in": 16,
+    "block-out": 16,
+    "uop-buffer-bytes": 32 << 10,
+    "inp-buffer-bytes": 32 << 10,
+    "wgt-buffer-bytes": 256 << 10,
+    "acc-buffer-bytes": 128 << 10,
+    "bus-bytes": 8,
+    "row-latency-cycles": 20,
+    "clock-mhz": 100,
+}
+
 
 def _kind(
     name: str,
@@ -100,6 +114,7 @@ _KINDS: Mapping[str, TargetKind] = MappingProxyType(
                 },
                 lambda: detected_attributes(),
             ),
+            _kind("vta", ("vta",), dict.fromkeys(_VTA, "int"), _VTA),
         )
     }
 )

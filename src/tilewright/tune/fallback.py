@@ -126,7 +126,7 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
 def plain_schedule(mod: IRModule, target: Target) -> Schedule:
     """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
     sch = Schedule(mod)
-    if not target.is_cpu:
+    if "gpu" in target.keys:
         context = _context(mod, target)
         for name in ("RewriteUnboundBlock", "RewriteReductionBlock"):
             member = postprocs.create(name)

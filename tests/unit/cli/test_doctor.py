@@ -153,5 +153,5 @@ def test_a_mistake_ends_with_one_line(
         main()
     assert stopped.value.code == 2
     assert capsys.readouterr().err == (
-        "error: unknown target kind 'nonsense'; known: c, cuda, llvm\n"
+        "error: unknown target kind 'nonsense'; known: c, cuda, llvm, vta\n"
     )

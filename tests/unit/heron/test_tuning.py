@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,8 @@ def config(**fields: object) -> HeronConfig:
 
 def space(platform: str = "vta", shape: tuple[int, ...] = (64, 64, 64)) -> HeronSpace:
     chosen: Platform = heron_platforms.create(platform)
-    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype)
+    block = chosen.weight_block
+    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype, block)
     return space_of(operation_of(case), chosen)
 
 
@@ -103,11 +105,12 @@ def test_candidates_of_dl_boost_all_run_on_this_machine(tmp_path: Path) -> None:
     assert result.trials == 8
 
 
-def test_nothing_measures_on_vta_by_itself() -> None:
+def test_a_platform_without_a_measurer() -> None:
+    unknown = replace(heron_platforms.create("vta"), name="tpu")
     with pytest.raises(TuneError) as error:
-        measurer_of(heron_platforms.create("vta"), space(), config())
+        measurer_of(unknown, space(), config())
     assert str(error.value) == (
-        "nothing measures on the platform 'vta': register a measurer under this name in the entry "
+        "nothing measures on the platform 'tpu': register a measurer under this name in the entry "
         "points of 'tilewright.heron_measurer'"
     )
 

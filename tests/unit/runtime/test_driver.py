@@ -52,7 +52,7 @@ def test_other_things_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"build\(\) takes a PrimFunc or an IRModule, got str"):
         build("main")  # type: ignore[call-overload]
     message = (
-        "no backend compiles for target kind 'hexagon', there are 'c', 'cuda', 'llvm'; "
+        "no backend compiles for target kind 'hexagon', there are 'c', 'cuda', 'llvm', 'vta'; "
         "register_backend() adds others"
     )
     with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):

@@ -209,13 +209,13 @@ def test_fingerprint_tells_machines_apart_and_ignores_names() -> None:
 
 
 def test_kinds() -> None:
-    assert list_kinds() == ["llvm", "c", "cuda"]
+    assert list_kinds() == ["llvm", "c", "cuda", "vta"]
 
 
 BAD = [
     ("", "a target cannot be empty; write for example 'llvm'"),
     ("lvm", "unknown target kind 'lvm'; did you mean 'llvm'?"),
-    ("sparc", "unknown target kind 'sparc'; known: c, cuda, llvm"),
+    ("sparc", "unknown target kind 'sparc'; known: c, cuda, llvm, vta"),
     (
         "llvm -numcores=3",
         "target kind 'llvm' has no attribute 'numcores'; did you mean 'num-cores'?",

@@ -203,7 +203,7 @@ def test_a_block_that_runs_once_needs_no_iterators() -> None:
 
 
 def test_an_unknown_target_lists_the_known_ones() -> None:
-    with pytest.raises(TargetError, match=r"unknown target kind 'xyz'; known: c, cuda, llvm"):
+    with pytest.raises(TargetError, match=r"unknown target kind 'xyz'; known: c, cuda, llvm, vta"):
         tune(matmul, "xyz")
     with pytest.raises(TargetError, match=r"unknown target kind 'lvm'; did you mean 'llvm'\?"):
         tune(matmul, "lvm")

@@ -31,7 +31,7 @@ from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
 
 # The list of our rules, by the kind of target.
-_KERNELS = {"cuda": "cuda-kernels"}
+_KERNELS = {"cuda": "cuda-kernels", "vta": "vta"}
 _CPU_KERNELS = "kernels"
 
 

@@ -23,3 +23,4 @@ from tilewright.space.postprocs.rewrite_unbound_block import (
 from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode as VerifyGPUCode
 from tilewright.space.postprocs.verify_tile_kernels import VerifyTileKernels as VerifyTileKernels
 from tilewright.space.postprocs.verify_vtcm_limit import VerifyVTCMLimit as VerifyVTCMLimit
+from tilewright.space.vta.verify_scratchpads import VerifyScratchpads as VerifyScratchpads

@@ -1,0 +1,1 @@
+"""Rules and checks for the accelerator VTA."""
