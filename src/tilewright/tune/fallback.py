@@ -167,10 +167,10 @@ def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
     if ranked[0].trace is None or not categorical_draws(ranked[0].trace):
         return ranked[0]  # plain loops, say
     starts = _first_of_each_sketch(ranked)[:SKETCHES]
-    share = MOST_STEPS // 3  # enough for other candidates of one choice
+    share = MOST_STEPS // 5  # enough for other candidates of one choice
     tried = [with_better_choices(start, replay, costs, share) for start in starts]
     best = min(zip(costs(tried), range(len(tried)), strict=True))[1]
-    return with_better_choices(tried[best], replay, costs)
+    return with_better_choices(tried[best], replay, costs, MOST_STEPS // 3)
 
 
 def _first_of_each_sketch(ranked: Sequence[Schedule]) -> list[Schedule]:
