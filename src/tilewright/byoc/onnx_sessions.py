@@ -47,13 +47,28 @@ def reference_session(model: bytes) -> ExternalFunction:
         from onnx.reference import ReferenceEvaluator
     except ImportError:
         raise missing("onnx", "running a part of a model by reference") from None
-    session = ReferenceEvaluator(onnx.load_model_from_string(model))
+    loaded = onnx.load_model_from_string(model)
+    _state_conditions(loaded.graph)
+    session = ReferenceEvaluator(loaded)
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
         feeds = dict(zip(session.input_names, arrays, strict=True))
         return cast("Sequence[Array]", session.run(None, feeds))
 
     return run
+
+
+def _state_conditions(graph: Any) -> None:
+    """Write out that loops without a condition go on: the reference would end them at once."""
+    from onnx import helper, numpy_helper
+
+    for node in list(graph.node):
+        for attribute in node.attribute:
+            _state_conditions(attribute.g)
+        if node.op_type == "Loop" and not node.input[1]:
+            node.input[1] = f"{node.output[0]}.goes_on"
+            truth = numpy_helper.from_array(np.asarray(True), node.input[1])
+            graph.node.insert(0, helper.make_node("Constant", [], [node.input[1]], value=truth))
 
 
 def openvino_session(model: bytes) -> ExternalFunction:

@@ -249,7 +249,7 @@ def test_options(options: dict[str, Any], text: str) -> None:
         ),
         (
             {"strategy": "genetic"},
-            r"unknown search strategy 'genetic'; known: cga, crand",
+            r"unknown search strategy 'genetic'; known: arrays, cga, crand",
         ),
         ({"database": "mysql"}, r"unknown database 'mysql'; known: json, memory"),
     ],
