@@ -76,27 +76,40 @@ _INT = ir.DType("int32")
 
 
 class MovingRanges(RangeEvaluator):
-    """Ranges of indices and of what they divide; loops that do not run stand at zero.
+    """Ranges of indices and of what they divide; loops that do not run stand at zero."""
 
-    Limits hold sums of variables back.
-    """
-
-    def __init__(self, ranges: Ranges, limits: Sequence[Limit] = ()) -> None:
+    def __init__(self, ranges: Ranges) -> None:
         super().__init__(ranges, self._of_other)
+
+    def of_index(self, index: Affine) -> Bound:
+        """The smallest and the largest value of a sum."""
+        return index.bounds(self.of)
+
+    def _of_other(self, expr: ir.PrimExpr) -> Bound:
+        """It is only known whether it moves, not where."""
+        bounds = [self.of(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)]
+        return 0, int(any(_differ(low, high) for low, high in bounds))
+
+
+class LimitedRanges(MovingRanges):
+    """The same where limits hold sums of variables back."""
+
+    def __init__(self, ranges: Ranges, limits: Sequence[Limit]) -> None:
+        super().__init__(ranges)
         self._limits = limits
+        self._held: dict[tuple[Limit, Affine], Limit | None] = {}
 
     def of(self, expr: ir.PrimExpr) -> Bound:
-        if self._limits and type(expr) in _SUMS:
+        if type(expr) in _SUMS:
             return self.of_index(affine_of(expr))
         return super().of(expr)
 
     def of_index(self, index: Affine) -> Bound:
-        """The smallest and the largest value of a sum."""
         return self._bounds(index, self._limits)
 
     def _bounds(self, index: Affine, limits: Sequence[Limit]) -> Bound:
         for number, limit in enumerate(limits):
-            held = limit.held_in(index)
+            held = self._held_in(limit, index)
             if held is not None:
                 inside = limits[number + 1 :]
                 low, high = self._bounds(held.form, inside)
@@ -104,10 +117,16 @@ class MovingRanges(RangeEvaluator):
                 return first + low, last + smaller(high, held.last)
         return index.bounds(super().of)
 
-    def _of_other(self, expr: ir.PrimExpr) -> Bound:
-        """It is only known whether it moves, not where."""
-        bounds = [self.of(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)]
-        return 0, int(any(_differ(low, high) for low, high in bounds))
+    def _held_in(self, limit: Limit, index: Affine) -> Limit | None:
+        key = limit, index
+        if key not in self._held:
+            self._held[key] = limit.held_in(index)
+        return self._held[key]
+
+
+def moving_ranges(ranges: Ranges, limits: Sequence[Limit]) -> MovingRanges:
+    """Ranges while some loops run, with or without limits."""
+    return LimitedRanges(ranges, limits) if limits else MovingRanges(ranges)
 
 
 def ranges_of(extents: Mapping[ir.Var, Any]) -> dict[ir.Var, Bound]:
@@ -256,14 +275,14 @@ class MemoryAccess(BufferAccess):
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
-        moving = MovingRanges(ranges_of(extents), self._limits)
+        moving = moving_ranges(ranges_of(extents), self._limits)
         return self._bytes([_span(index, moving) for index in self.indices], line)
 
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
         steps, others = self._steps, self._others
         running: dict[ir.Var, Bound] = {}
-        moving = MovingRanges(running, self._limits)
+        moving = moving_ranges(running, self._limits)
         spans = [1] * len(self.indices)
         for axis in others:
             spans[axis] = _span(self.indices[axis], moving)
