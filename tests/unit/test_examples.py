@@ -183,7 +183,7 @@ def test_knobs_have_names() -> None:
 
 def test_a_new_instruction_is_used_where_it_fits() -> None:
     example = load("new_instruction.py")
-    func = matmul(128, 128, 128)
+    func = matmul(64, 64, 64)
     rule = ms.schedule_rule.TensorTiling(["dot_16x2"])
     space = ms.space_generator.PostOrderApply(sch_rules=[rule], postprocs=[], mutator_probs={})
     line = "first: T.float32x16 = T.Broadcast(A_1[0], 16) * B_1[0, 0:16]"
