@@ -84,30 +84,26 @@ class Sum(Constraint):
 
 
 @dataclass(frozen=True)
-class Eq(Constraint):
-    """Two operands are equal."""
-
+class _OfTwo(Constraint):
     left: Term
     right: Term
 
     @property
     def terms(self) -> tuple[Term, ...]:
         return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Eq(_OfTwo):
+    """Two operands are equal."""
 
     def _holds(self, numbers: list[int]) -> bool:
         return numbers[0] == numbers[1]
 
 
 @dataclass(frozen=True)
-class Le(Constraint):
+class Le(_OfTwo):
     """`left` is at most `right`."""
-
-    left: Term
-    right: Term
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        return (self.left, self.right)
 
     def _holds(self, numbers: list[int]) -> bool:
         return numbers[0] <= numbers[1]
@@ -166,30 +162,26 @@ class CeilDiv(Constraint):
 
 
 @dataclass(frozen=True)
-class MinOf(Constraint):
-    """`result` is the smallest operand."""
-
+class _OfMany(Constraint):
     result: Term
     operands: tuple[Term, ...]
 
     @property
     def terms(self) -> tuple[Term, ...]:
         return (self.result, *self.operands)
+
+
+@dataclass(frozen=True)
+class MinOf(_OfMany):
+    """`result` is the smallest operand."""
 
     def _holds(self, numbers: list[int]) -> bool:
         return numbers[0] == min(numbers[1:])
 
 
 @dataclass(frozen=True)
-class MaxOf(Constraint):
+class MaxOf(_OfMany):
     """`result` is the largest operand."""
-
-    result: Term
-    operands: tuple[Term, ...]
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        return (self.result, *self.operands)
 
     def _holds(self, numbers: list[int]) -> bool:
         return numbers[0] == max(numbers[1:])

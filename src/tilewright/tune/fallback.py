@@ -355,9 +355,7 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found
-    if (
-        task.flop > PLAIN_MOST_FLOP or task.starts_late
-    ):  # a model has many, and little time for each
+    if task.flop > PLAIN_MOST_FLOP or task.starts_late:  # a model has little time for each task
         found = {}
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
 
