@@ -22,7 +22,6 @@ from tilewright.measure.side_by_side import TimedVersion
 from tilewright.model import CompiledModel, RunnableModel, compile_model, served_by
 from tilewright.model.compiled import on_device_of, results_of
 from tilewright.model.finals import random_inputs
-from tilewright.model.schedules import Match
 from tilewright.report.units import seconds, short_target
 from tilewright.runtime.devices import CPU, cuda
 from tilewright.target import Target
@@ -122,8 +121,7 @@ def _tuned(model: Model, target: Target, db: str | None) -> CompiledModel | str:
         return f"there are no records yet; run `tilewright tune {model.named.text}`"
     with reading(db) as database:
         executable = compile_model(model.graph, target, database, **model.options.of_compiler)
-    report = served_by(executable)
-    if report.count(Match.NONE) == len(report.kernels):
+    if served_by(executable).knows_none:
         return f"the database knows none of its kernels; run `tilewright tune {model.named.text}`"
     return executable
 

@@ -50,6 +50,12 @@ class ServiceReport:
         """How many kernels are served like that."""
         return sum(kernel.origin.match is match for kernel in self.kernels)
 
+    @property
+    def knows_none(self) -> bool:
+        """True if no kernel has a record, not even one that lost against a calculated kernel."""
+        origins = [kernel.origin for kernel in self.kernels]
+        return all(origin.match is Match.NONE and not origin.note for origin in origins)
+
     def summary(self) -> str:
         """`12 kernels: 10 exact, 1 anchor block, 1 none`."""
         counts = Counter(kernel.origin.match for kernel in self.kernels)

@@ -14,6 +14,7 @@ import pytest
 from tilewright.cli import model_check, model_tune
 from tilewright.cli.originals import Original, difference
 from tilewright.database import SQLiteDatabase
+from tilewright.model import finals
 from tilewright.model.tasks import LAYOUTS
 from tilewright.report.model_notes import model_notes
 from tilewright.testing.made_up_runs import MadeUp
@@ -189,6 +190,16 @@ def test_tune_goes_on(command: Any, layer: str, made_up_runner: MadeUp) -> None:
     lines = command(*again).lines
     assert re.fullmatch(r"database .tilewright/records.db, \d+ records so far", lines[1])
     assert made_up_runner.asked == asked
+
+
+def test_bench_after_calculated_kernels_won(
+    command: Any, layer: str, made_up_runner: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finals, "_beaten_kernels", lambda changed, *_: {c.kernel for c in changed})
+    command("tune", layer, "--trials", "8", "--seed", "1", *TARGET)
+    lines = command("bench", layer, *TARGET).lines
+    assert [line.split()[0] for line in lines[2:4]] == ["calculated", "tuned"]
+    assert "tuned: 1 kernels: 1 none" in lines
 
 
 def test_ctrl_c_leaves_a_model(command: Any, layer: str, made_up_runner: MadeUp) -> None:
