@@ -18,15 +18,16 @@ from tilewright.algebra.expr import (
     remainder,
     where,
 )
+from tilewright.algebra.indices import index_terms
 from tilewright.algebra.loop_tree import (
     LoopNode,
     LoopTree,
     NotInterpreted,
     StageNode,
     digits_of,
+    iterators_of,
     loops_of,
 )
-from tilewright.algebra.nest_view import index_terms
 from tilewright.algebra.reach import DigitReaches
 from tilewright.algebra.steps import split
 from tilewright.ir.annotation_keys import (
@@ -218,7 +219,7 @@ def _shared_bytes(
     for axis, whole in zip(region.region, region.buffer.shape, strict=True):
         if not isinstance(axis.extent, ir.IntImm) or not isinstance(whole, ir.IntImm):
             raise NotInterpreted(f"{region.buffer.name!r} has no constant shape")
-        span = reaches.of(index_terms(writer, axis.min)) + axis.extent.value
+        span = reaches.of(index_terms(iterators_of(writer), axis.min)) + axis.extent.value
         sizes.append(minimum(span, whole.value))
     size = multiply(product_of(sizes), versions * max(1, region.buffer.dtype.bits // 8))
     return (around[-1] if around else None), size

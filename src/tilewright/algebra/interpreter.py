@@ -46,7 +46,7 @@ from tilewright.space.base import Postproc
 _ON_BLOCKS = frozenset({
     "CacheRead", "CacheWrite", "ComputeInline", "GetBlock", "GetChildBlocks", "GetConsumers",
     "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "StorageAlign",
-    "TransformLayout",
+    "TransformBlockLayout", "TransformLayout",
 })  # fmt: skip
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
@@ -80,7 +80,7 @@ def interpret(
         start.run(inst)
     steps = []
     for inst in main[first:]:
-        if inst.step.kind in _ON_BLOCKS:
+        if inst.step.kind in _ON_BLOCKS and start.knows(inst):
             start.run(inst)
         elif not start.inlines(inst):
             steps.append(inst)
@@ -153,6 +153,13 @@ class _Start:
         if len(functions) != 1 or not isinstance(functions[0], ir.PrimFunc):
             raise NotInterpreted("the module has several functions")
         return functions[0]
+
+    def knows(self, inst: Instruction) -> bool:
+        """True where no handle of a step comes from steps that are interpreted."""
+        used = itertools.chain(
+            *[each if isinstance(each, list) else [each] for each in inst.step.inputs]
+        )
+        return all(rv in self.known for rv in used if isinstance(rv, (BlockRV, LoopRV)))
 
     def inlines(self, inst: Instruction) -> bool:
         """True for a block that is computed where it is used: this is done at once."""

@@ -11,6 +11,7 @@ from tilewright.algebra.loop_tree import (
     NotInterpreted,
     StageNode,
     Terms,
+    adopt,
 )
 from tilewright.arith.affine import affine_of
 
@@ -61,7 +62,15 @@ class _Lifting:
         stage = StageNode(block.name_hint, block, bindings, [], parent)
         stage.annotations = dict(block.annotations)
         self.nodes[block] = stage
+        if not block.match_buffers:
+            adopt(stage, self._parts(block.body), self._parts(block.init))
         return stage
+
+    def _parts(self, body: ir.Stmt | None) -> list[Node]:
+        """What is inside of a block that has blocks in it."""
+        if body is None or isinstance(body, ir.BufferStore) or not _has_blocks(body):
+            return []
+        return [self.visit(stmt, None) for stmt in ir.statements_of(body)]
 
     def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:
         form = affine_of(value)
@@ -70,3 +79,7 @@ class _Lifting:
                 f"block {block.name_hint!r} binds `{value}`, which is no sum of loops"
             )
         return {self._digits[term]: scale for term, scale in form.terms.items()}
+
+
+def _has_blocks(body: ir.Stmt) -> bool:
+    return any(True for _ in ir.nodes_of(body, ir.BlockRealize))

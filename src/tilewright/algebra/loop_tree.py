@@ -34,6 +34,7 @@ class Digit:
     below: Value = 1
     total: Value = 1  # what the source stays below, by a predicate where tiles do not divide
     is_covered: bool = False  # it takes all its values while all of the source runs
+    is_aligned: bool = False  # tiles of the source are multiples of `below`, or divide it
 
 
 Terms: TypeAlias = dict[Digit, Value]
@@ -78,6 +79,9 @@ class StageNode:
     parent: LoopNode | None = None
     does: str = "all"  # "init" or "update" where a reduction is taken apart
     annotations: dict[str, Any] = field(default_factory=dict)
+    outer: StageNode | None = None  # the block that it stands in
+    parts: list[Node] = field(default_factory=list)  # of a block with blocks inside: its body
+    init_parts: list[Node] = field(default_factory=list)  # and its initialisation
 
     @property
     def reads(self) -> tuple[ir.BufferRegion, ...]:
@@ -162,6 +166,32 @@ def loops_of(node: Node) -> list[LoopNode]:
         found.append(parent)
         parent = parent.parent
     return found[::-1]
+
+
+def scopes_of(stage: StageNode) -> list[StageNode]:
+    """A stage and the blocks that it stands in, the outermost first."""
+    return [stage] if stage.outer is None else [*scopes_of(stage.outer), stage]
+
+
+def iterators_of(stage: StageNode) -> dict[ir.Var, Terms]:
+    """What the iterators of a stage stand for, and those of the blocks around it."""
+    return {
+        iter_var.var: terms
+        for scope in scopes_of(stage)
+        for iter_var, terms in zip(scope.block.iter_vars, scope.bindings, strict=True)
+    }
+
+
+def inner_stages(parts: Iterable[Node]) -> list[StageNode]:
+    """The stages in the body of a block."""
+    return list(_stages(parts))
+
+
+def adopt(outer: StageNode, parts: Iterable[Node], init_parts: Iterable[Node] = ()) -> None:
+    """Let a block have these parts."""
+    outer.parts, outer.init_parts = list(parts), list(init_parts)
+    for stage in _stages((*outer.parts, *outer.init_parts)):
+        stage.outer = outer
 
 
 def loops_between(stage: StageNode, top: LoopNode | None) -> list[LoopNode]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.algebra.expr import (
@@ -19,6 +19,7 @@ from tilewright.algebra.expr import (
     negate,
     where,
 )
+from tilewright.algebra.indices import quotient_terms
 from tilewright.algebra.loop_tree import (
     EVERYTHING,
     Digit,
@@ -29,6 +30,7 @@ from tilewright.algebra.loop_tree import (
     StageNode,
     Terms,
     digits_of,
+    iterators_of,
     loops_between,
     loops_of,
     nest_of,
@@ -101,21 +103,22 @@ def terms_of(stage: StageNode, index: ir.PrimExpr) -> tuple[list[tuple[int, Term
         elif (constant := _constant(stage, term)) is not None:
             base += scale * constant
         else:
-            parts.append((scale, {_quotient(stage, term): 1}))
+            parts.append((scale, _quotient(stage, term)))
     return sorted(parts, key=lambda part: part[0]), base
 
 
-def _quotient(stage: StageNode, term: ir.PrimExpr) -> Digit:
-    """An iterator over a power of two, where the iterator has a power of two of values.
+def _quotient(stage: StageNode, term: ir.PrimExpr) -> Terms:
+    """A quotient or remainder as a sum of digits.
 
-    Tiles of such an iterator begin at multiples of the divisor, or lie between two of them.
+    Tiles of an iterator with a power of two of values, over a power of two, begin at multiples of
+    the divisor or lie between two of them.
     """
     if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
             sizes = (_own_extent(iter_var), term.b.value)
             if iter_var.var is term.a and all(size & (size - 1) == 0 for size in sizes):
-                return Digit(EVERYTHING, terms, term.b.value, EVERYTHING)
-    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
+                return {Digit(EVERYTHING, terms, term.b.value, EVERYTHING, is_aligned=True): 1}
+    return quotient_terms(iterators_of(stage), term)
 
 
 def _constant(stage: StageNode, term: ir.PrimExpr) -> int | None:
@@ -207,9 +210,9 @@ class _Axis:
                 found.update({digit: stride} if inside else {})
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
-            elif digit.source is not None and digit.total == EVERYTHING:
+            elif digit.source is not None and digit.is_aligned:
                 part = self._part(dict(digit.source), inside=inside)
-                found[Digit(EVERYTHING, part, digit.below, EVERYTHING)] = stride
+                found[replace(digit, source=part)] = stride
             else:
                 raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
         return found
