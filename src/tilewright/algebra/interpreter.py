@@ -23,14 +23,18 @@ from tilewright.algebra.decisions import (
 )
 from tilewright.algebra.expr import ExprGraph, Value
 from tilewright.algebra.gpu_kernels import LegalityCheck
+from tilewright.algebra.layout_products import SampledFactors, know_products
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
-from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted, StageNode
 from tilewright.algebra.postprocs import PostprocContext, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import WARP_EXECUTION
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.primitives.cache_read import CacheRead
+from tilewright.schedule.primitives.cache_write import CacheWrite
 from tilewright.schedule.primitives.compute_at import ComputeAt
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.rfactor import RFactor
@@ -73,20 +77,26 @@ def interpret(
     Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a
     way that `choices` does not settle.
     """
-    start = _Start(mod, choices, _Decisions(graph))
+    start = _Start(mod, choices, _Decisions(graph, choices))
     main = list(itertools.takewhile(lambda inst: not inst.step.is_postproc, trace.insts))
     first = max(len(trace.fixed_steps()), _after_shapes(main))
     for inst in main[:first]:
         start.run(inst)
-    steps = []
+    steps: list[Instruction | BlockRV] = []  # a block stands for the copy that makes it
     for inst in main[first:]:
         if inst.step.kind in _ON_BLOCKS and start.knows(inst):
             start.run(inst)
+            if isinstance(inst.step, (CacheRead, CacheWrite)):
+                steps.append(inst.outputs[0])
         elif not start.inlines(inst):
             steps.append(inst)
-    run = _Run(start)
-    for inst in steps:
-        run.step(inst)
+            start.note_factors(inst)
+    run = _Run(start, [each for each in steps if isinstance(each, BlockRV)])
+    for each in steps:
+        if isinstance(each, Instruction):
+            run.step(each)
+        else:
+            run.make_copy(each)
     checks: list[LegalityCheck] = []
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
@@ -106,9 +116,10 @@ def _after_shapes(steps: Sequence[Instruction]) -> int:
 class _Decisions:
     """The decisions so far, and their variables."""
 
-    def __init__(self, graph: ExprGraph) -> None:
+    def __init__(self, graph: ExprGraph, choices: Choices) -> None:
         self.graph = graph
         self.all: list[Decision] = []
+        self._choices = choices
 
     @property
     def next_name(self) -> str:
@@ -130,6 +141,9 @@ class _Decisions:
             for name, last in zip(tile.names, tile.most, strict=True)
         ]
         self.graph.know_product(factors, extent)
+        know_products(
+            self.graph, dict(zip(tile.names, factors, strict=True)), extent, self._choices
+        )
         return factors
 
     def location(self, inst: Instruction, loops: int) -> Value:
@@ -146,6 +160,7 @@ class _Start:
         self.known: dict[object, Any] = {}
         self.choices = choices
         self.decisions = decisions
+        self.products = SampledFactors()
 
     @property
     def func(self) -> ir.PrimFunc:
@@ -161,6 +176,15 @@ class _Start:
         )
         return all(rv in self.known for rv in used if isinstance(rv, (BlockRV, LoopRV)))
 
+    def note_factors(self, inst: Instruction) -> None:
+        """Remember the factors of a loop, which layouts may be made of."""
+        step = inst.step
+        extent = 0
+        if isinstance(step, SamplePerfectTile) and step.loop in self.known:
+            extent = known_extent(self.sch.get_sref(self.known[step.loop]).loop) or 0
+        if isinstance(step, (SampleCategorical, SamplePerfectTile, SampleComputeLocation)):
+            self.products.note(inst.outputs, extent)
+
     def inlines(self, inst: Instruction) -> bool:
         """True for a block that is computed where it is used: this is done at once."""
         step = inst.step
@@ -171,7 +195,8 @@ class _Start:
 
     def run(self, inst: Instruction) -> None:
         try:
-            step = inst.step.with_handles(self.known)
+            known = {**self.known, **self.products.settled(inst.step, self.choices)}
+            step = inst.step.with_handles(known)
             made = self.sch.run(step, self._decided(inst, step))
             self.known.update(learned(inst, made))
         except (ScheduleError, KeyError) as error:
@@ -195,8 +220,17 @@ class _Start:
         return None
 
 
+def _copied(stage: StageNode | None) -> tuple[ir.Buffer, ir.Buffer] | None:
+    """What a stage reads and writes that copies elements from their places to the same places."""
+    match None if stage is None else stage.block.body:
+        case ir.BufferStore(indices=to, value=ir.BufferLoad(indices=places) as load, buffer=made):
+            if len(to) == len(places) and all(a is b for a, b in zip(to, places, strict=True)):
+                return load.buffer, made
+    return None
+
+
 class _Run:
-    def __init__(self, start: _Start) -> None:
+    def __init__(self, start: _Start, copies: Sequence[BlockRV]) -> None:
         self._start = start
         self.tree, nodes = lift(start.func)
         self._known: dict[object, Any] = {}
@@ -207,6 +241,17 @@ class _Run:
                 self._known[rv] = self.tree if stmt is root else nodes.get(stmt)
             else:
                 self._known[rv] = start.sch.int_of(own)
+
+        if any(WARP_EXECUTION in stage.annotations for stage in self.tree.stages()):
+            self.tree.thread_axes["threadIdx.x"] = None
+        self._copies = {rv: _copied(self._known[rv]) for rv in copies}
+        self.tree.copied_later = {b: a for a, b in filter(None, self._copies.values())}
+
+    def make_copy(self, rv: BlockRV) -> None:
+        """From now on a copy is a buffer of its own."""
+        buffers = self._copies[rv]
+        if buffers is not None:
+            del self.tree.copied_later[buffers[1]]
 
     def step(self, inst: Instruction) -> None:
         step = inst.step

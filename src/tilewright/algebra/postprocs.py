@@ -10,6 +10,7 @@ from tilewright.algebra.blocks import child_stages, tensorize
 from tilewright.algebra.choices import Choices
 from tilewright.algebra.expr import is_more_than_one
 from tilewright.algebra.gpu_kernels import (
+    KernelLimits,
     LegalityCheck,
     cooperative_fetch,
     kernel_checks,
@@ -29,6 +30,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.space.base import Postproc
 from tilewright.space.layout_free import layout_free_buffers
+from tilewright.space.postprocs.rewrite_cooperative_fetch import RewriteCooperativeFetch
 from tilewright.space.postprocs.rewrite_tensorize import RewriteTensorize
 from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode
 
@@ -122,7 +124,8 @@ def _parallel_vector(tree: LoopTree, context: PostprocContext) -> None:
 
 
 def _fetches(tree: LoopTree, context: PostprocContext) -> None:
-    cooperative_fetch(tree)
+    assert isinstance(context.postproc, RewriteCooperativeFetch)
+    cooperative_fetch(tree, context.postproc.thread_warp_size)
 
 
 def _unbound(tree: LoopTree, context: PostprocContext) -> None:
@@ -132,8 +135,12 @@ def _unbound(tree: LoopTree, context: PostprocContext) -> None:
 def _gpu_limits(tree: LoopTree, context: PostprocContext) -> None:
     postproc = context.postproc
     assert isinstance(postproc, VerifyGPUCode)
-    threads, memory = postproc.max_threads_per_block, postproc.max_shared_memory_per_block
-    context.checks.extend(kernel_checks(tree, threads, memory))
+    limits = KernelLimits(
+        postproc.max_threads_per_block,
+        postproc.max_shared_memory_per_block,
+        postproc.thread_warp_size,
+    )
+    context.checks.extend(kernel_checks(tree, limits))
 
 
 _REWRITES: dict[str, Rewrite] = {

@@ -24,6 +24,7 @@ from tilewright.algebra.loop_tree import (
 from tilewright.algebra.moving import compute_at, reverse_compute_at
 from tilewright.algebra.reductions import decompose_reduction
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule.trace.instruction import Primitive
 
 Inputs = Sequence[Any]
@@ -183,12 +184,22 @@ def _kind(kind: ir.ForKind) -> Transfer:
 _transfers["Parallel"] = _kind(ir.ForKind.PARALLEL)
 _transfers["Vectorize"] = _kind(ir.ForKind.VECTORIZED)
 _transfers["Unroll"] = _kind(ir.ForKind.UNROLLED)
-_transfers["Bind"] = _kind(ir.ForKind.THREAD_BINDING)
+
+
+@transfer("Bind")
+def _bind(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    tree.thread_axes[given["thread_axis"]] = given["loop"]
+    return _kind(ir.ForKind.THREAD_BINDING)(tree, step, given)
 
 
 @transfer("Annotate")
 def _annotate(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
-    given["block_or_loop"].annotations[given["ann_key"]] = given["ann_val"]
+    node, key = given["block_or_loop"], given["ann_key"]
+    node.annotations[key] = given["ann_val"]
+    if key == WARP_EXECUTION:
+        tree.thread_axes["threadIdx.x"] = None
+    elif key == COOPERATIVE_FETCH:
+        node.fetched_by = dict(tree.thread_axes)
     return []
 
 
