@@ -129,13 +129,10 @@ def _program(stage: StageNode, inside: list[LoopNode], widths: list[int]) -> ir.
     ]
     inner = [_inner_loop(stage, loop) for loop in inside]
     variables = {loop.digits[0]: made.loop_var for loop, made in zip(inside, inner, strict=True)}
-    values: list[ir.PrimExpr] = []
-    for unit, width, terms in zip(units, widths, stage.bindings, strict=True):
-        value: ir.PrimExpr = unit.loop_var * width
-        for digit, stride in terms.items():
-            if digit in variables:
-                value = value + variables[digit] * stride
-        values.append(value)
+    values = [
+        unit.loop_var * width + _inner_value(terms, variables)
+        for unit, width, terms in zip(units, widths, stage.bindings, strict=True)
+    ]
     body: ir.Stmt = ir.BlockRealize(tuple(values), ir.TRUE, block)
     for each in reversed([*units, *inner]):
         body = ir.replace(each, body=body)
@@ -143,6 +140,17 @@ def _program(stage: StageNode, inside: list[LoopNode], widths: list[int]) -> ir.
     buffers = {region.buffer for region in (*block.reads, *block.writes)}
     handles = {ir.Var(buffer.name, ir.DType("handle")): buffer for buffer in buffers}
     return ir.PrimFunc(tuple(handles), ir.BlockRealize((), ir.TRUE, root), handles)
+
+
+def _inner_value(terms: Terms, variables: Mapping[Digit, ir.Var]) -> ir.PrimExpr:
+    """What the loops inside of a unit add to an iterator."""
+    value: ir.PrimExpr = ir.const(0, ir.INT32)
+    for digit, stride in terms.items():
+        if digit in variables:
+            if not isinstance(stride, int):
+                raise NotInterpreted("the loops of a unit have steps that are decided")
+            value = value + variables[digit] * stride
+    return value
 
 
 def _whole_units(stage: StageNode, iter_var: ir.IterVar, width: int) -> int:
@@ -176,7 +184,7 @@ def tensorize(tree: LoopTree, node: LoopNode | StageNode, name: str, *, preserve
     intrin = TensorIntrin.get(name)
     assert intrin is not None
     block, bindings = _own_block(stage)
-    stage.block, stage.bindings = tensorized_block(block, intrin, None), bindings
+    stage.block, stage.bindings = tensorized_block(block, intrin, block), bindings
     stage.does = "all"
     stage.annotations = {**stage.block.annotations, **stage.annotations}
     adopt(stage, ())

@@ -135,8 +135,8 @@ class _Kernel:
         loop = around[-1] if around else None
         if loop is None or len(loop.body) < 2:
             return 1
-        stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
-        orders = loop.annotations.get(SOFTWARE_PIPELINE_ORDER)
+        stages: Sequence[int] | None = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
+        orders: Sequence[int] | None = loop.annotations.get(SOFTWARE_PIPELINE_ORDER)
         parts = [part for part in loop.body for _ in range(_statement_count(part))]
         if stages is None or orders is None or not len(parts) == len(stages) == len(orders):
             return 1

@@ -52,6 +52,7 @@ _ON_BLOCKS = frozenset({
     "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "StorageAlign",
     "TransformBlockLayout", "TransformLayout",
 })  # fmt: skip
+_COPIES = (CacheRead, CacheWrite)
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
 
@@ -82,21 +83,17 @@ def interpret(
     first = max(len(trace.fixed_steps()), _after_shapes(main))
     for inst in main[:first]:
         start.run(inst)
-    steps: list[Instruction | BlockRV] = []  # a block stands for the copy that makes it
+    steps: list[Instruction] = []
     for inst in main[first:]:
         if inst.step.kind in _ON_BLOCKS and start.knows(inst):
             start.run(inst)
-            if isinstance(inst.step, (CacheRead, CacheWrite)):
-                steps.append(inst.outputs[0])
+            steps += [inst] if isinstance(inst.step, _COPIES) else []
         elif not start.inlines(inst):
             steps.append(inst)
             start.note_factors(inst)
-    run = _Run(start, [each for each in steps if isinstance(each, BlockRV)])
-    for each in steps:
-        if isinstance(each, Instruction):
-            run.step(each)
-        else:
-            run.make_copy(each)
+    run = _Run(start, [inst for inst in steps if isinstance(inst.step, _COPIES)])
+    for inst in steps:
+        run.step(inst)
     checks: list[LegalityCheck] = []
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
@@ -230,7 +227,7 @@ def _copied(stage: StageNode | None) -> tuple[ir.Buffer, ir.Buffer] | None:
 
 
 class _Run:
-    def __init__(self, start: _Start, copies: Sequence[BlockRV]) -> None:
+    def __init__(self, start: _Start, copies: Sequence[Instruction]) -> None:
         self._start = start
         self.tree, nodes = lift(start.func)
         self._known: dict[object, Any] = {}
@@ -244,16 +241,15 @@ class _Run:
 
         if any(WARP_EXECUTION in stage.annotations for stage in self.tree.stages()):
             self.tree.thread_axes["threadIdx.x"] = None
-        self._copies = {rv: _copied(self._known[rv]) for rv in copies}
+        self._copies = {inst: _copied(self._known.get(inst.outputs[0])) for inst in copies}
         self.tree.copied_later = {b: a for a, b in filter(None, self._copies.values())}
 
-    def make_copy(self, rv: BlockRV) -> None:
-        """From now on a copy is a buffer of its own."""
-        buffers = self._copies[rv]
-        if buffers is not None:
-            del self.tree.copied_later[buffers[1]]
-
     def step(self, inst: Instruction) -> None:
+        """Carry out a step; a copy, which is there already, is a buffer of its own from now on."""
+        if inst in self._copies:
+            _, made = self._copies[inst] or (None, None)
+            self.tree.copied_later.pop(made, None)  # type: ignore[arg-type]
+            return
         step = inst.step
         if isinstance(step, SampleCategorical):
             made: list[Any] = [self._start.decisions.categorical(inst, step)]

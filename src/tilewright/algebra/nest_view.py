@@ -156,7 +156,8 @@ def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestVie
         raise NotInterpreted(f"block {stage.name!r} chooses between expressions by an index")
     loads = distinct_loads(written.loads)
     others = [load for load in loads if load.buffer is not body.buffer]
-    touched = [Touched(each.buffer, each.indices) for each in (body, *others)]
+    touched = [Touched(body.buffer, body.indices)]
+    touched += [Touched(load.buffer, load.indices) for load in others]
     operations = _operations(stage, written, _slots(loops))
     return _view(stage, loops, touched, operations, len(others) < len(loads))
 
