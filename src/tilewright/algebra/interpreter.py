@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import ir
+from tilewright.algebra.block_history import BlockHistory
 from tilewright.algebra.choices import Choices
 from tilewright.algebra.decisions import (
     CategoricalDecision,
@@ -26,15 +27,13 @@ from tilewright.algebra.gpu_kernels import LegalityCheck
 from tilewright.algebra.layout_products import SampledFactors, know_products
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
-from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted, StageNode
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
 from tilewright.algebra.postprocs import PostprocContext, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import WARP_EXECUTION
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.primitives.cache_read import CacheRead
-from tilewright.schedule.primitives.cache_write import CacheWrite
 from tilewright.schedule.primitives.compute_at import ComputeAt
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.rfactor import RFactor
@@ -52,7 +51,8 @@ _ON_BLOCKS = frozenset({
     "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "StorageAlign",
     "TransformBlockLayout", "TransformLayout",
 })  # fmt: skip
-_COPIES = (CacheRead, CacheWrite)
+# Of these, steps after which nobody sees a block as it was before.
+_REPLACING = frozenset({"ComputeInline", "ReverseComputeInline", "TransformBlockLayout"})
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
 
@@ -83,17 +83,21 @@ def interpret(
     first = max(len(trace.fixed_steps()), _after_shapes(main))
     for inst in main[:first]:
         start.run(inst)
-    steps: list[Instruction] = []
-    for inst in main[first:]:
+    history = BlockHistory(start.sch.state)
+    steps: list[tuple[int, Instruction]] = []
+    for number, inst in enumerate(main[first:]):
         if inst.step.kind in _ON_BLOCKS and start.knows(inst):
             start.run(inst)
-            steps += [inst] if isinstance(inst.step, _COPIES) else []
-        elif not start.inlines(inst):
-            steps.append(inst)
+            history.note(number, restarts=inst.step.kind in _REPLACING)
+        elif start.inlines(inst):
+            history.note(number, restarts=True)
+        else:
+            steps.append((number, inst))
             start.note_factors(inst)
-    run = _Run(start, [inst for inst in steps if isinstance(inst.step, _COPIES)])
-    for inst in steps:
-        run.step(inst)
+    run = _Run(start, history)
+    for number, inst in steps:
+        run.step(number, inst)
+    run.finish()
     checks: list[LegalityCheck] = []
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
@@ -217,17 +221,8 @@ class _Start:
         return None
 
 
-def _copied(stage: StageNode | None) -> tuple[ir.Buffer, ir.Buffer] | None:
-    """What a stage reads and writes that copies elements from their places to the same places."""
-    match None if stage is None else stage.block.body:
-        case ir.BufferStore(indices=to, value=ir.BufferLoad(indices=places) as load, buffer=made):
-            if len(to) == len(places) and all(a is b for a, b in zip(to, places, strict=True)):
-                return load.buffer, made
-    return None
-
-
 class _Run:
-    def __init__(self, start: _Start, copies: Sequence[Instruction]) -> None:
+    def __init__(self, start: _Start, history: BlockHistory) -> None:
         self._start = start
         self.tree, nodes = lift(start.func)
         self._known: dict[object, Any] = {}
@@ -241,15 +236,15 @@ class _Run:
 
         if any(WARP_EXECUTION in stage.annotations for stage in self.tree.stages()):
             self.tree.thread_axes["threadIdx.x"] = None
-        self._copies = {inst: _copied(self._known.get(inst.outputs[0])) for inst in copies}
-        self.tree.copied_later = {b: a for a, b in filter(None, self._copies.values())}
+        self._versions = history.versions_of(nodes)
 
-    def step(self, inst: Instruction) -> None:
-        """Carry out a step; a copy, which is there already, is a buffer of its own from now on."""
-        if inst in self._copies:
-            _, made = self._copies[inst] or (None, None)
-            self.tree.copied_later.pop(made, None)  # type: ignore[arg-type]
-            return
+    def finish(self) -> None:
+        """Blocks are what all steps made of them."""
+        self._versions.show(None)
+
+    def step(self, number: int, inst: Instruction) -> None:
+        """Carry out a step, on blocks as they were at that time."""
+        self._versions.show(number)
         step = inst.step
         if isinstance(step, SampleCategorical):
             made: list[Any] = [self._start.decisions.categorical(inst, step)]

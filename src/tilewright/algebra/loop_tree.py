@@ -82,6 +82,7 @@ class StageNode:
     outer: StageNode | None = None  # the block that it stands in
     parts: list[Node] = field(default_factory=list)  # of a block with blocks inside: its body
     init_parts: list[Node] = field(default_factory=list)  # and its initialisation
+    is_made: bool = True  # False: by a later step
     fetched_by: dict[str, LoopNode | None] = field(default_factory=dict)  # axes; None: a warp
 
     @property
@@ -118,19 +119,8 @@ class LoopTree:
 
     body: list[Node] = field(default_factory=list)
     annotations: dict[str, Any] = field(default_factory=dict)  # of the root block
-    # Copies that are made by later steps: what they write is, for now, what they copy.
-    copied_later: dict[ir.Buffer, ir.Buffer] = field(default_factory=dict)
     # The last loop that was bound to each thread axis; None: the threads of a warp.
     thread_axes: dict[str, LoopNode | None] = field(default_factory=dict)
-
-    def is_same(self, a: ir.Buffer, b: ir.Buffer) -> bool:
-        """True for one buffer, or where one of two is a copy of the other that is made later."""
-        return a is b or (bool(self.copied_later) and self._source(a) is self._source(b))
-
-    def _source(self, buffer: ir.Buffer) -> ir.Buffer:
-        while buffer in self.copied_later:
-            buffer = self.copied_later[buffer]
-        return buffer
 
     def siblings(self, node: Node) -> list[Node]:
         """The statements among which a node stands."""
@@ -167,7 +157,8 @@ class LoopTree:
 def _stages(nodes: Iterable[Node]) -> Iterator[StageNode]:
     for node in nodes:
         if isinstance(node, StageNode):
-            yield node
+            if node.is_made:
+                yield node
         else:
             yield from _stages(node.body)
 

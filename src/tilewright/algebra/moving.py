@@ -60,7 +60,7 @@ def compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: i
             for consumer in tree.stages_below(loop)
             if consumer is not stage
             for region in consumer.block.reads
-            if tree.is_same(region.buffer, written.buffer)
+            if region.buffer is written.buffer
         ]
         if spans:
             needed.append(_solved(stage, written, _joined(written.buffer, spans)))
@@ -79,7 +79,7 @@ def reverse_compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, 
             _relaxed(producer, region, loop, None, with_predicates=False)
             for producer in tree.stages_below(loop)
             for region in producer.block.writes
-            if tree.is_same(region.buffer, read.buffer)
+            if region.buffer is read.buffer
         ]
         if spans:
             wanted.append(_solved(stage, read, _joined(read.buffer, spans)))
@@ -334,25 +334,22 @@ def _position(tree: LoopTree, stage: StageNode, loop: LoopNode, index: int) -> i
     first, last = 0, len(loop.body)
     for number, child in enumerate(loop.body):
         below = [each for each in tree.stages_below(child) if each is not stage]
-        if last == len(loop.body) and any(_reads_from(tree, each, stage) for each in below):
+        if last == len(loop.body) and any(_reads_from(each, stage) for each in below):
             last = number
-        if any(_reads_from(tree, stage, each) for each in below):
+        if any(_reads_from(stage, each) for each in below):
             first = number + 1
     return last if index == -1 else first
 
 
-def _reads_from(tree: LoopTree, reader: StageNode, writer: StageNode) -> bool:
-    return any(
-        tree.is_same(read.buffer, written.buffer)
-        for read in reader.block.reads
-        for written in writer.block.writes
-    )
+def _reads_from(reader: StageNode, writer: StageNode) -> bool:
+    written = {region.buffer for region in writer.block.writes}
+    return any(read.buffer in written for read in reader.block.reads)
 
 
 def readers_of(tree: LoopTree, stage: StageNode) -> Iterator[StageNode]:
     """The stages that read what a stage writes."""
     for other in tree.stages():
-        if other is not stage and _reads_from(tree, other, stage):
+        if other is not stage and _reads_from(other, stage):
             yield other
 
 
