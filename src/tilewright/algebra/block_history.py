@@ -63,7 +63,5 @@ class StageVersions:
 
     def _exchange(self, stage: StageNode, wanted: ir.Block) -> None:
         if stage.block is not self._shown[stage]:
-            raise NotInterpreted(
-                f"block {stage.name!r} changes after it was made a part of another"
-            )
+            raise NotInterpreted(f"block {stage.name!r} changes after it became part of another")
         stage.block = self._shown[stage] = wanted

@@ -113,12 +113,14 @@ def _quotient(stage: StageNode, term: ir.PrimExpr) -> Terms:
     Tiles of an iterator with a power of two of values, over a power of two, begin at multiples of
     the divisor or lie between two of them.
     """
-    if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
+    made = quotient_terms(iterators_of(stage), term)
+    is_cut = all(digit.total != EVERYTHING for digit in made)
+    if not is_cut and isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
             sizes = (_own_extent(iter_var), term.b.value)
             if iter_var.var is term.a and all(size & (size - 1) == 0 for size in sizes):
                 return {Digit(EVERYTHING, terms, term.b.value, EVERYTHING, is_aligned=True): 1}
-    return quotient_terms(iterators_of(stage), term)
+    return made
 
 
 def _constant(stage: StageNode, term: ir.PrimExpr) -> int | None:
@@ -273,13 +275,24 @@ def _solved(stage: StageNode, accessed: ir.BufferRegion, box: Sequence[Span]) ->
     """For each iterator of a stage the values that make an access touch a box; None: all."""
     wanted: dict[ir.Var, Span] = {}
     for axis, span in zip(accessed.region, box, strict=True):
-        index = axis.min
+        index = _without_units(stage, axis.min)
         if isinstance(index, ir.IntImm):
             continue
         if not isinstance(index, ir.Var) or index in wanted or not ir.is_one(axis.extent):
             raise NotInterpreted(f"block {stage.name!r} is moved by way of the index `{index}`")
         wanted[index] = span
     return [wanted.get(each.var) for each in stage.block.iter_vars]
+
+
+def _without_units(stage: StageNode, index: ir.PrimExpr) -> ir.PrimExpr:
+    """An index without iterators that have one value only; these are zero."""
+    units = {each.var for each in stage.block.iter_vars if _own_extent(each) == 1}
+    form = affine_of(index)
+    left = {term: scale for term, scale in form.terms.items() if term not in units}
+    if form.base or len(left) > 1:
+        return index
+    only = next(iter(left.items()), (ir.const(0), 1))
+    return only[0] if only[1] == 1 else index
 
 
 def _move(

@@ -55,7 +55,7 @@ EXACTNESS_TARGETS = {
     "vnni": ExactnessTarget("llvm -mcpu=cascadelake -num-cores 4", (_OWN, _TVM), _BYTES),
     "amx": ExactnessTarget("llvm -mcpu=sapphirerapids -num-cores 4", (_OWN, _TVM), _BYTES),
     "cuda": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM,), _FLOAT),
-    "tensorcore": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM,), (*_HALF, *_BYTES)),
+    "tensorcore": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM, _OWN), (*_HALF, *_BYTES)),
 }
 
 
