@@ -26,7 +26,10 @@ def index_terms(iterators: Iterators, index: ir.PrimExpr) -> Terms:
 
 def quotient_terms(iterators: Iterators, term: ir.PrimExpr) -> Terms:
     """`x // below % extent`, or one of both: digits of `x` where these are cut there."""
-    x, below, extent = _divided(term)
+    parts = divided(term)
+    if parts is None:
+        raise NotInterpreted(f"there is `{term}` in an index")
+    x, below, extent = parts
     if affine_of(x).base:
         raise NotInterpreted(f"`{term}` divides a sum with a constant")
     whole = index_terms(iterators, x)
@@ -38,8 +41,11 @@ def quotient_terms(iterators: Iterators, term: ir.PrimExpr) -> Terms:
     return {Digit(extent, quotient, 1, EVERYTHING): 1} if rest is None else rest
 
 
-def _divided(term: ir.PrimExpr) -> tuple[ir.PrimExpr, int, int]:
-    """What `x // below % extent` is made of; `x % m // b` is the same where `b` divides `m`."""
+def divided(term: ir.PrimExpr) -> tuple[ir.PrimExpr, int, int] | None:
+    """What `x // below % extent` is made of; `x % m // b` is the same where `b` divides `m`.
+
+    None for what is nothing of the kind.
+    """
     match term:
         case ir.FloorMod(a=ir.FloorDiv(a=x, b=ir.IntImm(value=b)), b=ir.IntImm(value=m)):
             return x, b, m
@@ -51,7 +57,7 @@ def _divided(term: ir.PrimExpr) -> tuple[ir.PrimExpr, int, int]:
             return x, 1, m
         case ir.FloorDiv(a=x, b=ir.IntImm(value=b)):
             return x, b, EVERYTHING
-    raise NotInterpreted(f"there is `{term}` in an index")
+    return None
 
 
 def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:
