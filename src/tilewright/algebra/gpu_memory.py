@@ -122,12 +122,20 @@ class _Kernel:
     def bytes(self, use: _Use) -> Value:
         """The box that is written, in all versions of the buffer."""
         around = self._common_loops(use)
-        if len(use.writes) != 1:
-            raise NotInterpreted(f"{use.buffer.name!r} is written in several places")
-        ((number, region),) = use.writes
-        box = _box(self._stages[number], region, len(around))
+        box = self._written(use, len(around))
         elements = multiply(_aligned_size(box, use.alignment), self._versions(use, around))
         return multiply(elements, -(-use.buffer.dtype.bits // 8) * use.buffer.dtype.lanes)
+
+    def _written(self, use: _Use, depth: int) -> list[Value]:
+        """The box that is written; halves of one reduction begin at the same place."""
+        writers = [self._stages[number] for number, _ in use.writes]
+        if len(writers) > 1 and {stage.does for stage in writers} != {"init", "update"}:
+            raise NotInterpreted(f"{use.buffer.name!r} is written in several places")
+        boxes = [
+            _box(stage, region, depth)
+            for stage, (_, region) in zip(writers, use.writes, strict=True)
+        ]
+        return [functools.reduce(maximum, sizes) for sizes in zip(*boxes, strict=True)]
 
     # --- how many copies a software pipeline needs ----------------------------------------------
 

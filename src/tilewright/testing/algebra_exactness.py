@@ -9,6 +9,7 @@ enumerated.
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright import te
+from tilewright.algebra.decisions import Columns
+from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.legality import Verdicts, verdicts_of
 from tilewright.algebra.loop_tree import NotInterpreted
-from tilewright.algebra.model import SpaceModel
+from tilewright.algebra.model import SpaceModel, StructureCase
 from tilewright.algebra.population import random_population, vector_at
 from tilewright.cost_model.prior import Machine
 from tilewright.ir import PrimFunc
+from tilewright.nest.kernels import Kernel, kernels_of, tag_of
+from tilewright.nest.loops import known_extent
+from tilewright.space.gpu.shared_memory import shared_memory_bytes
 from tilewright.target import Target
 from tilewright.testing.enumerated_boxes import enumerated_nests
 from tilewright.testing.int8_workloads import create_int8_workload
@@ -34,7 +40,7 @@ from tilewright.testing.space_algebra import (
 )
 from tilewright.testing.te_workload import CONFIGS, create_te_workload, matmul
 
-_DRAWN_FOR_ONE = 40  # random vectors, of which enough are legal
+_DRAWN_FOR_ONE = (4, 40, 1000)  # random vectors, of which enough may be legal
 
 
 @dataclass(frozen=True)
@@ -101,24 +107,34 @@ class SketchExactness:
 
 
 def exactness_of(
-    func: PrimFunc, target: Target, space: str, count: int, seed: int = 0
+    func: PrimFunc, target: Target, space: str, count: int, only: int | None = None
 ) -> Iterator[SketchExactness]:
-    """Compare `count` candidates of each sketch of a function."""
+    """Compare `count` candidates of each sketch of a function, or `only` of one of them."""
     mod, sketches, postprocs = sketches_of(func, target, space)
-    for sketch in sketches:
-        empty = ReplayedSketch(mod, sketch, postprocs, [], [])
-        try:
-            yield _compared(empty, empty.model(), target, count, seed)
-        except NotInterpreted as why:
-            yield SketchExactness(Counter({str(why): count}))
+    for number, sketch in enumerate(sketches):
+        if only in (None, number):
+            empty = ReplayedSketch(mod, sketch, postprocs, [], [])
+            try:
+                yield _compared(empty, empty.model(), target, count)
+            except NotInterpreted as why:
+                yield SketchExactness(Counter({str(why): count}))
+
+
+def _drawn(model: SpaceModel, count: int) -> tuple[Columns, Verdicts]:
+    """Random candidates, more and more of them until half of what is needed is legal."""
+    random = np.random.default_rng(0)
+    for more in _DRAWN_FOR_ONE:
+        columns = random_population(model.decisions, more * count, random)
+        verdicts = verdicts_of(model, columns)
+        if 2 * np.count_nonzero(verdicts.legal) >= count:
+            break
+    return columns, verdicts
 
 
 def _compared(
-    empty: ReplayedSketch, model: SpaceModel, target: Target, count: int, seed: int
+    empty: ReplayedSketch, model: SpaceModel, target: Target, count: int
 ) -> SketchExactness:
-    random = np.random.default_rng(seed)
-    columns = random_population(model.decisions, _DRAWN_FOR_ONE * count, random)
-    verdicts = verdicts_of(model, columns)
+    columns, verdicts = _drawn(model, count)
     found = SketchExactness(Counter(verdicts.to_replay.values()))
     rows = _chosen(verdicts, count)
     vectors = [vector_at(model.decisions, columns, row) for row in rows]
@@ -146,9 +162,9 @@ def _compare_nests(
 ) -> None:
     differing = [
         each
-        for each in differences(replayed, model)
-        # Nobody asks for strides on GPUs.
-        if not (each.quantity == "strides" and not target.is_cpu)
+        for each in (*differences(replayed, model), *resource_differences(replayed, model))
+        # Nobody asks for these on GPUs; of loops that predicates stop, readers know less.
+        if not (each.quantity in ("strides", "dependence") and not target.is_cpu)
         and not _is_only_bound(each, replayed)
     ]
     found.examples = [str(each) for each in differing[:3]]
@@ -157,6 +173,36 @@ def _compare_nests(
     if target.is_cpu and replayed.vectors:
         traffic = prior_differences(replayed, model, Machine.of(target))
         found.differing.update({"traffic": len(traffic)} if traffic else {})
+
+
+def resource_differences(replayed: ReplayedSketch, model: SpaceModel) -> Iterator[Difference]:
+    """Threads and bytes of shared memory of kernels that the algebra says otherwise."""
+    columns = model.columns(replayed.vectors)
+    for case, rows in model.cases(columns):
+        assert isinstance(case, StructureCase)
+        checks = case.interpretation.checks
+        program = ArrayProgram([check.quantity for check in checks])
+        made = program({name: columns[name][rows] for name in program.inputs})
+        for place, row in enumerate(map(int, rows)):
+            numbers = [int(np.broadcast_to(each, len(rows))[place]) for each in made]
+            kernels = kernels_of(replayed.functions[row]) if checks else []
+            for key, count in _RESOURCES.items():
+                mine = [n for n, c in zip(numbers, checks, strict=True) if c.origin.startswith(key)]
+                theirs = [count(kernel) for kernel in kernels]
+                if mine != theirs:
+                    yield Difference(row, key, "kernel", f"has {key} {mine}, not {theirs}")
+
+
+def _threads(kernel: Kernel) -> int:
+    loops = {loop for leaf in kernel.leaves for loop in leaf.loops}
+    extents = {tag_of(loop): known_extent(loop) or 0 for loop in loops}
+    return math.prod(n for tag, n in extents.items() if tag.startswith("threadIdx"))
+
+
+_RESOURCES: Mapping[str, Callable[[Kernel], int]] = {
+    "max_threads": _threads,
+    "max_shared_memory": shared_memory_bytes,
+}
 
 
 def _is_only_bound(difference: Difference, replayed: ReplayedSketch) -> bool:
@@ -171,9 +217,10 @@ def _is_only_bound(difference: Difference, replayed: ReplayedSketch) -> bool:
 def table(rows: Sequence[tuple[str, str, str, list[SketchExactness]]]) -> str:
     """The results of workloads (name, target, space, sketches) as a table, with what is left."""
     lines = [
-        "| workload | target | space | covered | vectors | legal | loops | footprints | traffic |"
-        " illegal accepted | legal refused |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| workload | target | space | covered | vectors | legal | "
+        + " | ".join(_SEEN_IN)
+        + " | illegal accepted | legal refused |",
+        "|---|---|---|---|---|---|" + "---|" * len(_SEEN_IN) + "---|---|",
     ]
     lines += [_line(*row) for row in rows]
     for name, target, space, sketches in rows:
@@ -192,14 +239,20 @@ def _line(name: str, target: str, space: str, sketches: list[SketchExactness]) -
         f"{covered}/{len(sketches)}",
         str(vectors),
         f"{legal / max(1, vectors):.0%}",
-        *[_agreeing(sketches, each) for each in ("loops", "footprints", "traffic")],
+        *[_agreeing(sketches, each) for each in _SEEN_IN],
         str(sum(each.illegal_accepted for each in sketches)),
         str(sum(each.legal_refused for each in sketches)),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
 
-_SEEN_IN = {"loops": ("nests", "loops"), "footprints": ("footprints",), "traffic": ("traffic",)}
+_SEEN_IN = {
+    "loops": ("nests", "loops", "dependence", "numbers"),
+    "footprints": ("footprints", "strides"),
+    "traffic": ("traffic",),
+    "threads": ("max_threads",),
+    "shared memory": ("max_shared_memory",),
+}
 
 
 def _agreeing(sketches: Sequence[SketchExactness], column: str) -> str:
