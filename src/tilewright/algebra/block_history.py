@@ -1,4 +1,4 @@
-"""What blocks were before later steps changed them.
+"""Versions of blocks, as they were before later steps changed them.
 
 Steps on blocks are carried out first, all of them. Steps on loops come later, but see blocks as
 they were in between: before a copy was made, or before a buffer got another layout.

@@ -1,4 +1,4 @@
-"""How exact the algebra of a space is, sketch by sketch, measured against replays.
+"""Exactness of the algebra of a space, sketch by sketch, measured against replays.
 
 Candidates are drawn at random, half of them legal by the algebra's own verdict where there are
 enough. Each is replayed: loops, threads, footprints, traffic (as the prior sees it) and verdicts
