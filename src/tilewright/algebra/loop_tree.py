@@ -119,6 +119,8 @@ class LoopTree:
 
     body: list[Node] = field(default_factory=list)
     annotations: dict[str, Any] = field(default_factory=dict)  # of the root block
+    # Conditions that do not hold where a loop has no constant extent.
+    constant_extents: list[Value] = field(default_factory=list)
     # The last loop that was bound to each thread axis; None: the threads of a warp.
     thread_axes: dict[str, LoopNode | None] = field(default_factory=dict)
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.algebra.expr import (
+    Expr,
     Value,
     both,
     bounds,
     either,
+    equal,
+    floor_divide,
     is_more_than_one,
+    less,
     less_equal,
     maximum,
     minimum,
     multiply,
     negate,
+    remainder,
     where,
 )
 from tilewright.algebra.indices import quotient_terms
@@ -47,6 +53,8 @@ class Span:
     low: Terms
     base: int
     extent: Value
+    is_constant: Value = 1  # 0 where the number of them depends on where they begin
+    mirrored_in: int = 0  # if any, so many values are counted from the last one down
 
 
 def compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:
@@ -157,7 +165,10 @@ def _relaxed(
     if with_predicates and stage.predicates:
         held = DigitReaches(running, stage.predicates)
         use = negate(_is_ignored(stage, running))
-    return [_Axis(stage, axis, running).span(held, use) for axis in region.region]
+    return [
+        _Axis(stage, axis, running, whole).span(held, use)
+        for axis, whole in zip(region.region, region.buffer.shape, strict=True)
+    ]
 
 
 def _is_ignored(stage: StageNode, running: set[Digit]) -> Value:
@@ -191,14 +202,24 @@ def shares_threads(tag: str, scope: str) -> bool:
 class _Axis:
     """One dimension of a region while some digits run."""
 
-    def __init__(self, stage: StageNode, axis: ir.Range, running: set[Digit]) -> None:
+    def __init__(
+        self, stage: StageNode, axis: ir.Range, running: set[Digit], whole: ir.PrimExpr
+    ) -> None:
         if not isinstance(axis.extent, ir.IntImm):
             raise NotInterpreted(f"block {stage.name!r} touches a region of unknown size")
         self._width = axis.extent.value
         self._stage, self._running = stage, running
+        self._is_constant: Value = 1
         parts, self._base = terms_of(stage, axis.min)
+        self._mirrored_in = 0
         if parts and parts[0][0] < 0:
-            raise NotInterpreted(f"block {stage.name!r} runs backwards")
+            self._mirrored_in, self._base = self._base + self._width, 0
+            parts = [(-scale, terms) for scale, terms in parts]
+            everything = summed([scaled(terms, scale) for scale, terms in parts])
+            most = bounds(DigitReaches(roots_of(everything)).of(everything))[1] + self._width
+            is_all = isinstance(whole, ir.IntImm) and whole.value == self._mirrored_in == most
+            if not is_all or any(scale < 0 for scale, _ in parts):
+                raise NotInterpreted(f"block {stage.name!r} runs backwards")
         self._inner = [(scale, self._part(terms, inside=True)) for scale, terms in parts]
         outer = [scaled(self._part(terms, inside=False), scale) for scale, terms in parts]
         self._low = summed(outer)
@@ -212,12 +233,30 @@ class _Axis:
                 found.update({digit: stride} if inside else {})
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
-            elif digit.source is not None and digit.is_aligned:
+            elif digit.source is None or digit.extent != EVERYTHING:
+                raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
+            elif inside or digit.is_aligned:
                 part = self._part(dict(digit.source), inside=inside)
                 found[replace(digit, source=part)] = stride
             else:
-                raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
+                found |= scaled(self._begin(digit), stride)
         return found
+
+    def _begin(self, digit: Digit) -> Terms:
+        """The part of a quotient that stands still; multiples of the divisor come out of it.
+
+        How much is touched depends on the place where it begins, unless the rest divides as well.
+        """
+        assert digit.source is not None
+        divisor, source = digit.below, dict(digit.source)
+        outer, inner = self._part(source, inside=False), self._part(source, inside=True)
+        reaches = DigitReaches(roots_of(source))
+        (even, odd), (_, odd_inside) = _divided(outer, divisor), _divided(inner, divisor)
+        whole = equal(remainder(reaches.of(inner), divisor), 0)
+        no_step = less(reaches.of(odd) + reaches.of(odd_inside), divisor)
+        stays = either(whole, either(no_step, less_equal(reaches.of(odd), 0)))
+        self._is_constant = both(self._is_constant, stays)
+        return {**even, replace(digit, source=odd): 1}
 
     def span(self, held: DigitReaches | None, use: Value) -> Span:
         """What is touched; predicates hold it back only where no gaps are left."""
@@ -226,7 +265,8 @@ class _Axis:
         if held is not None:
             dense = self._is_dense(free)
             reach = where(both(dense, use), self._reach(held), reach)
-        return Span(self._low, self._base, reach + self._width)
+        extent = reach + self._width
+        return Span(self._low, self._base, extent, self._is_constant, self._mirrored_in)
 
     def _reach(self, reaches: DigitReaches) -> Value:
         return reaches.of(summed([scaled(terms, scale) for scale, terms in self._inner]))
@@ -242,6 +282,21 @@ class _Axis:
         return dense
 
 
+def _divided(terms: Terms, divisor: Value) -> tuple[Terms, Terms]:
+    """The multiples of a divisor in a sum, divided, and the rest."""
+    even: Terms = {}
+    odd: Terms = {}
+    for digit, stride in terms.items():
+        divides = equal(remainder(stride, divisor), 0)
+        even[digit] = where(divides, floor_divide(stride, divisor), 0)
+        odd[digit] = where(divides, 0, stride)
+    return _without_zeros(even), _without_zeros(odd)
+
+
+def _without_zeros(terms: Terms) -> Terms:
+    return {digit: c for digit, c in terms.items() if isinstance(c, Expr) or c}
+
+
 def _joined(buffer: ir.Buffer, boxes: Sequence[Sequence[Span]]) -> list[Span]:
     return [
         _join(extent, spans)
@@ -251,17 +306,20 @@ def _joined(buffer: ir.Buffer, boxes: Sequence[Sequence[Span]]) -> list[Span]:
 
 def _join(extent: ir.PrimExpr, spans: Sequence[Span]) -> Span:
     first = spans[0]
-    if any(not _same(first.low, other.low) for other in spans):
+    if any(not _same(first.low, other.low) or other.mirrored_in for other in spans[1:]):
         everything = [span for span in spans if not span.low and span.base <= 0]
         for span in everything:
             if isinstance(extent, ir.IntImm) and bounds(span.extent)[0] >= extent.value:
                 return span
         raise NotInterpreted("regions begin at places whose distance varies")
+    if len(spans) == 1:
+        return first
     begin = min(span.base for span in spans)
     end: Value = first.base + first.extent
     for span in spans[1:]:
         end = maximum(end, span.base + span.extent)
-    return Span(first.low, begin, end - begin)
+    is_constant = functools.reduce(both, [span.is_constant for span in spans])
+    return Span(first.low, begin, end - begin, is_constant)
 
 
 def _same(a: Terms, b: Terms) -> bool:
@@ -305,7 +363,7 @@ def _move(
     bindings: list[Terms] = []
     stage.predicates = []
     for iter_var, span in zip(stage.block.iter_vars, wanted, strict=True):
-        digit, terms = _domain(stage, iter_var, span, outside)
+        digit, terms = _domain(tree, stage, iter_var, span, outside)
         loops.append(LoopNode([digit]))
         bindings.append(terms)
     stage.bindings = bindings
@@ -313,7 +371,7 @@ def _move(
 
 
 def _domain(
-    stage: StageNode, iter_var: ir.IterVar, span: Span | None, outside: set[Digit]
+    tree: LoopTree, stage: StageNode, iter_var: ir.IterVar, span: Span | None, outside: set[Digit]
 ) -> tuple[Digit, Terms]:
     """The loop of an iterator and what the iterator is; a predicate where that is too much."""
     own = _own_extent(iter_var)
@@ -322,6 +380,7 @@ def _domain(
         return digit, {digit: 1}
     reach = DigitReaches(outside).of(span.low)
     covers = both(less_equal(reach, -span.base), less_equal(own - span.base, span.extent))
+    tree.constant_extents.append(either(covers, span.is_constant))
     # What covers all values is never shorter than they are.
     is_short = bounds(span.extent)[1] <= own
     digit = Digit(span.extent if is_short else where(covers, own, span.extent))
@@ -329,6 +388,10 @@ def _domain(
     if span.base < 0:
         low = {each: multiply(stride, negate(covers)) for each, stride in low.items()}
     terms = {**low, digit: 1}
+    if span.mirrored_in:
+        if span.mirrored_in != own:
+            raise NotInterpreted(f"block {stage.name!r} is moved along a loop that runs backwards")
+        return digit, {**scaled(low, -1), digit: 1}
     stage.predicates.append(Predicate(terms, minimum(own - span.base, bounds(own)[1] - span.base)))
     return digit, terms
 

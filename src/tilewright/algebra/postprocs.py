@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.algebra.blocks import child_stages, tensorize
 from tilewright.algebra.choices import Choices
-from tilewright.algebra.expr import is_more_than_one
+from tilewright.algebra.expr import is_more_than_one, negate
 from tilewright.algebra.gpu_kernels import (
     KernelLimits,
     LegalityCheck,
@@ -48,8 +48,12 @@ class PostprocContext:
 Rewrite = Callable[[LoopTree, PostprocContext], None]
 
 
-def _nothing(tree: LoopTree, context: PostprocContext) -> None:
-    """All extents are numbers."""
+def _constant_extents(tree: LoopTree, context: PostprocContext) -> None:
+    """Extents that depend on where a region begins are refused."""
+    for holds in tree.constant_extents:
+        if holds != 1:
+            check = LegalityCheck(holds, negate(holds), 0, "loops with constant extents")
+            context.checks.append(check)
 
 
 def _reductions(tree: LoopTree, context: PostprocContext) -> None:
@@ -144,7 +148,7 @@ def _gpu_limits(tree: LoopTree, context: PostprocContext) -> None:
 
 
 _REWRITES: dict[str, Rewrite] = {
-    "DisallowDynamicLoop": _nothing,
+    "DisallowDynamicLoop": _constant_extents,
     "RewriteCooperativeFetch": _fetches,
     "RewriteUnboundBlock": _unbound,
     "VerifyGPUCode": _gpu_limits,

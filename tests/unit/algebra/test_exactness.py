@@ -45,7 +45,7 @@ def test_llvm_space() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "TBG"],
+    ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG"],
 )
 def test_all_of_the_default_space(name: str) -> None:
     assert check(name, 0, DEFAULT, 60)
@@ -54,7 +54,7 @@ def test_all_of_the_default_space(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "TBG"],
+    ["C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG"],
 )
 def test_all_of_the_llvm_space(name: str) -> None:
     assert check(name, 0, TVM, 60)
@@ -66,7 +66,7 @@ def test_shapes_of_buffers_that_are_decided() -> None:
 
 
 def test_a_sketch_that_is_not_covered_says_why() -> None:
-    mod, sketches, postprocs = sketches_of(create_te_workload("T2D", 0), TARGET, DEFAULT)
+    mod, sketches, postprocs = sketches_of(create_te_workload("C2D_WIN_NCHW", 0), TARGET, TVM)
     with pytest.raises(NotInterpreted) as error:
         ReplayedSketch(mod, sketches[0], postprocs, [], []).model()
-    assert str(error.value) == ("block 'conv2d_transpose_nhwc' is moved into a part of a loop")
+    assert str(error.value) == ("the layout of 'weight' follows the loops around its last reader")

@@ -121,6 +121,10 @@ def _init_keeps_reductions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reductions, "is_spatial", lambda iter_var: True)
 
 
+def _begins_of_quotients(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(moving, "_divided", lambda terms, divisor: (dict(terms), {}))
+
+
 DEFAULT, TVM = "tilewright", "post-order-apply"
 COUNT = 16
 FAULTS: list[tuple[Fault, str, int, str]] = [
@@ -142,6 +146,7 @@ FAULTS: list[tuple[Fault, str, int, str]] = [
     (_gaps, "DIL", 0, DEFAULT),
     (_order_of_fused_digits, "C2D", 0, DEFAULT),
     (_locations, "C1D", 0, TVM),
+    (_begins_of_quotients, "T2D", 0, DEFAULT),
 ]
 _drawn: dict[tuple[str, int, str], ReplayedSketch] = {}
 

@@ -24,7 +24,7 @@ from tilewright.ir import PrimFunc
 from tilewright.target import Target
 from tilewright.testing.algebra_exactness import EXACTNESS_TARGETS, SketchExactness, exactness_of
 from tilewright.testing.int8_workloads import create_int8_workload
-from tilewright.testing.te_workload import matmul
+from tilewright.testing.te_workload import create_te_workload, matmul
 
 OWN, TVM = "tilewright", "post-order-apply"
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -144,6 +144,23 @@ def test_a_fault_is_noticed(
     fault(monkeypatch)
     found = compared(*place, 4)
     assert not found.is_covered or not found.is_exact
+
+
+def test_loops_of_varying_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a transposed convolution, an odd number of rows may need one more row or not."""
+    place = (create_te_workload("T2D", 0), Target("llvm -mcpu=cascadelake -num-cores 4"), TVM, 16)
+    (found,) = exactness_of(*place, only=0)
+    assert found.is_exact
+    assert 0 < found.legal < found.vectors
+    monkeypatch.setattr(
+        postprocs, "_REWRITES", {**postprocs._REWRITES, "DisallowDynamicLoop": _pass}
+    )
+    (found,) = exactness_of(*place, only=0)
+    assert found.illegal_accepted
+
+
+def _pass(tree: object, context: object) -> None:
+    """Check nothing."""
 
 
 def test_vectors_that_are_too_wide_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
