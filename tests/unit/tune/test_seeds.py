@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tilewright.search import EvolutionarySearch
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner, seconds_of_hash
 from tilewright.testing.handwritten import matmul
 from tilewright.tune import tune_tir
@@ -23,7 +24,7 @@ def measured(seed: int, space: str, seconds: Callable[[int], float] = seconds_of
     tune_tir(
         matmul(64, 96, 80), "llvm -num-cores=2", max_trials_global=FIRST[space] + MORE[space],
         num_trials_per_iter=ROUND, builder=FakeBuilder(), runner=runner, space=space, seed=seed,
-        console=False,
+        strategy=EvolutionarySearch.frugal(population_size=32), console=False,
     )  # fmt: skip
     return runner.ran
 
