@@ -19,6 +19,7 @@ from tilewright.algebra.decisions import Columns, Decision, columns_of
 from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.expr import Expr, ExprGraph
 from tilewright.algebra.interpreter import Interpretation, interpret
+from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.nest_columns import NestProgram, key_of
 from tilewright.algebra.nest_view import NestView, nests_of
@@ -66,7 +67,7 @@ class SpaceModel:
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
         self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
-        self._graph = ExprGraph()
+        self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
         self._nests: dict[tuple[Any, ...], NestProgram] = {}
         self._root = self._interpreted(Choices())
         self.decisions: tuple[Decision, ...] = tuple(
@@ -98,7 +99,8 @@ class SpaceModel:
 
     def _interpreted(self, choices: Choices) -> _Node:
         try:
-            found = interpret(self._mod, self._trace, self._postprocs, choices, self._graph)
+            graph = self._graphs.setdefault(fixed_products(choices), ExprGraph())
+            found = interpret(self._mod, self._trace, self._postprocs, choices, graph)
             nests = nests_of(found.tree)
         except Undecided as fork:
             return _Fork(fork.key, ArrayProgram([fork.value]), choices)

@@ -40,6 +40,7 @@ class NestColumns:
     share: Floats
     unroll_step: Floats
     reduction_width: Floats
+    unit_bytes: npt.NDArray[np.int64]  # of accesses, that a tensor instruction touches at once
 
 
 class NestProgram:
@@ -104,6 +105,7 @@ class NestProgram:
             share,
             table[self._rows[nest.unroll_step]],
             table[self._rows[nest.reduction_width]],
+            np.array([access.unit_bytes for access in accesses]),
         )
 
 
@@ -127,7 +129,7 @@ def values_of(nest: NestView) -> list[Value | float]:
 def key_of(nest: NestView) -> tuple[Any, ...]:
     """The same for nests of which all numbers are the same."""
     kinds = tuple(slot.kind for slot in nest.slots)
-    scopes = tuple((each.buffer.scope, each.element_bytes) for each in nest.accesses)
+    scopes = tuple((a.buffer.scope, a.element_bytes, a.unit_bytes) for a in nest.accesses)
     own = (nest.is_reduction, nest.packs_weights, work_of(nest))
     return (*own, kinds, scopes, *values_of(nest))
 

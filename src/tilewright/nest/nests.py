@@ -118,13 +118,19 @@ def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> Store
     target = accesses.of_region(write, True, site.scope)
     loads = [accesses.of_region(region, False, site.scope) for region in block.reads]
     others = tuple(load for load in loads if load.buffer is not write.buffer)
-    # The sides of a product of matrices follow from the sizes of its three operands.
-    sizes = (each.unit_bytes // each.element_bytes for each in (target, *others))
-    products = math.sqrt(math.prod(sizes))
-    operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
+    operations = tensor_operations(
+        [each.unit_bytes // each.element_bytes for each in (target, *others)]
+    )
     again = len(others) < len(loads)
     share = _share(site.scope, accesses.ranges)
     return StoreNest(site.loops, target, others, operations, again, share, site.packs_weights)
+
+
+def tensor_operations(sizes: Sequence[int]) -> float:
+    """What a tensor instruction costs, by the elements of its result and of its operands."""
+    # The sides of a product of matrices follow from the sizes of its three operands.
+    products = math.sqrt(math.prod(sizes))
+    return max(1.0, products / _TILE_PRODUCTS) if len(sizes) == 3 else 1.0
 
 
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
