@@ -92,6 +92,11 @@ class AccessReader:
         strides = _strides(buffer)
         flat = summed([scaled(f, s) for f, s in zip(forms, strides, strict=True)])
         steps = [_stride(flat, loop) for loop in self._loops]
+        layout = self._stage.packed.get(buffer)
+        if layout is not None:
+            depths = range(len(self._loops) + 1)
+            found = [layout.bytes(digits_of(self._loops[n:]), width, unit) for n in depths]
+            steps = [layout.stride(loop.digits[0]) for loop in self._loops]
         return AccessView(buffer, is_store, found, depends, steps, unit)
 
     def _reaches(self, form: Terms) -> list[Value]:

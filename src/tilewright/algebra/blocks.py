@@ -26,13 +26,16 @@ from tilewright.algebra.loop_tree import (
     loops_of,
     roots_of,
 )
+from tilewright.algebra.packed_layouts import outer_layout
 from tilewright.algebra.reach import DigitReaches
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import LAYOUT_FREE_BUFFERS
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.primitives.tensorize import tensorized_block
+from tilewright.space.postprocs.rewrite_layout import rewrite_layout
 
 
 def blockize(tree: LoopTree, loop: LoopNode, *, preserve_unit_iters: bool) -> StageNode:
@@ -184,9 +187,32 @@ def tensorize(tree: LoopTree, node: LoopNode | StageNode, name: str, *, preserve
     intrin = TensorIntrin.get(name)
     assert intrin is not None
     block, bindings = _own_block(stage)
-    stage.block, stage.bindings = tensorized_block(block, intrin, block), bindings
-    stage.does = "all"
-    stage.annotations = {**stage.block.annotations, **stage.annotations}
+    _become(stage, tensorized_block(block, intrin, block), bindings)
+
+
+def tensorize_packed(stage: StageNode, name: str, reader: StageNode, buffer: ir.Buffer) -> None:
+    """The same for a block that reads a buffer in a layout of its own, as `reader` inside of it.
+
+    The order of what is outside of a unit does not matter to the instruction.
+    """
+    block, bindings = _own_block(stage)
+    alone = StageNode(stage.name, block, bindings)
+    program = _program(alone, [], [1] * len(bindings))
+    place = list(program.buffer_map.values()).index(buffer)
+    program = program.with_attr(LAYOUT_FREE_BUFFERS, [place])
+    sch = Schedule(ir.IRModule({"main": program}), error_render_level="fast")
+    rewrite_layout(sch, "main", buffer)
+    unit = sch.get_block(block.name_hint)
+    sch.tensorize(unit, name)
+    _become(stage, sch.get_sref(unit).block, bindings)
+    (packed,) = {region.buffer for region in stage.block.reads} - set(program.buffer_map.values())
+    stage.packed[packed] = outer_layout(stage, reader, buffer)
+
+
+def _become(stage: StageNode, block: ir.Block, bindings: list[Terms]) -> None:
+    """Let a stage be a tensor instruction."""
+    stage.block, stage.bindings, stage.does = block, bindings, "all"
+    stage.annotations = {**block.annotations, **stage.annotations}
     adopt(stage, ())
 
 

@@ -60,6 +60,7 @@ class ExprGraph:
         self._known: dict[Key, Expr] = {}
         self._results: dict[Key, Value] = {}
         self._seen: dict[str, int] = {}
+        self._values: dict[str, tuple[int, ...]] = {}
         self._products: list[tuple[tuple[Expr, ...], int]] = []  # that are known numbers
 
     def most_seen(self, name: str, number: int) -> int:
@@ -73,6 +74,15 @@ class ExprGraph:
         if key not in self._results:
             self._results[key] = _multiplied(a, b)
         return self._results[key]
+
+    def know_values(self, name: str, values: Sequence[int]) -> None:
+        """Say which numbers a variable can be."""
+        self._values[name] = tuple(values)
+
+    def always_divides(self, divisor: Expr, number: int) -> bool:
+        """True for a variable all of whose values divide a number."""
+        values = self._values.get(divisor.args[0], ()) if divisor.op == "variable" else ()
+        return bool(values) and all(number % value == 0 for value in values)
 
     def know_product(self, factors: Sequence[Value], product: int) -> None:
         """Say that some variables always have the same product."""

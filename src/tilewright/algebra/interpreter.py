@@ -130,6 +130,7 @@ class _Decisions:
         values = [int(each) for each in step.candidates]
         name = self.next_name
         self.all.append(CategoricalDecision(inst, name, tuple(values)))
+        self.graph.know_values(name, values)
         return self.graph.variable(name, min(values), max(values))
 
     def tile(self, inst: Instruction, step: SamplePerfectTile, extent: Value) -> list[Value]:

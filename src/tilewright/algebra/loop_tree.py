@@ -83,6 +83,7 @@ class StageNode:
     parts: list[Node] = field(default_factory=list)  # of a block with blocks inside: its body
     init_parts: list[Node] = field(default_factory=list)  # and its initialisation
     is_made: bool = True  # False: by a later step
+    packed: dict[ir.Buffer, Any] = field(default_factory=dict)  # by their `PackedLayout`
     fetched_by: dict[str, LoopNode | None] = field(default_factory=dict)  # axes; None: a warp
 
     @property
@@ -119,6 +120,7 @@ class LoopTree:
 
     body: list[Node] = field(default_factory=list)
     annotations: dict[str, Any] = field(default_factory=dict)  # of the root block
+    packed: set[ir.Buffer] = field(default_factory=set)  # buffers with a copy in another layout
     # Conditions that do not hold where a loop has no constant extent.
     constant_extents: list[Value] = field(default_factory=list)
     # The last loop that was bound to each thread axis; None: the threads of a warp.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.algebra.blocks import child_stages, tensorize
+from tilewright.algebra.blocks import child_stages, tensorize, tensorize_packed
 from tilewright.algebra.choices import Choices
 from tilewright.algebra.expr import is_more_than_one, negate
 from tilewright.algebra.gpu_kernels import (
@@ -18,12 +19,12 @@ from tilewright.algebra.gpu_kernels import (
 )
 from tilewright.algebra.loop_tree import (
     LoopTree,
-    NotInterpreted,
     StageNode,
     is_spatial,
     loops_of,
     types_of,
 )
+from tilewright.algebra.packed_layouts import pack
 from tilewright.algebra.parallel_vector import rewrite_parallel_vectorize_unroll
 from tilewright.algebra.reductions import decompose_reduction
 from tilewright.errors import ScheduleError
@@ -96,18 +97,23 @@ def _tensorize(tree: LoopTree, context: PostprocContext) -> None:
         if name:
             try:
                 tensorize(tree, stage, name, preserve=True)
-            except ScheduleError as error:
-                _require_fixed_layouts(stage, context, error)
+            except ScheduleError:
+                _tensorize_packed(tree, stage, name, context)
         elif name is not None and context.postproc.vectorize_init_loop:
             _vectorize_only_loop(stage)
 
 
-def _require_fixed_layouts(stage: StageNode, context: PostprocContext, error: Exception) -> None:
-    """Operands whose layout is free would be packed and tried again."""
-    free = layout_free_buffers(context.func)
-    for region in stage.block.reads:
-        if region.buffer in free:
-            raise NotInterpreted(f"the layout of {region.buffer.name!r} follows an instruction")
+def _tensorize_packed(
+    tree: LoopTree, stage: StageNode, name: str, context: PostprocContext
+) -> None:
+    """Pack the operand whose layout is free, and try again."""
+    read = {region.buffer for region in stage.block.reads}
+    for buffer in layout_free_buffers(context.func):
+        if buffer in read:
+            reader = pack(tree, context.func, buffer)
+            with contextlib.suppress(ScheduleError):
+                if reader is not None:
+                    tensorize_packed(stage, name, reader, buffer)
 
 
 def _vectorize_only_loop(stage: StageNode) -> None:
@@ -117,10 +123,10 @@ def _vectorize_only_loop(stage: StageNode) -> None:
 
 
 def _layout(tree: LoopTree, context: PostprocContext) -> None:
+    """Buffers whose layout is free are stored in the order in which they are read."""
     for buffer in layout_free_buffers(context.func):
-        raise NotInterpreted(
-            f"the layout of {buffer.name!r} follows the loops around its last reader"
-        )
+        if buffer not in tree.packed:
+            pack(tree, context.func, buffer)
 
 
 def _parallel_vector(tree: LoopTree, context: PostprocContext) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.algebra.blocks import blockize, child_stages, tensorize
-from tilewright.algebra.expr import Value, ceil_divide, multiply, product_of
+from tilewright.algebra.expr import Expr, Value, ceil_divide, multiply, product_of
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
@@ -68,7 +68,7 @@ def split(tree: LoopTree, loop: LoopNode, factors: Sequence[Value | None]) -> li
     """Loops with these extents in the place of one; one of them may be inferred."""
     total = loop.extent
     known = product_of([factor for factor in factors if factor is not None])
-    extents = [ceil_divide(total, known) if factor is None else factor for factor in factors]
+    extents = [_inferred(total, known) if factor is None else factor for factor in factors]
     digits = [Digit(extent) for extent in extents]
     strides = [product_of(extents[position + 1 :]) for position in range(len(extents))]
     value = dict(zip(digits, strides, strict=True))
@@ -85,6 +85,15 @@ def split(tree: LoopTree, loop: LoopNode, factors: Sequence[Value | None]) -> li
     made = [LoopNode([digit]) for digit in digits]
     _replace_loop(tree, loop, made)
     return made
+
+
+def _inferred(total: Value, known: Value) -> Value:
+    """The part of an extent that is left for a loop."""
+    left = ceil_divide(total, known)
+    match total, known:
+        case int(), Expr(graph=graph) if graph.always_divides(known, total):
+            graph.know_product([left, known], total)
+    return left
 
 
 def _derive(digits: Sequence[Digit], source: Terms, total: Value) -> None:

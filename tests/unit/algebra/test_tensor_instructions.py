@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tilewright.algebra import (
     nest_view,
     postprocs,
 )
+from tilewright.algebra.packed_layouts import PackedLayout
 from tilewright.ir import PrimFunc
 from tilewright.target import Target
 from tilewright.testing.algebra_exactness import EXACTNESS_TARGETS, SketchExactness, exactness_of
@@ -47,12 +49,15 @@ def transposed() -> PrimFunc:
     return te.create_prim_func([a, b, c])
 
 
-def bytes_of(form: str) -> Callable[[], PrimFunc]:
-    return lambda: create_int8_workload("int8_gemm", M=64, N=64, K=64, form=form)
+def bytes_of(form: str, layout_free: bool = False) -> Callable[[], PrimFunc]:
+    sizes = {"M": 64, "N": 64, "K": 64}
+    return lambda: create_int8_workload("int8_gemm", **sizes, form=form, layout_free=layout_free)
 
 
 WORKLOADS: Mapping[str, Callable[[], PrimFunc]] = {
-    "f16": half, "transposed": transposed, "u8s8": bytes_of("u8s8"), "s8s8": bytes_of("s8s8"),
+    "f16": half, "transposed": transposed,
+    "free f32": bytes_of("f32", True), "free u8s8": bytes_of("u8s8", True),
+    "u8s8": bytes_of("u8s8"), "s8s8": bytes_of("s8s8"),
 }  # fmt: skip
 
 
@@ -68,6 +73,8 @@ def compared(name: str, label: str, space: str, sketch: int, count: int) -> Sket
         ("u8s8", "vnni", TVM, 0),  # in loops, since operands lie in another order
         ("u8s8", "vnni", OWN, 0),  # packed before
         ("s8s8", "vnni", OWN, 4),  # a shifted operand, packed beside
+        ("free f32", "cpu", TVM, 0),  # weights in the order of loops
+        ("free u8s8", "vnni", TVM, 0),  # and in that of an instruction
         ("u8s8", "amx", OWN, 0),
         ("u8s8", "amx", OWN, 1),
         ("f16", "tensorcore", TVM, 0),
@@ -104,6 +111,16 @@ FAULTS: list[tuple[Fault, tuple[str, str, str, int]]] = [
     ),
     (_patched(nest_view, "tensor_operations", lambda f, sizes: 1.0), ("u8s8", "amx", OWN, 0)),
     (_patched(postprocs, "_vectorize_only_loop", lambda f, stage: None), ("u8s8", "vnni", TVM, 0)),
+    # Packed rows end nowhere.
+    (
+        _patched(PackedLayout, "_last", lambda f, self: [0] * len(self.dims)),
+        ("free f32", "cpu", TVM, 0),
+    ),
+    # Units in a packed buffer are elements.
+    (
+        _patched(PackedLayout, "within", lambda f, *given: replace(f(*given), below=1)),
+        ("free u8s8", "vnni", TVM, 0),
+    ),
     # Blocks are what they are in the end.
     (
         _patched(block_history.StageVersions, "show", lambda f, self, step: f(self, None)),
