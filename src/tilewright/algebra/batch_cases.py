@@ -7,7 +7,7 @@ expressions, so these are worked out once for all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -79,6 +79,16 @@ class CaseTree(Generic[CaseT]):
             self._ways[number, way] = self._add(fork.along(way))
         return self._ways[number, way]
 
+    @property
+    def ways(self) -> list[tuple[int, int]]:
+        """The forks and values behind which nodes were made, in order."""
+        return list(self._ways)
+
+    def go(self, ways: Iterable[tuple[int, int]]) -> None:
+        """Make the same nodes."""
+        for number, way in ways:
+            self.behind(number, way)
+
     def _add(self, choices: Choices) -> int:
         node = self._make(choices)
         asked = _LEAF
@@ -96,8 +106,12 @@ class CaseTree(Generic[CaseT]):
     def _next(self, codes: Rows, limit: int | None) -> Rows:
         """Where rows go, by codes of forks and values."""
         found = self._found(codes)
-        missing = np.unique(codes[found == NOT_REACHED])
-        for code in missing if limit is None else missing[: max(0, limit - len(self.nodes))]:
+        missing, often = np.unique(codes[found == NOT_REACHED], return_counts=True)
+        if limit is not None:
+            # Half of what is left: rows that get further may come to more forks.
+            left = -(-max(0, limit - len(self.nodes)) // 2)
+            missing = missing[np.argsort(-often, kind="stable")[:left]]
+        for code in missing:
             number, way = divmod(int(code), _SPAN)
             self.behind(number, way - _SPAN // 2)
         return self._found(codes) if len(missing) else found
