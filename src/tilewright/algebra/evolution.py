@@ -44,7 +44,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, eq=False)
-class Evolution:
+class ArrayEvolution:
     """How vectors of one sketch evolve.
 
     At most `most_new` structures of programs are interpreted in each generation: that takes as long

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import ir
-from tilewright.algebra.batch_cases import CaseTree, Fork, Rows
+from tilewright.algebra.batch_cases import CaseTree, Fork, Rows as Rows
 from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
 from tilewright.algebra.expr import ExprGraph

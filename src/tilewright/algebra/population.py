@@ -54,6 +54,7 @@ def every_vector(decisions: Sequence[Decision], most: int) -> Columns | None:
 
 def _options(decision: Decision, most: int) -> npt.NDArray[np.int64] | None:
     """All that can be decided, if that is not more than `most`."""
+    made: npt.NDArray[np.int64]
     match decision:
         case CategoricalDecision(values=values):
             made = np.arange(len(values))

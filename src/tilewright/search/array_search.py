@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from typing_extensions import Self
 
-from tilewright.algebra.evolution import Evolution, Ranking
+from tilewright.algebra.evolution import ArrayEvolution, Ranking
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.scoring import BatchScorer
@@ -28,7 +28,8 @@ from tilewright.search.task_search import TaskSearch, Tuning
 from tilewright.space.layout_free import has_bound_weights
 
 _FEWEST_SAMPLES = 16  # until then the prior ranks alone
-_SPARE = 16  # times as many vectors as are wanted: some programs are the same
+_SPREAD = 0.5  # the power of the number of vectors up to which ranks are drawn
+_DRAWS = 256  # of ranks, until all others follow in order
 _MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
 _LEAST_NEW = 16  # for each of them
 _MEASURED_PARENTS = 64  # of a sketch, in the first generation
@@ -155,7 +156,7 @@ class ArraySearch(TaskSearch):
         drafts = self._replayed_best(tuning, others, count * len(others) // len(tuning.sketches))
         rankings = self._rankings(random)
         by_chance = int((count - len(drafts)) * self.eps_greedy)
-        drafts += self._made(tuning, self._best(rankings, count), count - len(drafts) - by_chance)
+        drafts += self._made(tuning, self._best(rankings, random), count - len(drafts) - by_chance)
         drafts += self._made(tuning, self._any(rankings, random), count - len(drafts))
         drafts += self._replayed_best(tuning, others, count - len(drafts))
         return drafts or None
@@ -166,29 +167,42 @@ class ArraySearch(TaskSearch):
         for number, scorer in self._scorers.items():
             scorer.trees = trees
             most_new = max(_LEAST_NEW, _MOST_NEW // len(self._scorers))
-            evolution = Evolution(scorer, self.population_size, self.generations, most_new)
+            evolution = ArrayEvolution(scorer, self.population_size, self.generations, most_new)
             fastest = self._lessons.fastest(number)
             start = scorer.model.columns(fastest) if fastest else None
             found[number] = evolution.run(random, start)
         return found
 
-    def _best(self, rankings: Mapping[int, Ranking], count: int) -> Iterator[Choice]:
-        """Those that are predicted to be the fastest; of those that look alike, one at first."""
+    def _best(
+        self, rankings: Mapping[int, Ranking], random: np.random.Generator
+    ) -> Iterator[Choice]:
+        """Vectors that are predicted to be fast, some of them the very fastest.
+
+        Of thousands, those that are ranked first are those whose time is most underestimated: ranks
+        are drawn, from the best one on, up to some power of their number.
+        """
+        order = self._order(rankings)
+        scales = len(order) ** (_SPREAD * random.random(_DRAWS)) - 1.0
+        ranks = [0, *(scales * random.exponential(size=_DRAWS)).astype(np.int64).tolist()]
+        for rank in dict.fromkeys([*ranks, *range(len(order))]):
+            if rank < len(order):
+                yield _choice(rankings, *order[rank])
+
+    def _order(self, rankings: Mapping[int, Ranking]) -> list[tuple[int, int]]:
+        """Sketches and rows by predicted time; those that look like others come last."""
         rows = [
             (ranking.predicted[row], number, row)
             for number, ranking in rankings.items()
-            for row in ranking.best(count * _SPARE + len(self._tried))
+            for row in ranking.best(len(ranking.predicted))
         ]
         looks: set[bytes] = set()
+        first: list[tuple[int, int]] = []
         alike: list[tuple[int, int]] = []
         for _, number, row in sorted(rows):
             look = rankings[number].features[row].tobytes()
-            if look in looks:
-                alike.append((number, row))
-            else:
-                looks.add(look)
-                yield _choice(rankings, number, row)
-        yield from (_choice(rankings, *each) for each in alike)
+            (alike if look in looks else first).append((number, row))
+            looks.add(look)
+        return first + alike
 
     def _any(
         self, rankings: Mapping[int, Ranking], random: np.random.Generator

@@ -121,7 +121,7 @@ class HistogramTrees:
 
 def _chosen(nodes: npt.NDArray[np.bool_], which: Indices) -> npt.NDArray[np.bool_]:
     """For each place the one of some arrays that is asked for."""
-    found = nodes[0]
+    found: npt.NDArray[np.bool_] = nodes[0]
     for number in range(1, len(nodes)):
         found = np.where(which == number, nodes[number], found)
     return found
