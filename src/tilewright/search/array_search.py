@@ -182,7 +182,7 @@ class ArraySearch(TaskSearch):
         are drawn, from the best one on, up to some power of their number.
         """
         order = self._order(rankings)
-        scales = len(order) ** (_SPREAD * random.random(_DRAWS)) - 1.0
+        scales = max(1, len(order)) ** (_SPREAD * random.random(_DRAWS)) - 1.0
         ranks = [0, *(scales * random.exponential(size=_DRAWS)).astype(np.int64).tolist()]
         for rank in dict.fromkeys([*ranks, *range(len(order))]):
             if rank < len(order):
