@@ -12,7 +12,7 @@ from tilewright.cli.space_constraints import ProblemAnswer
 from tilewright.heron.config import HeronCase, HeronConfig, read_config
 from tilewright.heron.demands import with_demands
 from tilewright.heron.measuring import measurer_of
-from tilewright.heron.operators import OperatorCase, operation_of
+from tilewright.heron.operators import operation_of
 from tilewright.heron.platforms import Platform, heron_platforms
 from tilewright.heron.rules.user_defined import loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
@@ -70,13 +70,7 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
 
 def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
     """The space of a case, with the rules and demands of the user."""
-    asked = OperatorCase(
-        case.operator,
-        case.shape,
-        config.in_dtype or platform.in_dtype,
-        config.out_dtype or platform.out_dtype,
-        platform.weight_block,
-    )
+    asked = platform.case(case.operator, case.shape, config.in_dtype, config.out_dtype)
     rules = [loaded_rule(text) for text in config.rules]
     return with_demands(space_of(operation_of(asked), platform, rules), config.constraints)
 

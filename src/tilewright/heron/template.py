@@ -43,6 +43,8 @@ class TensorStage:
     follows: dict[str, str] = field(default_factory=dict)  # iterators of the consumer
     is_input: bool = False
     is_injective: bool = False
+    has_branch: bool = False  # reads only where a condition holds
+    run: int = 0  # so many neighbours are neighbours in memory, too; 0: whole rows
     scope: str = "global"
     loops: list[str] = field(default_factory=list)
     tiles: list[tuple[list[str], str]] = field(default_factory=list)

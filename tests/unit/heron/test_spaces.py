@@ -38,9 +38,7 @@ def space(
     platform: str, shape: tuple[int, ...], *dtypes: str, operator: str = "gemm"
 ) -> HeronSpace:
     chosen = heron_platforms.create(platform)
-    in_dtype, out_dtype = dtypes or (chosen.in_dtype, chosen.out_dtype)
-    case = OperatorCase(operator, shape, in_dtype, out_dtype)
-    return space_of(operation_of(case), chosen)
+    return space_of(operation_of(chosen.case(operator, shape, *dtypes)), chosen)
 
 
 def solutions(of: HeronSpace, count: int, seed: int = 0) -> list[dict[str, int]]:
@@ -243,5 +241,5 @@ def test_bad_operators() -> None:
     with pytest.raises(TuneError) as error:
         space("dlboost", (64, 0, 64))
     assert str(error.value) == "operator 'gemm': K must be at least 1, got 0"
-    with pytest.raises(RegistryError, match="unknown operator of Heron 'conv'; known: bmm, gemm"):
+    with pytest.raises(RegistryError, match="unknown operator of Heron 'conv'; known: bmm, c1d"):
         space("dlboost", (1,), operator="conv")

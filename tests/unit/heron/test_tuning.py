@@ -14,8 +14,8 @@ import pytest
 from tilewright.errors import TuneError
 from tilewright.heron.config import HeronConfig, config_of
 from tilewright.heron.measuring import HeronMeasurer, HeronOutcome, LocalMeasurer, measurer_of
-from tilewright.heron.operators import OperatorCase, operation_of
-from tilewright.heron.platforms import Platform, heron_platforms
+from tilewright.heron.operators import operation_of
+from tilewright.heron.platforms import heron_platforms
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.heron.tuning import HeronRun
 from tilewright.solver.array_solver import ArraySolver
@@ -27,10 +27,8 @@ def config(**fields: object) -> HeronConfig:
 
 
 def space(platform: str = "vta", shape: tuple[int, ...] = (64, 64, 64)) -> HeronSpace:
-    chosen: Platform = heron_platforms.create(platform)
-    block = chosen.weight_block
-    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype, block)
-    return space_of(operation_of(case), chosen)
+    chosen = heron_platforms.create(platform)
+    return space_of(operation_of(chosen.case("gemm", shape)), chosen)
 
 
 class Ruler(HeronMeasurer):
