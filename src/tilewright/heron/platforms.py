@@ -99,7 +99,7 @@ def vta() -> Platform:
     """The accelerator VTA, which is simulated."""
     return Platform(
         "vta",
-        _rules("Always-Inline", "Add Multi-Scope SPM"),
+        (*_rules("Add Multi-Scope SPM"), AlwaysInline(is_strict=False)),
         _rules("Bind-Cthread", "Tile-Store", "Tensorize-VTA", "Load-Scratchpad"),
         "int8",
         "int32",

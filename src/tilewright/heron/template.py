@@ -31,6 +31,14 @@ def divisors(number: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(number // d for d in small)}))
 
 
+@dataclass(frozen=True)
+class StageWindow:
+    """Neighbours of the consumer read windows `step` apart, each as long as `reach`."""
+
+    step: int
+    reach: int
+
+
 @dataclass
 class TensorStage:
     """A tensor that is computed or copied: its iterators, and its loops so far."""
@@ -44,6 +52,8 @@ class TensorStage:
     is_input: bool = False
     is_injective: bool = False
     has_branch: bool = False  # reads only where a condition holds
+    lanes: tuple[str, ...] = ()  # iterators that an instruction takes as a whole
+    windows: dict[str, StageWindow] = field(default_factory=dict)  # of iterators that slide
     run: int = 0  # so many neighbours are neighbours in memory, too; 0: whole rows
     scope: str = "global"
     loops: list[str] = field(default_factory=list)
@@ -242,6 +252,8 @@ class Template:
         """
         follows = stage.follows[axis]
         inside = self.inside(consumer, follows, place)
+        if axis in stage.windows:
+            return self.window(stage, axis, inside, place)
         whole_and_part = self.shared_by_warps.get((consumer, follows))
         if stage.scope != "shared" or whole_and_part is None:
             return inside
@@ -253,6 +265,25 @@ class Template:
             Key("V", stage.name, axis, f"reach{place}"), range(1, stage.extents[axis] + 1)
         )
         self.require(Sum(origin, both, (inside, whole)), Sum(origin, both, (reach, part)))
+        return reach
+
+    def window(self, stage: TensorStage, axis: str, inside: Term, place: int = 0) -> Term:
+        """How far the windows of neighbours reach together: (inside - 1) * step + reach."""
+        window, most = stage.windows[axis], stage.extents[axis]
+        known = Key("V", stage.name, axis, f"reach{place}").full
+        if known in self.variables:
+            return known
+        origin = f"windows of {stage.name} along {axis}"
+        both, reach = (
+            self.declare(Key("V", stage.name, axis, f"{what}{place}"), range(1, largest))
+            for what, largest in (("both", 2 * most + window.step), ("reach", most + 1))
+        )
+        scaled = self.declare(Key("V", stage.name, axis, f"scaled{place}"), range(1, 2 * most + 1))
+        self.require(
+            Prod(origin, scaled, (inside, window.step)),
+            Sum(origin, both, (scaled, window.reach)),
+            Sum(origin, both, (reach, window.step)),
+        )
         return reach
 
     def _select(self, own: str, position: Term, choices: Sequence[Term], origin: str) -> None:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pytest
+from tests.unit.heron.convolutions import in_numpy, operands, packed, sizes, solutions, space
 
 import tilewright
 from tilewright.errors import TuneError
 from tilewright.heron.demands import with_demands
-from tilewright.heron.operators import operation_of
-from tilewright.heron.operators.convolution import Convolution
-from tilewright.heron.platforms import heron_platforms
-from tilewright.heron.space import HeronSpace, space_of
-from tilewright.solver.array_solver import ArraySolver
 from tilewright.testing import simt
 from tilewright.testing.gpu_lowering import lower_for_gpu
-
-Array = npt.NDArray[Any]
 
 CASES: dict[str, tuple[int, ...]] = {
     "c1d": (1, 20, 8, 16, 3, 1, 2, 2),
@@ -30,65 +20,7 @@ CASES: dict[str, tuple[int, ...]] = {
     "t2d": (1, 4, 4, 8, 16, 3, 3, 2, 1, 1),
     "dep": (1, 6, 6, 16, 3, 3, 1, 1, 1),
 }
-DIMENSIONS = {"c1d": 1, "c3d": 3}
 PLACES = ["dense.wmma.accumulator_shared_pos == 1", "dense.wmma.accumulator_local_pos == 3"]
-
-
-def space(platform: str, operator: str, shape: tuple[int, ...], *dtypes: str) -> HeronSpace:
-    chosen = heron_platforms.create(platform)
-    return space_of(operation_of(chosen.case(operator, shape, *dtypes)), chosen)
-
-
-def sizes(operator: str, shape: tuple[int, ...]) -> Convolution:
-    case = heron_platforms.create("dlboost").case(operator, shape)
-    dims = DIMENSIONS.get(operator, 2)
-    return Convolution.of(case, dims, operator == "t2d", operator == "dep")
-
-
-def in_numpy(conv: Convolution, data: Array, weights: Array) -> Array:
-    """A transposed convolution scatters what others gather."""
-    out = np.zeros((conv.batch, *conv.out_extents, conv.filters), np.int64)
-    margin = [conv.padding] * len(conv.kernel)
-    source, target = (out, data) if conv.is_transposed else (data, out)
-    after = [conv.padding + conv.dilation * size + conv.stride for size in conv.kernel]
-    grown = [(0, 0), *zip(margin, after, strict=True), (0, 0)]
-    whole = np.pad(source.astype(np.int64), grown)
-    for place in itertools.product(*map(range, conv.kernel)):
-        starts = [offset * conv.dilation for offset in place]
-        spans = zip(starts, target.shape[1:-1], strict=True)
-        windows = tuple(slice(s, s + (n - 1) * conv.stride + 1, conv.stride) for s, n in spans)
-        kernel = weights[place] if conv.is_depthwise else weights[(slice(None), *place)]
-        if conv.is_transposed:
-            whole[(slice(None), *windows)] += data.astype(np.int64) @ kernel.T.astype(np.int64)
-        elif conv.is_depthwise:
-            out += whole[(slice(None), *windows)] * kernel
-        else:
-            out += whole[(slice(None), *windows)] @ kernel.T.astype(np.int64)
-    if not conv.is_transposed:
-        return out
-    inside = tuple(slice(m, m + n) for m, n in zip(margin, conv.out_extents, strict=True))
-    return np.asarray(whole[(slice(None), *inside)])
-
-
-def packed(weights: Array) -> Array:
-    """Filters and channels in packs of 16 x 4."""
-    co, *kernel, ci = weights.shape
-    outer = weights.reshape(co // 16, 16, *kernel, ci // 4, 4)
-    return np.ascontiguousarray(np.moveaxis(outer, 1, -2))
-
-
-def operands(conv: Convolution, seed: int = 1) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
-    data = rng.integers(0, 4, (conv.batch, *conv.extents, conv.channels))
-    shape = (conv.filters, *conv.kernel, conv.channels)
-    if conv.is_depthwise:
-        shape = (*conv.kernel, conv.channels)
-    return data, rng.integers(-3, 4, shape)
-
-
-def solutions(of: HeronSpace, count: int, seed: int = 0) -> list[dict[str, int]]:
-    drawn = ArraySolver().prepare(of.problem).sample(count, np.random.default_rng(seed))
-    return list(drawn.assignments())
 
 
 @pytest.mark.parametrize("operator", CASES)

@@ -1,4 +1,4 @@
-"""What Heron tunes: an operator on given sizes, as a program and as stages for rules."""
+"""Operators on given sizes, as programs and as stages that rules work on; their registry."""
 
 from __future__ import annotations
 

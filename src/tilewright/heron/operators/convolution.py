@@ -7,7 +7,7 @@ transposed, make a padded input; from then on all convolutions are the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright import te
@@ -130,12 +130,11 @@ class Convolution:
         return [size - 1 - offset for size, offset in zip(self.kernel, kernel, strict=True)]
 
     def padded(
-        self, data: te.Tensor, n: PrimExpr, at: Sequence[PrimExpr], channel: PrimExpr
+        self, read: Callable[[Sequence[PrimExpr]], PrimExpr], at: Sequence[PrimExpr]
     ) -> PrimExpr:
-        """An element of the padded input."""
+        """An element of the padded input; `read`: one of the input, where that is not zero."""
         if not self.is_padded:
-            whole = (n, *at, channel)
-            return data[whole].asobject()
+            return read(at)
         inside: list[PrimExpr] = []
         place: list[PrimExpr] = []
         for where, extent, margin in zip(at, self.extents, self.margins, strict=True):
@@ -144,5 +143,5 @@ class Convolution:
             if self.gap > 1:
                 inside.append((own % self.gap).equal(0))
             place.append(own // self.gap if self.gap > 1 else own)
-        read = data[(n, *place, channel)]
-        return te.if_then_else(te.all(*inside), read, te.const(0, data.dtype))
+        value = read(place)
+        return te.if_then_else(te.all(*inside), value, te.const(0, value.dtype))

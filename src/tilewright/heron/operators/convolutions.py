@@ -7,6 +7,7 @@ Inputs are (N, H, W, CI) and weights (CO, KH, KW, CI), for DL Boost in packs of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from tilewright import te
@@ -17,6 +18,7 @@ from tilewright.heron.operators.base import (
     heron_operators,
     operand_stage,
 )
+from tilewright.heron.operators.blocked_convolutions import blocked_convolution
 from tilewright.heron.operators.convolution import Convolution
 from tilewright.heron.operators.matrices import MatrixProduct
 from tilewright.heron.operators.products import LANES, QUAD, is_packed
@@ -61,6 +63,8 @@ def dep(case: OperatorCase) -> HeronOperator:
 
 
 def _operator(case: OperatorCase, conv: Convolution) -> HeronOperator:
+    if case.weight_block:
+        return blocked_convolution(case, conv)
     if not case.as_matrices:
         return _windows(case, conv)
     return _depthwise_matrices(case, conv) if conv.is_depthwise else _matrices(case, conv)
@@ -70,27 +74,30 @@ def _input(case: OperatorCase, conv: Convolution) -> te.Tensor:
     return te.placeholder((conv.batch, *conv.extents, conv.channels), case.in_dtype, "A")
 
 
+def _padded(conv: Convolution, data: te.Tensor, *at: PrimExpr) -> PrimExpr:
+    n, *where, channel = at
+    return conv.padded(lambda place: data(n, *place, channel), where)
+
+
 # --- loops over windows -------------------------------------------------------------------------
 
 
-def _weights(
-    case: OperatorCase, conv: Convolution
-) -> tuple[te.Tensor, Callable[..., te.TensorSlice]]:
+def _weights(case: OperatorCase, conv: Convolution) -> tuple[te.Tensor, Callable[..., PrimExpr]]:
     """Weights, and how they are read by filter, place in the kernel and channel."""
     if conv.is_depthwise:
         each = te.placeholder((*conv.kernel, conv.filters), case.weight_dtype, "B")
-        return each, lambda filter_, *place: each[(*place, filter_)]
+        return each, lambda filter_, *place: each(*place, filter_)
     if not is_packed(case, conv.filters, conv.channels):
         shape = (conv.filters, *conv.kernel, conv.channels)
         plain = te.placeholder(shape, case.weight_dtype, "B")
-        return plain, lambda filter_, *place: plain[(filter_, *place)]
+        return plain, lambda filter_, *place: plain(filter_, *place)
     outer = (conv.filters // LANES, *conv.kernel, conv.channels // QUAD)
     packed = te.placeholder((*outer, LANES, QUAD), case.weight_dtype, "B")
 
-    def element(filter_: PrimExpr, *place: PrimExpr) -> te.TensorSlice:
+    def element(filter_: PrimExpr, *place: PrimExpr) -> PrimExpr:
         *kernel, channel = place
-        whole = (filter_ // LANES, *kernel, channel // QUAD, filter_ % LANES, channel % QUAD)
-        return packed[whole]
+        lane, quad = filter_ % LANES, channel % QUAD
+        return packed(filter_ // LANES, *kernel, channel // QUAD, lane, quad)
 
     return packed, element
 
@@ -101,16 +108,16 @@ def _windows(case: OperatorCase, conv: Convolution) -> HeronOperator:
     source = data
     if conv.is_padded:
         padded_shape = (conv.batch, *conv.padded_extents, conv.channels)
-        source = te.compute(
-            padded_shape, lambda n, *at: conv.padded(data, n, at[:-1], at[-1]), name="pad"
-        )
+        source = te.compute(padded_shape, partial(_padded, conv, data), name="pad")
     offsets = [te.reduce_axis((0, size), f"k{d}") for d, size in _kernel(conv)]
     inputs = [] if conv.is_depthwise else [te.reduce_axis((0, conv.channels), "ci")]
 
     def result(n: PrimExpr, *at: PrimExpr) -> PrimExpr:
         *where, filter_ = at
-        read = source[(n, *conv.window(where, offsets), *(inputs or [filter_]))]
-        own = weight(filter_, *conv.kernel_place(offsets), *inputs)
+        kernel = [axis.var for axis in offsets]
+        channel: list[PrimExpr] = [axis.var for axis in inputs]
+        read = source(n, *conv.window(where, kernel), *(channel or [filter_]))
+        own = weight(filter_, *conv.kernel_place(kernel), *channel)
         product = read.astype(case.out_dtype) * own.astype(case.out_dtype)
         return te.sum(product, axis=[*offsets, *inputs])
 
@@ -169,12 +176,11 @@ def _matrices(case: OperatorCase, conv: Convolution) -> HeronOperator:
 
     def left(row: PrimExpr, column: PrimExpr) -> PrimExpr:
         (n, *at), (*kernel, channel) = _digits(row, results), _digits(column, places)
-        return conv.padded(data, n, conv.window(at, kernel), channel)
+        return _padded(conv, data, n, *conv.window(at, kernel), channel)
 
     def right(filter_: PrimExpr, column: PrimExpr) -> PrimExpr:
         *kernel, channel = _digits(column, places)
-        whole = (filter_, *conv.kernel_place(kernel), channel)
-        return weights[whole].asobject()
+        return weights(filter_, *conv.kernel_place(kernel), channel)
 
     sizes = (prod(results), prod(places), conv.filters)
     operands = (data, weights)
@@ -191,11 +197,10 @@ def _depthwise_matrices(case: OperatorCase, conv: Convolution) -> HeronOperator:
 
     def left(channel: PrimExpr, row: PrimExpr, column: PrimExpr) -> PrimExpr:
         (n, *at), kernel = _digits(row, results), _digits(column, conv.kernel)
-        return conv.padded(data, n, conv.window(at, kernel), channel)
+        return _padded(conv, data, n, *conv.window(at, kernel), channel)
 
     def right(channel: PrimExpr, _: PrimExpr, column: PrimExpr) -> PrimExpr:
-        whole = (*_digits(column, conv.kernel), channel)
-        return weights[whole].asobject()
+        return weights(*_digits(column, conv.kernel), channel)
 
     def result(dense: te.Tensor) -> te.Tensor:
         shape = (prod(results), conv.channels)

@@ -81,8 +81,8 @@ class MatrixProduct:
 
         def product(*at: PrimExpr) -> PrimExpr:
             *outer, i, j = at
-            first = left[(*outer, i, reduced)].astype(case.out_dtype)
-            second = right[(*outer, j, reduced)].astype(case.out_dtype)
+            first = left(*outer, i, reduced).astype(case.out_dtype)
+            second = right(*outer, j, reduced).astype(case.out_dtype)
             return te.sum(first * second, axis=[reduced])
 
         dense = te.compute((*self.batch, rows, columns), product, name="dense")

@@ -64,8 +64,8 @@ def _padded_product(
         batch,
         (m, k, n),
         (first, second),
-        lambda *at: first[at].asobject(),
-        lambda *at: second[at].asobject(),
+        first,
+        second,
         run=k,
     ).operator()
 

@@ -20,7 +20,7 @@ def mean(case: OperatorCase) -> HeronOperator:
     data = te.placeholder((m, k), case.in_dtype, "A")
 
     def left(row: PrimExpr, column: PrimExpr) -> PrimExpr:
-        return data[row, column].asobject()
+        return data(row, column)
 
     return _shares(case, data, (m, k), left)
 
@@ -32,7 +32,7 @@ def var(case: OperatorCase) -> HeronOperator:
     data = te.placeholder((m, k), case.in_dtype, "A")
 
     def left(row: PrimExpr, column: PrimExpr) -> PrimExpr:
-        value = data[row % m, column].asobject()
+        value = data(row % m, column)
         return te.if_then_else(row < m, value, value * value)
 
     def result(dense: te.Tensor) -> te.Tensor:
