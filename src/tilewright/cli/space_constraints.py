@@ -15,7 +15,8 @@ from tilewright.heron.demands import read_demand
 from tilewright.report.units import count
 from tilewright.search.constrained.decision_problem import structure_of
 from tilewright.solver.array_solver import ArraySolver
-from tilewright.solver.conflicts import Conflict, conflict_of, in_words
+from tilewright.solver.conflicts import Conflict, conflict_of
+from tilewright.solver.forms import in_words
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
