@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tilewright.cli.console import make_console, print_json
-from tilewright.cli.space_constraints import ProblemAnswer
+from tilewright.cli.space_constraints import ProblemAnswer, solutions_in_words
 from tilewright.heron.config import HeronCase, HeronConfig, read_config
 from tilewright.heron.demands import with_demands
 from tilewright.heron.measuring import measurer_of
@@ -97,8 +97,8 @@ def _tune(
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
     job.write_space()
     variables = len(space.problem.variables)
-    known = f", about {solutions.count:.3g} solutions" if solutions.count else ""
-    console.print(f"{name}: {count(variables, 'variable')}{known}; {folder}", markup=False)
+    size = f"{count(variables, 'variable')}, {solutions_in_words(solutions.count)}"
+    console.print(f"{name}: {size}; {folder}", markup=False)
     if not command.measures:
         return None
     measurer = measurer_of(platform, space, config)

@@ -162,13 +162,15 @@ class Template:
 
     # --- loops ----------------------------------------------------------------------------------
 
-    def split(self, name: str, axis: str, parts: Term, by_factor: bool = False) -> None:
-        """Cut a loop in two, `parts` times the rest."""
+    def split(
+        self, name: str, axis: str, parts: Term, by_factor: bool = False, origin: str = ""
+    ) -> None:
+        """Cut a loop in two, `parts` times the rest; `origin`: the limit that wants it."""
         stage = self.stages[name]
         whole = self.whole(name, axis) if axis in stage.axes else self.loop(name, axis)
         outer, inner = f"{axis}.outer", f"{axis}.inner"
         pair = self.loop(name, outer), self.loop(name, inner)
-        origin = f"split of {axis} in {name}"
+        origin = origin or f"split of {axis} in {name}"
         self.require(Prod(origin, whole, pair), Eq(origin, pair[1 if by_factor else 0], parts))
         self.steps.append(steps.SplitStep(name, axis, parts, by_factor))
         for one, other in (pair, pair[::-1]):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.unit.heron.convolutions import in_numpy, operands, sizes, solutions, space
+from tests.unit.solver.problems import chi_square_z
 
 import tilewright as tw
 from tilewright.errors import TuneError
@@ -70,6 +72,16 @@ def legal_tiles(conv: Convolution) -> int:
 def test_as_many_tiles_fit_as_are_counted_one_by_one(name: str) -> None:
     conv, found = case(name)
     assert ArraySolver().prepare(found.problem).count == pytest.approx(legal_tiles(conv))
+
+
+@pytest.mark.parametrize("name", ["c1d", "c2d"])
+def test_each_tile_is_drawn_as_often_as_any_other(name: str) -> None:
+    conv, found = case(name)
+    cells = legal_tiles(conv)
+    drawn = ArraySolver().prepare(found.problem).sample(100 * cells, np.random.default_rng(3))
+    rows = Counter(map(tuple, drawn.values.tolist()))
+    assert len(rows) == cells
+    assert abs(chi_square_z(rows, cells)) < 4
 
 
 @pytest.mark.parametrize("name", ["c1d", "c2d", "dil"])

@@ -162,7 +162,8 @@ class TensorizeFragments(HeronRule):
         template.heading(stage.name, "## Tensorize\n")
         inner = []
         for axis, letter in sides:
-            template.split(stage.name, axis, wmma(letter), by_factor=True)
+            origin = f"tiles of tensor cores along {axis} in {stage.name}"
+            template.split(stage.name, axis, wmma(letter), by_factor=True, origin=origin)
             inner.append(f"{axis}.inner")
         outer = [axis for axis in stage.loops if axis not in inner]
         template.reorder(stage.name, [*outer, *inner])

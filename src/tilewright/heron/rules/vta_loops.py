@@ -141,7 +141,8 @@ def _instruction_loops(template: Template, stage: TensorStage) -> tuple[str, str
         return stage.reduced[0], results, sums
     column, reduced = stage.spatial[-1], stage.reduced[0]
     for axis in (column, reduced):
-        template.split(stage.name, axis, _BLOCK, by_factor=True)
+        origin = f"{_INTRINSIC} takes blocks of {_BLOCK} of {axis}"
+        template.split(stage.name, axis, _BLOCK, by_factor=True, origin=origin)
     return f"{reduced}.outer", f"{column}.inner", f"{reduced}.inner"
 
 
