@@ -16,6 +16,7 @@ from tilewright.heron.operators import operation_of
 from tilewright.heron.platforms import Platform, heron_platforms
 from tilewright.heron.rules.user_defined import loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
+from tilewright.heron.tuned import best_of_records, measured_again
 from tilewright.heron.tuning import HeronResult, HeronRun
 from tilewright.report.units import count, seconds
 from tilewright.solver.array_solver import ArraySolver
@@ -35,6 +36,7 @@ class HeronCommand:
     max_trials: int | None = None
     measures: bool = True
     prints_space: bool = False
+    is_tuned: bool = False  # only the best of an earlier run is measured
 
 
 def run(command: HeronCommand) -> int:
@@ -95,15 +97,17 @@ def _tune(
             console.print(f"round {number}: {_summary(name, space, result)}", markup=False)
 
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
-    job.write_space()
+    if not command.is_tuned:
+        job.write_space()
     variables = len(space.problem.variables)
     size = f"{count(variables, 'variable')}, {solutions_in_words(solutions.count)}"
     console.print(f"{name}: {size}; {folder}", markup=False)
     if not command.measures:
         return None
+    best = best_of_records(space, folder) if command.is_tuned else None
     measurer = measurer_of(platform, space, config)
     try:
-        result = job.tune(measurer)
+        result = measured_again(best, measurer) if best else job.tune(measurer)
     finally:
         measurer.close()
     console.print(_summary(name, space, result), markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -125,7 +126,8 @@ class Template:
 
     def _range(self, stage: str, axis: str) -> range:
         if ".fused" in axis:
-            return range(1, _LARGEST_FUSED + 1)
+            whole = math.prod(self.stages[stage].extents.values())
+            return range(1, max(_LARGEST_FUSED, whole) + 1)
         root = self.root(stage, axis)
         return range(1, self.stages[stage].extents[root] + 1)
 

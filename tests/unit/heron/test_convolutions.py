@@ -69,6 +69,13 @@ def test_products_that_fill_no_fragments(operator: str, shape: tuple[int, ...]) 
         np.testing.assert_array_equal(result, expected)
 
 
+def test_more_than_a_million_results_that_fill_no_fragments() -> None:
+    found = with_demands(space("tensorcore", "gemm", (1009, 16, 1013)), PLACES)
+    (values,) = solutions(found, 1)
+    whole = values["L#ST:out,AX:ax0.ax1.fused"]
+    assert whole == 1009 * 1013
+
+
 @pytest.mark.parametrize("operator", ["mean", "var"])
 def test_statistics_of_rows(operator: str) -> None:
     found = with_demands(space("tensorcore", operator, (5, 16), "float16", "float32"), PLACES)
