@@ -242,10 +242,13 @@ def heron(
     show_space: Annotated[
         bool, typer.Option("--show-space", help="Print knobs, candidates and variables.")
     ] = False,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Measure the best of an earlier run, search nothing.")
+    ] = False,
 ) -> None:
     """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
     work = work_of("heron")
-    command = work.HeronCommand(platform, config, seed, trials, measure, show_space)
+    command = work.HeronCommand(platform, config, seed, trials, measure, show_space, tuned)
     raise typer.Exit(work.run(command))
 
 
