@@ -190,9 +190,7 @@ def _decisions_of(trace: Trace) -> str:
     return "\n".join(trace.as_python(remove_postproc=True))
 
 
-def _context(
-    mod: PrimFunc | IRModule, target: Target, space: str | None = None
-) -> TuneContext:
+def _context(mod: PrimFunc | IRModule, target: Target, space: str | None = None) -> TuneContext:
     """For one program; without a name, the space has no more than calculation looks at."""
     chosen = DefaultSpace(always_competes=False) if space is None else space
     return TuneContext(mod, target=target, space_generator=chosen, rand_state=SEED)
@@ -220,7 +218,7 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
 def _around_instructions(sketches: Sequence[Schedule]) -> list[Schedule]:
     """The sketches around an instruction: nothing that multiplies bytes one by one is as fast.
 
-    Ours, whose tiles fit into the registers; MetaSchedule's, which need a search, where we have none.
+    Those are ours, whose tiles fit into the registers; where we have none, MetaSchedule's.
     """
     own = [*filter(has_instruction, sketches)]
     return own or [*filter(waits_for_instruction, sketches)]
