@@ -39,7 +39,12 @@ ModelArgument = Annotated[
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Where to save a model: NAME.twm."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to save a model: NAME.twm, or NAME.so for a library with a C header.",
+    ),
 ]
 CostModelOption = Annotated[
     Path | None,

@@ -19,7 +19,7 @@ from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
-from tilewright.cli.saved_models import check_writable
+from tilewright.cli.saved_models import check_writable, save
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.graph.graph import Array
@@ -175,7 +175,7 @@ class _Job:
         executable = calculated if database is None else self.tuning.compile(database)
         checked_by, wrong = self._check(executable)
         if not wrong:
-            executable.save(self.path)
+            save(executable, self.path)
         if self.options.as_json:
             print_json(self._as_json(executable, checked_by, wrong, interrupted))
         else:
