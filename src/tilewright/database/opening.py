@@ -27,6 +27,7 @@ def open_database(
 
     records.db, sqlite:///records.db   an SQLite file (four slashes for an absolute path)
     a directory, json:directory        TVM's two files, or the SQLite file of a work_dir
+    postgresql://USER@HOST/NAME        a database on a server
     memory:                            nothing on disk
     kind:rest                          a kind that an installed package offers
     """
@@ -51,7 +52,7 @@ def _opened(text: str, module_equality: str, read_only: bool) -> Database:
     if scheme not in databases:
         raise DatabaseError(
             f"unknown kind of database {scheme!r} in {text!r}; use a path, sqlite:///PATH, "
-            "json:DIRECTORY or memory:"
+            "postgresql://HOST/NAME, json:DIRECTORY or memory:"
         )
     made: object = databases.create(
         scheme, text, module_equality=module_equality, read_only=read_only

@@ -27,7 +27,6 @@ from tilewright.support.suggestions import did_you_mean
 __all__ = ["merge", "prune", "export", "import_json"]
 
 _T = TypeVar("_T")
-_BATCH = 1000
 _DOCUMENT_VERSION = 1
 
 
@@ -35,9 +34,8 @@ def merge(destination: Database, *sources: Database) -> int:
     """Copy all records; how many were new. Merging twice changes nothing."""
     added = 0
     for source in sources:
-        records = source.get_all_tuning_records()
-        for start in range(0, len(records), _BATCH):
-            added += destination.commit_tuning_records(records[start : start + _BATCH])
+        for records in source.record_batches():
+            added += destination.commit_tuning_records(records)
     return added
 
 
