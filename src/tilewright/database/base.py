@@ -145,9 +145,7 @@ class Database(ABC):
         """
         return False
 
-    def claim(
-        self, workload: Workload, target: Target | None, programs: Iterable[int]
-    ) -> set[int]:
+    def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:
         """Of programs about to be measured for a target, by hash, those that are left to us.
 
         Somebody else measures the others now, or has measured them. A claim holds for some time.

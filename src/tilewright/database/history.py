@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tilewright.database.sqlite_file import SQLiteFile, in_memory
 from tilewright.database.sql_rows import object_from_json, to_json
 from tilewright.database.sql_store import SQLStore, marks
+from tilewright.database.sqlite_file import SQLiteFile, in_memory
 from tilewright.database.stored_record import Problem, readable
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
@@ -117,9 +117,7 @@ _RowT = TypeVar("_RowT", Run, Trial, FunnelCount)
 
 # The columns of a table are the fields of its class, in order.
 _TABLES: dict[type, str] = {Run: "runs", Trial: "trials", FunnelCount: "funnel"}
-_WHERE = (
-    "WHERE (CAST(? AS BIGINT) IS NULL OR run_id = ?) AND (CAST(? AS TEXT) IS NULL OR task = ?)"
-)
+_WHERE = "WHERE (CAST(? AS BIGINT) IS NULL OR run_id = ?) AND (CAST(? AS TEXT) IS NULL OR task = ?)"
 _COUNT_AGAIN = "(run_id, task, round, stage, reason) DO UPDATE SET count = excluded.count"
 
 
@@ -187,6 +185,19 @@ class History:
         """The counts, of all or of one run or task."""
         return self._read(FunnelCount, _WHERE, (run, run, task, task))
 
+    def take(self, other: History) -> None:
+        """Have the same runs as another history, if there are none here yet."""
+        if self.runs():
+            return
+        everything: list[Run | Trial | FunnelCount]
+        everything = [*other.runs(), *other.trials(), *other.funnel()]
+
+        def write() -> None:
+            self._write("DO NOTHING", everything)
+            self._store.continue_ids("runs")
+
+        self._store.atomically(write)
+
     def problems(self) -> list[Problem]:
         """Rows that cannot be read; those of trials and funnel have the number of their run."""
         found: list[Problem] = []
@@ -194,12 +205,15 @@ class History:
             self._read(kind, "ORDER BY 1", report=found.append)
         return found
 
-    def _write(self, conflict: str, values: Iterable[Trial | FunnelCount]) -> None:
+    def _write(self, conflict: str, values: Iterable[Run | Trial | FunnelCount]) -> None:
         kept = list(values)
 
         def write() -> None:
             for value in kept:
-                row = astuple(value)
+                row = [
+                    to_json(part, "options") if isinstance(part, Mapping) else part
+                    for part in astuple(value)
+                ]
                 into = f"{_TABLES[type(value)]} VALUES ({marks(row)})"
                 self._store.execute(f"INSERT INTO {into} ON CONFLICT {conflict}", row)
 

@@ -92,9 +92,7 @@ class PostgresDatabase(SQLDatabase):
             self._server.news -= known
             return found
 
-    def claim(
-        self, workload: Workload, target: Target | None, programs: Iterable[int]
-    ) -> set[int]:
+    def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:
         ids = self._workloads.ids_equal_to(workload)
         fingerprint = "" if target is None else target.fingerprint
         wanted = sorted(map(as_hex, programs))  # in one order, so that nobody waits in a circle

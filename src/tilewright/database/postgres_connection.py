@@ -54,7 +54,7 @@ class PostgresConnection(SQLStore):
         self._url = url
         self._library = psycopg()
         self.errors = (self._library.Error,)  # type: ignore[misc] # known once it is loaded
-        self._listens = False
+        self._is_closed = self._listens = False
         self.news: set[str] = set()
         self.may_have_missed_news = False
         try:
@@ -82,6 +82,7 @@ class PostgresConnection(SQLStore):
             self.may_have_missed_news = True
 
     def close(self) -> None:
+        self._is_closed = True
         self.connection.close()
 
     # --- news -------------------------------------------------------------------------------
@@ -125,6 +126,11 @@ class PostgresConnection(SQLStore):
     def alone(self) -> None:
         self.execute("SELECT pg_advisory_xact_lock(?)", (_ALONE,))
 
+    def continue_ids(self, table: str) -> None:
+        self.execute(
+            f"SELECT setval(pg_get_serial_sequence(?, 'id'), max(id)) FROM {table}", (table,)
+        )
+
     # --- a server that goes away and comes back ---------------------------------------------
 
     def atomically(self, work: Callable[[], _T]) -> _T:
@@ -139,16 +145,23 @@ class PostgresConnection(SQLStore):
         while True:
             try:
                 if self.connection.closed:
-                    self.connection = self._connect()
+                    self._come_back()
                 return work()
-            except (*self.errors, DatabaseError) as error:
-                cause = error if isinstance(error, self.errors) else error.__cause__
+            except Exception as error:
+                cause = error.__cause__ if isinstance(error, DatabaseError) else error
                 if not self._is_passing(cause):
-                    raise self.failure(error) if error is cause else error from cause
+                    if isinstance(error, self.errors):
+                        raise self.failure(error) from error
+                    raise
                 if time.monotonic() > give_up:
                     raise self._lost(cause) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _come_back(self) -> None:
+        if self._is_closed:
+            raise DatabaseError(f"the database {self.name} was closed; open it again")
+        self.connection = self._connect()
 
     def _is_passing(self, error: BaseException | None) -> bool:
         if not isinstance(error, self._library.OperationalError):

@@ -6,6 +6,7 @@ They lie in a schema of their own. Roles belong to a whole server, so they bear 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -116,24 +117,30 @@ def version_of(store: PostgresConnection) -> int | None:
     return int(version)
 
 
-def check(store: PostgresConnection) -> None:
-    """Refuse tables that are missing, or of another version."""
+def check(store: PostgresConnection, least: int | None = None) -> None:
+    """Refuse tables that are missing, newer than this version, or older than it needs."""
     found = version_of(store)
     if found is None:
         raise DatabaseError(
-            f"{store.name} has no tables of Tilewright; `tilewright db init {store.name}` makes them"
+            f"{store.name} has no tables of Tilewright; `tilewright db init {store.name}` makes "
+            "them"
         )
     refuse_newer(found, store.name)
-    if found < (READABLE_FROM if store.read_only else SCHEMA_VERSION):
+    if found < (least or (READABLE_FROM if store.read_only else SCHEMA_VERSION)):
         raise DatabaseError(
             f"{store.name} has the older schema {found}; its owner brings it up to date with "
             f"`tilewright db upgrade {store.name}`"
         )
 
 
-def migrate(
-    store: PostgresConnection, wanted: int, migrations: Mapping[int, Sequence[str]]
-) -> int:
+def upgrade(url: str) -> int:
+    """Bring a database up to date; the version it had."""
+    with contextlib.closing(PostgresConnection(url)) as store:
+        check(store, least=FIRST_VERSION)
+        return migrate(store, SCHEMA_VERSION, MIGRATIONS)
+
+
+def migrate(store: PostgresConnection, wanted: int, migrations: Mapping[int, Sequence[str]]) -> int:
     """Bring the tables to a version, all steps or none; the version they had."""
 
     def step() -> int:

@@ -1,7 +1,7 @@
 """`SQLStore`: what databases in SQL need of SQLite or of a server, in statements both understand.
 
-Statements have `?` for their values. Where a store is not sure to be alone, transactions may have to
-be repeated; `atomically` does that.
+Statements have `?` for their values. On a server transactions may have to be repeated; `atomically`
+does that.
 """
 
 from __future__ import annotations
@@ -104,6 +104,9 @@ class SQLStore(ABC):
 
     def alone(self) -> None:  # noqa: B027 - SQLite has one writer at a time
         """Wait for other writers: what is not found now is not found until the transaction ends."""
+
+    def continue_ids(self, table: str) -> None:  # noqa: B027 - SQLite does that by itself
+        """After rows with ids of their own: new rows get higher ones."""
 
     def reclaim(self) -> None:  # noqa: B027 - servers do that by themselves
         """Give the space of deleted rows back."""

@@ -10,8 +10,8 @@ import msgspec
 from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of, identity_of_record
 from tilewright.database.module_equality import ModuleEquality, get_module_equality
-from tilewright.database.sql_store import SQLStore
 from tilewright.database.sql_rows import object_from_json, to_json
+from tilewright.database.sql_store import SQLStore
 from tilewright.database.stored_record import (
     ANY_SHAPE,
     BLOCKS,
@@ -124,6 +124,7 @@ class SQLWorkloads:
         return self._hashes[row_id]
 
     def _insert(self, mod: IRModule) -> int:
+        row_id: int
         ((row_id,),) = self._store.rows(
             "INSERT INTO workloads (name, module) VALUES (?, ?) RETURNING id",
             (similarity.describe(mod), save_json(mod)),

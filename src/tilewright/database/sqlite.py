@@ -7,6 +7,7 @@ from pathlib import Path
 from tilewright.database.base import databases
 from tilewright.database.sql_database import SQLDatabase
 from tilewright.database.sqlite_file import SQLiteFile
+from tilewright.database.sqlite_schema import version_of
 from tilewright.errors import DatabaseError
 
 DEFAULT_NAME = "tilewright.db"
@@ -32,3 +33,8 @@ class SQLiteDatabase(SQLDatabase):
         self.path = str(path)
         self._file = SQLiteFile(self.path, read_only, allow_missing, (module_equality,))
         super().__init__(self._file, module_equality)
+
+    @property
+    def schema_version(self) -> int:
+        """The version of its tables."""
+        return version_of(self._file.connection)

@@ -24,7 +24,7 @@ from tilewright.support.decoding import decoding
 from tilewright.support.files import unchanged_on_failure, write_whole
 from tilewright.support.suggestions import did_you_mean
 
-__all__ = ["merge", "prune", "export", "import_json"]
+__all__ = ["merge", "copy", "prune", "export", "import_json"]
 
 _T = TypeVar("_T")
 _DOCUMENT_VERSION = 1
@@ -36,6 +36,19 @@ def merge(destination: Database, *sources: Database) -> int:
     for source in sources:
         for records in source.record_batches():
             added += destination.commit_tuning_records(records)
+    return added
+
+
+def copy(source: Database, destination: Database) -> int:
+    """Copy all that a database has; how many records were new.
+
+    Each batch is kept before the next one is read, and what is there is left alone: a copy that
+    was stopped is completed by another one. Runs are copied last, where there are none.
+    """
+    added = merge(destination, source)
+    for workload in source.workloads():
+        destination.commit_workload(workload.mod)
+    destination.history.take(source.history)
     return added
 
 

@@ -110,9 +110,9 @@ def postgres_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="twpg"))  # paths of sockets are short
     user = _unprivileged(folder)
     try:
+        options = ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
         subprocess.run(
-            [bin_folder / "initdb", "-D", folder / "data", "-U", _OWNER, "--auth=trust"]
-            + ["--no-sync", "--encoding=UTF8", "--locale=C"],
+            [str(bin_folder / "initdb"), "-D", str(folder / "data"), "-U", _OWNER, *options],
             check=True,
             capture_output=True,
             cwd=folder,

@@ -21,6 +21,7 @@ from tilewright.records import (
     BuilderResult,
     Candidates,
     FailureKind,
+    MeasureCandidate,
     RunnerResult,
     RunnerResults,
 )

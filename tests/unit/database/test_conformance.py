@@ -64,10 +64,8 @@ def test_persistence(
     check(lambda: KINDS[kind](tmp_path))
 
 
-@pytest.mark.parametrize("check", (*suite.CHECKS, *suite.PERSISTENCE_CHECKS))
-def test_postgres(
-    check: Callable[[suite.MakeDatabase], None], postgres: PostgresServer
-) -> None:
+@pytest.mark.parametrize("check", [*suite.CHECKS, *suite.PERSISTENCE_CHECKS])
+def test_postgres(check: Callable[[suite.MakeDatabase], None], postgres: PostgresServer) -> None:
     opened: list[Database] = []
     urls = itertools.repeat(postgres.new_database())  # databases of one check may share a server
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tilewright.database import (
     PostgresDatabase,
-    SQLiteDatabase,
     open_database,
     postgres,
     postgres_connection,
@@ -167,9 +164,7 @@ def test_readers_and_listeners_go_on_after_a_reconnect(mortal: PostgresServer) -
     theirs.close()
 
 
-def test_a_server_that_stays_away(
-    mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stays_away(mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = mortal.new_database()
     database = PostgresDatabase(url)
     monkeypatch.setattr(postgres_connection, "RECONNECT_SECONDS", 0.2)
@@ -192,12 +187,17 @@ def test_a_server_that_stays_away(
 
 def test_a_transaction_of_the_caller_is_lost_as_a_whole(mortal: PostgresServer) -> None:
     database = PostgresDatabase(mortal.new_database())
-    with pytest.raises(DatabaseError, match="cannot be used"), database.transaction():
-        workload = database.commit_workload(MOD)
-        database.commit_tuning_record(a_record(workload, 1.0))
-        mortal.stop(signal.SIGKILL)
-        mortal.start()
-        database.commit_tuning_record(a_record(workload, 2.0))
+
+    def commit_in_vain() -> None:
+        with database.transaction():
+            workload = database.commit_workload(MOD)
+            database.commit_tuning_record(a_record(workload, 1.0))
+            mortal.stop(signal.SIGKILL)
+            mortal.start()
+            database.commit_tuning_record(a_record(workload, 2.0))
+
+    with pytest.raises(DatabaseError, match="cannot be used"):
+        commit_in_vain()
     assert len(database) == 0
     assert not database.has_workload(MOD)
     database.commit_tuning_record(a_record(Workload(MOD, 0), 3.0))
@@ -247,6 +247,13 @@ def test_roles(postgres: PostgresServer) -> None:
     owner.keep_only([])
     assert len(owner) == 0
     owner.close()
+
+
+def test_a_closed_database_stays_closed(url: str) -> None:
+    database = PostgresDatabase(url)
+    database.close()
+    with pytest.raises(DatabaseError, match=f"^the database {re.escape(url)} was closed; open it"):
+        len(database)
 
 
 def test_read_only(url: str) -> None:
