@@ -23,7 +23,7 @@ from tilewright.report.units import count, gflops, percent, seconds
 from tilewright.support.text import printable
 
 _HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")
-_SUFFIXES = {".json": "json", ".csv": "csv", "": "tvm"}
+_SUFFIXES = {".json": "json", ".csv": "csv", ".parquet": "parquet", "": "tvm"}
 
 
 def list_tasks(db: str | None, *, as_json: bool) -> None:
@@ -135,7 +135,8 @@ def export(destination: Path, db: str | None, format: str | None) -> None:
     chosen = format or _SUFFIXES.get(destination.suffix)
     if chosen is None:
         raise DatabaseError(
-            f"{destination}: the suffix does not tell the format; use .json, .csv, or --format"
+            f"{destination}: the suffix does not tell the format; use .json, .csv, .parquet, or "
+            "--format"
         )
     with reading(db) as database:
         try:

@@ -78,7 +78,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json, csv, tvm or tvm-0.25 (a directory) [default: by the suffix of FILE]",
+            help="json, csv, parquet, tvm or tvm-0.25 (a directory) "
+            "[default: by the suffix of FILE]",
         ),
     ] = None,
 ) -> None:

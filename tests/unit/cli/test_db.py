@@ -88,7 +88,8 @@ def test_export(command: Any, records: Path, name: str) -> None:
 
 def test_export_somewhere_impossible(command: Any, records: Path) -> None:
     assert command("db", "export", "out.xml", status=2).err == (
-        "error: out.xml: the suffix does not tell the format; use .json, .csv, or --format\n"
+        "error: out.xml: the suffix does not tell the format; use .json, .csv, .parquet, or "
+        "--format\n"
     )
     assert command("db", "export", "out", "--format", "jsn", status=2).err == (
         "error: unknown format 'jsn'; did you mean 'json'?\n"
