@@ -150,21 +150,17 @@ class SQLDatabase(Database):
         size = _FIRST_PAGE
         while True:
             rows = self._store.rows(
-                f"SELECT id FROM records WHERE {where} ORDER BY mean, id LIMIT ? OFFSET ?",
+                f"SELECT {COLUMNS} FROM records WHERE {where} ORDER BY mean, id LIMIT ? OFFSET ?",
                 [*values, size, len(seen)],
             )
-            for (record_id,) in rows:
-                record = self._record(record_id) if record_id not in seen else None
+            for row in rows:
+                record = self._read(row) if row[0] not in seen else None
                 if record is not None and record.is_valid:
                     yield record
-            seen.update(record_id for (record_id,) in rows)
+            seen.update(row[0] for row in rows)
             if len(rows) < size:
                 return
             size *= 4
-
-    def _record(self, record_id: int) -> TuningRecord | None:
-        rows = self._store.rows(f"SELECT {COLUMNS} FROM records WHERE id = ?", (record_id,))
-        return self._read(rows[0]) if rows else None
 
     def _read(self, row: RecordRow) -> TuningRecord | None:
         """The record of a row; None, and a warning, if it is damaged."""
