@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+
+import pytest
 
 from tilewright.database import Database, PostgresDatabase
 from tilewright.records import RunnerFuture, RunnerInput, candidate_hash
 from tilewright.testing.conformance.database import LLVM, matmul
 from tilewright.testing.made_up_runs import MadeUp, NoBuilder
-from tilewright.testing.postgres_server import PostgresServer
+from tilewright.testing.postgres_server import PostgresServer, postgres_server
 from tilewright.tune.api import tune_tir
 
 MOD = matmul(128, 128, 128)
@@ -33,11 +38,11 @@ class Watched(MadeUp):
         return super().run(runner_inputs)
 
 
-def tune(database: Database, runner: Watched) -> None:
+def tune(database: Database, runner: Watched, trials: int = 24) -> None:
     tune_tir(
         MOD,
         LLVM,
-        max_trials_global=24,
+        max_trials_global=trials,
         num_trials_per_iter=8,
         builder=NoBuilder(),
         runner=runner,
@@ -63,6 +68,35 @@ def test_a_tuner_leaves_to_others_what_they_measure(postgres: PostgresServer) ->
     assert sorted(programs) == sorted(both)
     ours.close()
     theirs.close()
+
+
+@pytest.mark.slow
+def test_tuning_survives_fifty_kills_of_the_server(postgres: PostgresServer) -> None:
+    with postgres_server() as mortal:
+        database, runner = PostgresDatabase(mortal.new_database()), Watched()
+        is_over = threading.Event()
+        killer = threading.Thread(target=kill_often, args=(mortal, is_over))
+        killer.start()
+        trials = 0
+        while killer.is_alive():
+            trials += 16
+            tune(database, runner, trials=trials)
+        is_over.set()
+        killer.join()
+        # What was measured was committed, and what was committed is there.
+        programs = [record.extra["candidate_hash"] for record in database.get_all_tuning_records()]
+        assert sorted(programs) == sorted(runner.measured)
+        assert database.problems() == []
+        database.close()
+
+
+def kill_often(server: PostgresServer, is_over: threading.Event) -> None:
+    rng = random.Random(4)
+    for _ in range(50):
+        if is_over.wait(rng.uniform(0.0, 0.5)):
+            return
+        server.stop(signal.SIGKILL)
+        server.start()
 
 
 def test_alone_they_would_measure_the_same() -> None:
