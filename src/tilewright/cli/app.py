@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import dataset_app, db_app, model_app, space_app
+from tilewright.cli import dataset_app, db_app, model_app, share_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
     CostModelOption,
@@ -261,6 +261,7 @@ def doctor(
 
 
 model_app.add_to(app)
+share_app.add_to(app)
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ DatabaseOption = Annotated[
     typer.Option(
         "--db",
         metavar="URL",
-        help="Database of records: a path, sqlite:///PATH, json:DIRECTORY or memory: "
+        help="Database of records: a path, sqlite:///PATH, postgresql://USER@HOST/NAME, "
+        "json:DIRECTORY or memory: "
         f"[default: {DEFAULT_DATABASE}]",
     ),
 ]
