@@ -19,10 +19,10 @@ from tilewright.errors import MachineError
 from tilewright.fleet import messages
 from tilewright.fleet.calibration import calibration_secs
 from tilewright.fleet.messages import (
+    ActorReply,
     BuildAnswer,
     BuilderSettings,
     BuildOrder,
-    Reply,
     RunnerSettings,
     RunOrder,
 )
@@ -30,7 +30,7 @@ from tilewright.fleet.session_runner import SessionRunner
 from tilewright.measure import LocalBuilder, LocalRunner
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.wire import MACHINE, RUN_ERROR
-from tilewright.records import RunnerInput, RunnerResult
+from tilewright.records import FailureKind, RunnerInput, RunnerResult
 from tilewright.target import Target
 
 _artifacts = msgspec.msgpack.Decoder(Artifact)
@@ -44,12 +44,12 @@ class Actor:
         """The task of that name; whatever it raises becomes an answer."""
         task: Callable[..., bytes] = getattr(self, what)
         try:
-            reply = Reply(task(payload, *artifacts))
+            reply = ActorReply(task(payload, *artifacts))
         except MachineError as error:
-            reply = Reply(failure=MACHINE, message=str(error))
+            reply = ActorReply(failure=MACHINE, message=str(error))
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            reply = Reply(failure=RUN_ERROR, message=text)
+            reply = ActorReply(failure=RUN_ERROR, message=text)
         return _encode(reply)
 
     def describe(self, payload: bytes) -> bytes:
@@ -81,7 +81,7 @@ class BuildActor(Actor):
                 f"RayBuilder: f_export wrote {result.artifact_path}, which cannot travel to "
                 "another machine; leave f_export out"
             )
-            return _encode(BuildAnswer(message=text, failure=messages.FailureKind.BUILD_ERROR))
+            return _encode(BuildAnswer(message=text, failure=FailureKind.BUILD_ERROR))
         if result.artifact_path is not None:
             shutil.rmtree(Path(result.artifact_path).parent, ignore_errors=True)
         return _encode(BuildAnswer(result.artifact, result.error_msg, result.failure))
@@ -114,8 +114,9 @@ class MeasureActor(Actor):
     def calibrate(self, payload: bytes) -> bytes:
         """The seconds that the calibration kernel takes here."""
         hook = self._settings.calibration
-        secs = calibration_secs(self._settings.device_type) if hook is None else resolve_hook(hook)()
-        return _encode(float(secs))
+        if hook is not None:
+            return _encode(float(resolve_hook(hook)()))
+        return _encode(calibration_secs(self._settings.device_type))
 
 
 def _runner_of(settings: RunnerSettings) -> LocalRunner | SessionRunner:

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from tilewright.driver import build
-from tilewright.ir import IRModule
+from tilewright.ir import IRModule, as_module
 from tilewright.runtime import ndarray
 from tilewright.runtime.module import CompiledFunction
 from tilewright.script import from_source
@@ -50,7 +50,7 @@ def main(a: T.Buffer(({_ELEMENTS},), "float32"), b: T.Buffer(({_ELEMENTS},), "fl
 
 def calibration_program(kind: str) -> IRModule:
     """The program for devices that a kind of target stands for."""
-    return from_source(_GPU if kind == "cuda" else _CPU)
+    return as_module(from_source(_GPU if kind == "cuda" else _CPU))
 
 
 @functools.cache

@@ -30,7 +30,7 @@ _STORED = 256 << 20  # bytes of artefacts that are kept in the object store
 
 
 @dataclass(frozen=True)
-class Node:
+class ClusterNode:
     """A machine of the cluster."""
 
     id: str
@@ -42,7 +42,7 @@ class Node:
 class Claim:
     """What an actor claims of its node; Ray gives it to nobody else as long as it lives."""
 
-    node: Node
+    node: ClusterNode
     number: int = 0  # among those of the node
     cores: float = 0
     gpus: float = 0
@@ -55,7 +55,7 @@ class Claim:
 
 
 @dataclass
-class Cluster:
+class RayConnection:
     """A cluster that this process is connected to."""
 
     address: str
@@ -63,11 +63,11 @@ class Cluster:
     users: int = 0
     _stored: OrderedDict[str, tuple[Any, int]] = field(default_factory=OrderedDict)
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The machines that are there now."""
         return [
-            Node(each["NodeID"], each["NodeManagerAddress"], each["Resources"])
-            for each in _ray().nodes()
+            ClusterNode(each["NodeID"], each["NodeManagerAddress"], each["Resources"])
+            for each in require_ray().nodes()
             if each["Alive"]
         ]
 
@@ -81,7 +81,7 @@ class Cluster:
             "resources": dict(claim.resources),
             "scheduling_strategy": NodeAffinitySchedulingStrategy(claim.node.id, soft=False),
         }
-        return _ray().remote(actor).options(**options).remote(settings)
+        return require_ray().remote(actor).options(**options).remote(settings)
 
     def call(self, actor: Any, what: str, payload: bytes, stored: list[Any]) -> Future[bytes]:
         """Let an actor do something; `stored` are its artefacts."""
@@ -91,7 +91,7 @@ class Cluster:
     def kill(self, actor: Any) -> None:
         """End an actor, whatever it is doing."""
         with contextlib.suppress(Exception):  # it may be gone, and so may the cluster
-            _ray().kill(actor)
+            require_ray().kill(actor)
 
     def store(self, artifact: Artifact) -> Any:
         """An artefact in the object store; each is put there once."""
@@ -99,11 +99,14 @@ class Cluster:
         if found is None:
             data = msgspec.msgpack.encode(artifact)
             with store_faults():
-                found = self._stored[artifact.digest] = (_ray().put(data), len(data))
-            while len(self._stored) > 1 and sum(size for _, size in self._stored.values()) > _STORED:
+                found = self._stored[artifact.digest] = (require_ray().put(data), len(data))
+            while len(self._stored) > 1 and self._stored_bytes() > _STORED:
                 self._stored.popitem(last=False)
         self._stored.move_to_end(artifact.digest)
         return found[0]
+
+    def _stored_bytes(self) -> int:
+        return sum(size for _, size in self._stored.values())
 
     def disconnect(self) -> None:
         """One user less; the last one lets go of the cluster."""
@@ -112,12 +115,12 @@ class Cluster:
             self._stored.clear()
             _connection().cluster = None
             if self.is_ours:
-                _ray().shutdown()
+                require_ray().shutdown()
 
 
 @dataclass
 class _Connection:
-    cluster: Cluster | None = None
+    cluster: RayConnection | None = None
 
 
 @functools.cache
@@ -126,21 +129,26 @@ def _connection() -> _Connection:
     return _Connection()
 
 
-def connect(address: str | None) -> Cluster:
+def connect(address: str | None) -> RayConnection:
     """The cluster at an address; without one, that of this process, or one that is started here."""
-    ray, shared = _ray(), _connection()
+    shared = _connection()
     if shared.cluster is None:
-        given = ray.is_initialized()
-        if given and address not in (None, LOCAL):
-            raise _other_cluster("another address", address)
-        wanted = address or LOCAL
-        if not given:
-            _connect(wanted)
-        shared.cluster = Cluster(wanted, is_ours=not given)
+        given = own_address()
+        if given is not None and address not in (None, LOCAL, given):
+            raise _other_cluster(given, address)
+        if given is None:
+            _connect(address or LOCAL)
+        shared.cluster = RayConnection(address or LOCAL, is_ours=given is None)
     elif address not in (None, shared.cluster.address):
         raise _other_cluster(shared.cluster.address, address)
     shared.cluster.users += 1
     return shared.cluster
+
+
+def own_address() -> str | None:
+    """The cluster that this process joined by itself, HOST:PORT; None if it did not."""
+    ray = require_ray()
+    return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else None
 
 
 def _other_cluster(here: str, wanted: str | None) -> TuneError:
@@ -150,7 +158,8 @@ def _other_cluster(here: str, wanted: str | None) -> TuneError:
     )
 
 
-def _ray() -> Any:
+def require_ray() -> Any:
+    """The module of Ray, or one line that says how to get it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,7 +181,7 @@ def _connect(address: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _ray().init("local" if address == LOCAL else address, **options)
+            require_ray().init("local" if address == LOCAL else address, **options)
     except Exception as error:
         raise TuneError(_why_not_connected(address, error)) from error
 
@@ -234,4 +243,4 @@ def is_connection_lost(error: BaseException) -> bool:
     return isinstance(error, ConnectionError | RaySystemError)
 
 
-Placing = Callable[[Node], list[Claim]]  # the actors that a node gets
+Placing = Callable[[ClusterNode], list[Claim]]  # the actors that a node gets

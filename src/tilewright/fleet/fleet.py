@@ -15,24 +15,33 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import MachineError, TuneError
 from tilewright.fleet import messages
-from tilewright.fleet.cluster import Claim, Cluster, Placing, is_connection_lost, lost_connection
-from tilewright.fleet.messages import Facts, Reply
-from tilewright.fleet.scheduler import Device, FleetScheduler, GivenUp, Limits
+from tilewright.fleet.cluster import (
+    Claim,
+    Placing,
+    RayConnection,
+    is_connection_lost,
+    lost_connection,
+)
+from tilewright.fleet.messages import ActorReply, NodeFacts
+from tilewright.fleet.scheduler import FleetDevice, FleetLimits, FleetScheduler, GivenUp
 from tilewright.measure.wire import MACHINE
 from tilewright.version import __version__
 
 _REFRESH_SECS = 5.0  # between two looks at the nodes of the cluster
 _START_SECS = 120.0  # that actors may take to answer first
 _MOST_RESTARTS = 5  # of an actor that ended on a node that lives
+STARTING: Final = "starting"
+READY: Final = "ready"
+OUT: Final = "out"  # it is not used, but its node is known
 _log = logging.getLogger("tilewright.measure")
-_reply = msgspec.msgpack.Decoder(Reply)
+_reply = msgspec.msgpack.Decoder(ActorReply)
 
 
 class TaskLost(Exception):
@@ -55,9 +64,9 @@ class FleetPlan:
     actor: type
     settings: bytes
     placing: Placing
-    kind_of: Callable[[Facts], str]  # of the device that an actor has
+    kind_of: Callable[[NodeFacts], str]  # of the device that an actor has
     no_place: str  # what to say where no node has a place for an actor
-    limits: Limits = field(default_factory=Limits)
+    limits: FleetLimits = field(default_factory=FleetLimits)
 
 
 @dataclass(eq=False)
@@ -66,13 +75,13 @@ class _Actor:
     handle: Any
     started: float
     restarts: int = 0
-    is_ready: bool = False
+    state: Literal["starting", "ready", "out"] = STARTING
 
 
 class Fleet:
     """Does tasks on a cluster; each is done by one actor, or by another if that is lost."""
 
-    def __init__(self, cluster: Cluster, plan: FleetPlan) -> None:
+    def __init__(self, cluster: RayConnection, plan: FleetPlan) -> None:
         self._cluster, self._plan = cluster, plan
         self._scheduler = FleetScheduler(plan.limits)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -80,7 +89,7 @@ class Fleet:
         self._tasks: dict[int, tuple[Work, Future[bytes]]] = {}
         self._numbers = itertools.count()
         self._problems: list[str] = []  # why nodes are not used
-        self._fault: TuneError | None = None  # after which nothing works any more
+        self._fault: Exception | None = None  # after which nothing works any more
         self._is_closed = False
         self._looked = 0.0
         self._thread = threading.Thread(target=self._serve, name="tilewright-fleet", daemon=True)
@@ -106,8 +115,9 @@ class Fleet:
     def _serve(self) -> None:
         while not self._is_closed:
             try:
-                self._look_at_nodes()
-                self._dispatch()
+                if self._fault is None:
+                    self._look_at_nodes()
+                    self._dispatch()
                 self._inbox.get(timeout=_REFRESH_SECS)()
             except queue.Empty:
                 continue
@@ -119,12 +129,11 @@ class Fleet:
 
     def _break(self, error: Exception) -> None:
         """Nothing works any more: all that wait learn why."""
-        fault = error if isinstance(error, TuneError) else lost_connection(error)
+        fault = lost_connection(error) if is_connection_lost(error) else error
         self._fault = self._fault or fault
         for _, answer in self._tasks.values():
             answer.set_exception(self._fault)
         self._tasks.clear()
-        self._looked = time.monotonic()
 
     def _take(self, kind: str, work: Work, answer: Future[bytes]) -> None:
         if self._fault is not None:
@@ -139,7 +148,7 @@ class Fleet:
     def _look_at_nodes(self) -> None:
         """Start actors on nodes that are new."""
         now = time.monotonic()
-        if self._fault is not None or (self._looked and now - self._looked < _REFRESH_SECS):
+        if self._looked and now - self._looked < _REFRESH_SECS:
             return
         self._looked = now
         known = {actor.claim.node.id for actor in self._actors.values()}
@@ -147,7 +156,7 @@ class Fleet:
             if node.id not in known:
                 for claim in self._plan.placing(node):
                     self._start(claim)
-        if not self._actors:
+        if not self._actors and not self._problems:
             raise TuneError(self._plan.no_place)
 
     def _start(self, claim: Claim, restarts: int = 0) -> None:
@@ -160,11 +169,10 @@ class Fleet:
         """Ask an actor; the thread goes on with its answer, or with its loss."""
         stored = [self._cluster.store(each) for each in work.artifacts]
         future = self._cluster.call(actor.handle, work.what, work.payload, stored)
-        future.add_done_callback(lambda done: self._inbox.put(partial(self._answered, actor, then, done)))
+        go_on = partial(self._answered, actor, then)
+        future.add_done_callback(lambda done: self._inbox.put(partial(go_on, done)))
 
-    def _answered(
-        self, actor: _Actor, then: Callable[[bytes], None], done: Future[bytes]
-    ) -> None:
+    def _answered(self, actor: _Actor, then: Callable[[bytes], None], done: Future[bytes]) -> None:
         if self._actors.get(actor.claim.name) is not actor:
             return  # it was given up before
         error = done.exception()
@@ -181,12 +189,12 @@ class Fleet:
         if reply.failure:
             self._leave_out(actor, f"node {actor.claim.node.name} is not used: {reply.message}")
             return
-        facts = msgspec.msgpack.decode(reply.payload, type=Facts)
+        facts = msgspec.msgpack.decode(reply.payload, type=NodeFacts)
         if facts.tilewright != __version__:
             self._leave_out(actor, _other_version(actor.claim.node.name, facts.tilewright))
             return
-        actor.is_ready = True
-        device = Device(actor.claim.name, actor.claim.node.name, self._plan.kind_of(facts))
+        actor.state = READY
+        device = FleetDevice(actor.claim.name, actor.claim.node.name, self._plan.kind_of(facts))
         self._scheduler.add(device)
 
     def _leave_out(self, actor: _Actor, problem: str) -> None:
@@ -194,15 +202,15 @@ class Fleet:
         self._problems.append(problem)
         _log.warning("%s", problem)
         self._cluster.kill(actor.handle)
-        actor.is_ready, actor.started = False, -_START_SECS
+        actor.state = OUT
 
     def _lost(self, actor: _Actor, error: BaseException) -> None:
         """What an actor held goes elsewhere; if its node lives, another actor takes its place."""
         name, node = actor.claim.name, actor.claim.node
-        was_ready = actor.is_ready
         self._scheduler.lose(name)
-        if not was_ready and "No module named" in str(error):
-            self._leave_out(actor, f"node {node.name} has no tilewright {__version__}; install it there")
+        if actor.state == STARTING and "No module named" in str(error):
+            text = f"node {node.name} is not used: it has no tilewright, this machine has"
+            self._leave_out(actor, f"{text} {__version__}; install the same version there")
             return
         is_alive = any(each.id == node.id for each in self._cluster.nodes())
         if is_alive and actor.restarts < _MOST_RESTARTS:
@@ -219,7 +227,7 @@ class Fleet:
     def _dispatch(self) -> None:
         now = time.monotonic()
         may_come = any(
-            not actor.is_ready and now - actor.started < _START_SECS
+            actor.state == STARTING and now - actor.started < _START_SECS
             for actor in self._actors.values()
         )
         for assigned in self._scheduler.ask(more_may_come=may_come):

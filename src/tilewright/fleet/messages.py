@@ -1,4 +1,4 @@
-"""What travels between the tuner and its actors: msgspec structs as bytes, never pickled objects.
+"""Messages between a tuner and its actors: msgspec structs as bytes, never pickled objects.
 
 Artefacts travel beside them, as bytes of their own in the object store.
 """
@@ -11,6 +11,7 @@ import msgspec
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import TuneError
+from tilewright.fleet.rpc_config import RPCConfig
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.build_task import BuildRequest
 from tilewright.measure.evaluator import EvaluatorConfig
@@ -24,7 +25,7 @@ from tilewright.version import __version__
 DESCRIBE, BUILD, RUN, AGAIN, CALIBRATE = "describe", "build", "run", "again", "calibrate"
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ActorReply(msgspec.Struct, frozen=True):
     """The end of a task: a payload, or what went wrong."""
 
     payload: bytes = b""
@@ -32,7 +33,7 @@ class Reply(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class NodeFacts(msgspec.Struct, frozen=True):
     """What an actor says of the node that it is on."""
 
     tilewright: str
@@ -64,16 +65,6 @@ class BuilderSettings(msgspec.Struct, frozen=True):
     initializer: str | None = None
 
 
-class SessionConfig(msgspec.Struct, frozen=True):
-    """What `f_create_session` gets: the fields of an `RPCConfig`."""
-
-    tracker_host: str
-    tracker_port: int
-    tracker_key: str
-    session_priority: float
-    session_timeout_sec: float
-
-
 class RunnerSettings(msgspec.Struct, frozen=True):
     """A runner on a node."""
 
@@ -88,7 +79,7 @@ class RunnerSettings(msgspec.Struct, frozen=True):
     initializer: str | None = None
     calibration: str | None = None  # a function that says the seconds; None: our own kernel
     session_hooks: dict[str, str] = {}  # functions of a runner with sessions, by TVM's names
-    session_config: SessionConfig | None = None
+    session_config: RPCConfig | None = None
 
 
 class RunOrder(msgspec.Struct, frozen=True):
@@ -146,11 +137,11 @@ def artifact_of(given: RunnerInput) -> Artifact:
     return given.artifact
 
 
-def facts_of_this_node() -> Facts:
+def facts_of_this_node() -> NodeFacts:
     """What the tuner has to know of the node that this process runs on."""
     kinds = ["llvm", "c", *([] if cuda(0).why_missing else ["cuda"])]
     fingerprints = {kind: Target(kind).fingerprint for kind in kinds}
-    return Facts(__version__, platform.python_version(), fingerprints)
+    return NodeFacts(__version__, platform.python_version(), fingerprints)
 
 
 def portable(target: Target) -> dict[str, object]:

@@ -11,11 +11,11 @@ import msgspec
 from tilewright.errors import IRError
 from tilewright.fleet import messages
 from tilewright.fleet.actors import BuildActor
-from tilewright.fleet.cluster import Claim, Node, connect
+from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
 from tilewright.fleet.hook_names import names_of
 from tilewright.fleet.messages import BuildAnswer, BuilderSettings, BuildOrder, portable
-from tilewright.fleet.scheduler import Limits
+from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import Builder, FinishedFuture, FunctionFuture, builders
 from tilewright.measure.hooks import Hook
 from tilewright.measure.local_builder import request_for
@@ -55,11 +55,11 @@ class RayBuilder(Builder):
             self._placing,
             lambda facts: _BUILDING,
             "RayBuilder: no node of the Ray cluster has a core to build on",
-            Limits(calibrate_every=0),
+            FleetLimits(calibrate_every=0),
         )
         self._fleet = Fleet(connect(address), plan)
 
-    def _placing(self, node: Node) -> list[Claim]:
+    def _placing(self, node: ClusterNode) -> list[Claim]:
         if any(node.resources.get(name, 0) < amount for name, amount in self._resources):
             return []
         cores = int(node.resources.get("CPU", 0))

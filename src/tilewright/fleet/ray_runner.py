@@ -13,11 +13,11 @@ import msgspec
 from tilewright.codegen.artifact import Artifact
 from tilewright.fleet import messages
 from tilewright.fleet.actors import MeasureActor
-from tilewright.fleet.cluster import Claim, Node, connect
+from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
 from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import Facts, RunnerSettings, RunOrder, artifact_of
-from tilewright.fleet.scheduler import Limits
+from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifact_of
+from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import FunctionFuture, Runner, runners
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.hooks import Hook
@@ -25,11 +25,13 @@ from tilewright.measure.pool import check_positive
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 from tilewright.target import Target
 
+Then = Callable[[RunnerInput, RunnerResult], None]
+
 _result = msgspec.msgpack.Decoder(RunnerResult)
 _results = msgspec.msgpack.Decoder(list[RunnerResult])
 
 
-def fits(target: Target, facts: Facts) -> bool:
+def fits(target: Target, facts: NodeFacts) -> bool:
     """Whether a node measures for a target: it is that machine, or has a GPU of that architecture.
 
     Targets of GPUs need not say more than their architecture.
@@ -65,14 +67,15 @@ class RayRunner(Runner):
     f_cleanup: Hook | None = None
     initializer: Hook | None = None
     calibration: Hook | None = None
-    calibrate_every: int = Limits().calibrate_every
+    calibrate_every: int = FleetLimits().calibrate_every
     seed: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("RayRunner", timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
         names = ("f_alloc_argument", "f_run_evaluator", "f_cleanup")
         hooks = names_of("RayRunner", {name: getattr(self, name) for name in names})
-        given = {"initializer": self.initializer, "calibration": self.calibration}
+        others = {"initializer": self.initializer, "calibration": self.calibration}
+        named = names_of("RayRunner", others)
         settings = RunnerSettings(
             owner="RayRunner",
             timeout_sec=self.timeout_sec,
@@ -82,10 +85,13 @@ class RayRunner(Runner):
             cooldown_sec=self.cooldown_sec,
             alloc_repeat=self.alloc_repeat,
             hooks=hooks,
-            **names_of("RayRunner", given),
+            initializer=named.get("initializer"),
+            calibration=named.get("calibration"),
         )
-        limits = Limits(calibrate_every=self.calibrate_every)
-        self._devices = Devices(Target(self.target), settings, self.board, limits, self.address)
+        limits = FleetLimits(calibrate_every=self.calibrate_every)
+        target = Target(self.target)
+        place = DevicePlace(target.kind.name, target.fingerprint, partial(fits, target), self.board)
+        self._devices = Devices(self.address, settings, place, limits)
         self._best: dict[str, float] = {}
 
     def notify_best(self, reference_path: str, secs: float) -> None:
@@ -115,36 +121,60 @@ class RayRunner(Runner):
             self.notify_best(given.reference_path, min(result.run_secs))
 
 
+@dataclass(frozen=True)
+class DevicePlace:
+    """Which devices of a cluster measure."""
+
+    kind: str  # of target
+    fingerprint: str
+    fits: Callable[[NodeFacts], bool]  # whether a node stands for the target
+    board: str | None = None  # a resource that counts devices; None: CPUs or GPUs
+    most: int | None = None
+
+    def claims(self, node: ClusterNode) -> list[Claim]:
+        """One for each device of a node, of the whole device."""
+        if self.board is not None:
+            count = int(node.resources.get(self.board, 0))
+            made = [Claim(node, each, resources=((self.board, 1.0),)) for each in range(count)]
+        elif self.kind == "cuda":
+            made = [Claim(node, each, gpus=1) for each in range(int(node.resources.get("GPU", 0)))]
+        else:
+            own = f"node:{node.name}"  # Ray gives every node one: its CPU has one claim only
+            made = [Claim(node, resources=((own, 1.0),))] if own in node.resources else []
+        return made[: self.most]
+
+    def kind_of(self, facts: NodeFacts) -> str:
+        """What tasks a device gets: those for the target, if it fits."""
+        if self.fits(facts):
+            return self.fingerprint
+        return facts.fingerprints.get(self.kind, f"no {self.kind}")
+
+    @property
+    def missing(self) -> str:
+        """What a cluster without such devices lacks."""
+        return f"the resource {self.board!r}" if self.board else f"a device for {self.kind}"
+
+
 class Devices:
     """The devices of a cluster that measure for a target."""
 
     def __init__(
-        self,
-        target: Target,
-        settings: RunnerSettings,
-        board: str | None,
-        limits: Limits,
-        address: str | None,
+        self, address: str | None, settings: RunnerSettings, place: DevicePlace, limits: FleetLimits
     ) -> None:
-        self._kind, self._owner = target.fingerprint, settings.owner
-        what = f"the resource {board!r}" if board else f"a device for {target.kind.name}"
+        self._kind, self._owner = place.fingerprint, settings.owner
         plan = FleetPlan(
             MeasureActor,
             msgspec.msgpack.encode(settings),
-            partial(_placing, target, board),
-            lambda facts: self._kind if fits(target, facts) else _found(target, facts),
-            f"{settings.owner}: no node of the Ray cluster has {what}",
+            place.claims,
+            place.kind_of,
+            f"{settings.owner}: no node of the Ray cluster has {place.missing}",
             limits,
         )
         self._fleet = Fleet(connect(address), plan)
 
-    def submit(
-        self, given: RunnerInput, then: Callable[[RunnerInput, RunnerResult], None]
-    ) -> RunnerFuture:
+    def submit(self, given: RunnerInput, then: Then = lambda given, result: None) -> RunnerFuture:
         """A future for a candidate; `then` gets its result."""
-        work = Work(
-            messages.RUN, msgspec.msgpack.encode(RunOrder.of(given)), _artifacts(given)
-        )
+        work = Work(messages.RUN, msgspec.msgpack.encode(RunOrder.of(given)), _artifacts(given))
         answer = self._fleet.submit(self._kind, work)
 
         def result() -> RunnerResult:
@@ -178,22 +208,6 @@ class Devices:
 
     def _not_run(self, error: TaskLost) -> RunnerResult:
         return RunnerResult(None, f"{self._owner}: {error}", FailureKind.CRASH)
-
-
-def _placing(target: Target, board: str | None, node: Node) -> list[Claim]:
-    """One claim for each device of a node, of the whole device."""
-    if board is not None:
-        count = int(node.resources.get(board, 0))
-        return [Claim(node, number, resources=((board, 1.0),)) for number in range(count)]
-    if target.kind.name == "cuda":
-        count = int(node.resources.get("GPU", 0))
-        return [Claim(node, number, gpus=1) for number in range(count)]
-    own = f"node:{node.name}"  # Ray gives every node one of these: its CPU has one claim only
-    return [Claim(node, resources=((own, 1.0),))] if own in node.resources else []
-
-
-def _found(target: Target, facts: Facts) -> str:
-    return facts.fingerprints.get(target.kind.name, f"no {target.kind.name}")
 
 
 def _artifacts(given: RunnerInput) -> list[Artifact]:

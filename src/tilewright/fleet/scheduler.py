@@ -1,4 +1,4 @@
-"""Which device gets which task: a scheduler without a clock, threads or a network.
+"""Gives tasks to devices: a scheduler without a clock, threads or a network.
 
 Whoever drives it tells what happened (a device joined, finished, was lost) and asks what to do
 next. The same code schedules the actors of a cluster and the devices of a simulation.
@@ -21,7 +21,7 @@ LEAST_PEERS = 3  # of two that disagree nobody can say which is wrong
 
 
 @dataclass(frozen=True)
-class Device:
+class FleetDevice:
     """Something that does one task at a time."""
 
     name: str
@@ -30,7 +30,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Limits:
+class FleetLimits:
     """How often a task is tried, and after how many tasks a device is calibrated again."""
 
     attempts: int = 4
@@ -56,7 +56,7 @@ class GivenUp(NamedTuple):
 class _Seat:
     """A device and what it is doing."""
 
-    device: Device
+    device: FleetDevice
     task: int | None = None
     is_calibrating: bool = False
     secs: float | None = None  # of the calibration kernel
@@ -87,8 +87,8 @@ class _Peers:
 class FleetScheduler:
     """Gives tasks to devices; `told` by its driver, `ask`ed for assignments."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: FleetLimits | None = None) -> None:
+        self.limits = limits or FleetLimits()
         self._kinds: dict[str, _Peers] = {}
         self._seats: dict[str, _Seat] = {}
         self._tried: dict[int, list[str]] = {}  # nodes that a task was lost with
@@ -97,7 +97,7 @@ class FleetScheduler:
 
     # --- what happened --------------------------------------------------------------------------
 
-    def add(self, device: Device) -> None:
+    def add(self, device: FleetDevice) -> None:
         """A device that is ready for tasks."""
         seat = _Seat(device)
         self._seats[device.name] = self._peers(device.kind).seats[device.name] = seat
@@ -194,12 +194,13 @@ class FleetScheduler:
                 yield Assignment(name, None)
                 continue
             seat.task = self._next_task(seat, peers)
-            if seat.task is None:
-                peers.idle.append(seat)
-                if not peers.again:
-                    return
-            else:
+            if seat.task is not None:
                 yield Assignment(name, seat.task)
+            elif peers.again:  # for another machine
+                peers.idle.append(seat)
+            else:
+                peers.idle.appendleft(seat)
+                return
 
     def _wants_calibration(self, seat: _Seat, peers: _Peers) -> bool:
         every = self.limits.calibrate_every
@@ -217,7 +218,7 @@ class FleetScheduler:
                 return task
         return peers.waiting.popleft() if peers.waiting else None
 
-    def _try_again(self, task: int, device: Device) -> None:
+    def _try_again(self, task: int, device: FleetDevice) -> None:
         tried = self._tried.setdefault(task, [])
         tried.append(device.node)
         if len(tried) < self.limits.attempts:

@@ -1,4 +1,4 @@
-"""`SessionRunner`: the steps of `session_task` in a worker of this node, one candidate at a time."""
+"""`SessionRunner`: the steps of `session_task`, in a worker of this node."""
 
 from __future__ import annotations
 

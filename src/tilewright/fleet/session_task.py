@@ -9,26 +9,24 @@ A session stands for the device of this node. Each step can be replaced by a fun
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.fleet.messages import SessionConfig
-from tilewright.measure.artifact import SUFFIX, load_artifact
+from tilewright.fleet.rpc_config import RPCConfig
+from tilewright.fleet.session import Session
+from tilewright.measure.artifact import SUFFIX
 from tilewright.measure.default_hooks import Infos, default_alloc_argument, default_run_evaluator
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.hooks import resolve_hook
-from tilewright.runtime.devices import Device, device
+from tilewright.runtime.devices import Device
 from tilewright.runtime.module import Module
 
 PERFORM = "tilewright.fleet.session_task:perform"
-_DEVICES = {"llvm": "cpu", "c": "cpu"}  # by kind of target; others have the name of their kind
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
@@ -40,36 +38,12 @@ class SessionRequest(msgspec.Struct, frozen=True):
     evaluator: EvaluatorConfig
     alloc_repeat: int
     hooks: dict[str, str]
-    config: SessionConfig
+    config: RPCConfig
 
 
-@dataclass(frozen=True)
-class Session:
-    """The device of this node, and a folder for what is uploaded to it."""
-
-    config: SessionConfig
-    folder: str
-
-    def device(self, dev_type: str, dev_id: int = 0) -> Device:
-        """A device of this node."""
-        return device(_DEVICES.get(dev_type, dev_type), dev_id)
-
-    def upload(self, data: str, target: str = "") -> None:
-        """Put a file into the folder of the session."""
-        shutil.copyfile(data, Path(self.folder) / (target or Path(data).name))
-
-    def load_module(self, path: str) -> Module:
-        """A module that was uploaded."""
-        return load_artifact(str(Path(self.folder) / path))[0]
-
-    def remove(self, path: str) -> None:
-        """Remove what was uploaded."""
-        (Path(self.folder) / path).unlink(missing_ok=True)
-
-
-def default_create_session(config: SessionConfig) -> Session:
+def default_create_session(rpc_config: RPCConfig) -> Session:
     """A session on this node."""
-    return Session(config, tempfile.mkdtemp(prefix="tilewright-session-"))
+    return rpc_config.connect_server()
 
 
 def default_upload_module(session: Session, local_path: str, remote_path: str) -> Module:
@@ -95,7 +69,7 @@ def _run_evaluator(
 def default_cleanup(session: Session | None, remote_path: str | None) -> None:
     """Remove the folder of a session."""
     if isinstance(session, Session):
-        shutil.rmtree(session.folder, ignore_errors=True)
+        session.close()
 
 
 _DEFAULTS: dict[str, Callable[..., Any]] = {
