@@ -108,10 +108,11 @@ def simulated() -> dict[str, Any]:
     """Row `simulated_1000`."""
     recorded = [RecordedTrial(*each) for each in json.loads(RECORDED.read_text())]
     tuners = shuffled(recorded, 96, 64 * 160)
-    quiet = simulate(tuners, SimulatedCluster())
+    quiet = simulate(tuners, SimulatedCluster(nodes=1000, devices_a_node=1))
     faults = Faults(lost_an_hour=0.01, slow_share=0.05)
     start = time.perf_counter()
-    found = simulate(tuners, SimulatedCluster(faults=faults, seed=1))
+    cluster = SimulatedCluster(nodes=1000, devices_a_node=1, faults=faults, seed=1)
+    found = simulate(tuners, cluster)
     return {
         "simulated_1000": {
             "trials": sum(map(len, tuners)),

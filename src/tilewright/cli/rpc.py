@@ -6,8 +6,8 @@ Both become a process of Ray's, which runs until it is ended.
 from __future__ import annotations
 
 import json
+import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--di
 _ANY = "0.0.0.0"
 
 
-def track(host: str, ports: range, *, silent: bool) -> int:
+def track(host: str, ports: range, *, silent: bool) -> None:
     """Be a tracker until the process is ended."""
     require_ray()
     command = tracker_command(host, ports)
@@ -28,16 +28,16 @@ def track(host: str, ports: range, *, silent: bool) -> int:
         port = next(part for part in command if part.startswith("--port=")).partition("=")[2]
         print(f"tracker at {host}:{port}; servers join with: tilewright rpc-server --tracker "
               f"HOST:{port} --key KEY", flush=True)  # fmt: skip
-    return _become(command)
+    _become(command)
 
 
-def serve(tracker: str, key: str, host: str, ports: range, *, silent: bool) -> int:
+def serve(tracker: str, key: str, host: str, ports: range, *, silent: bool) -> None:
     """Be a server until the process is ended."""
     require_ray()
     command = server_command(tracker, key, host, ports)
     if not silent:
         print(f"server with the key {key} for the tracker {tracker}", flush=True)
-    return _become(command)
+    _become(command)
 
 
 def tracker_command(host: str, ports: range) -> list[str]:
@@ -88,10 +88,8 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _become(command: list[str]) -> int:
-    """Run Ray; its nodes find this package where this process does."""
+def _become(command: list[str]) -> None:
+    """Go on as Ray, whose nodes find this package where this process does."""
     package = str(Path(__file__).parents[2])
-    try:
-        return subprocess.call(command, env=child_environ(package), stdout=subprocess.DEVNULL)
-    except KeyboardInterrupt:
-        return 0
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.execve(command[0], command, child_environ(package))

@@ -12,7 +12,7 @@ HostOption = Annotated[
     str, typer.Option("--host", metavar="HOST", help="The address of this machine for others.")
 ]
 PortEndOption = Annotated[
-    int, typer.Option("--port-end", metavar="N", help="The last port to try.")
+    int | None, typer.Option("--port-end", metavar="N", help="The last port to try; else ten are.")
 ]
 SilentOption = Annotated[bool, typer.Option("--silent", help="Print nothing.")]
 
@@ -28,11 +28,11 @@ def rpc_tracker(
     port: Annotated[
         int, typer.Option("--port", metavar="N", help="The port; the next one is for tuners.")
     ] = 9190,
-    port_end: PortEndOption = 9199,
+    port_end: PortEndOption = None,
     silent: SilentOption = False,
 ) -> None:
     """Start a tracker: the head of a Ray cluster that servers join and tuners connect to."""
-    raise typer.Exit(work_of("rpc").track(host, range(port, port_end + 1), silent=silent))
+    work_of("rpc").track(host, _ports(port, port_end), silent=silent)
 
 
 def rpc_server(
@@ -44,9 +44,20 @@ def rpc_server(
     ] = "",
     host: HostOption = "0.0.0.0",
     port: Annotated[int, typer.Option("--port", metavar="N", help="The first port to try.")] = 9090,
-    port_end: PortEndOption = 9099,
+    port_end: PortEndOption = None,
     silent: SilentOption = False,
+    custom_addr: Annotated[
+        str | None,
+        typer.Option("--custom-addr", metavar="HOST", help="The same as --host."),
+    ] = None,
+    no_fork: Annotated[
+        bool, typer.Option("--no-fork", help="Without effect: candidates have their own processes.")
+    ] = False,
 ) -> None:
     """Start a server: a node that measures for all who ask the tracker for its key."""
-    ports = range(port, port_end + 1)
-    raise typer.Exit(work_of("rpc").serve(tracker, key, host, ports, silent=silent))
+    ports = _ports(port, port_end)
+    work_of("rpc").serve(tracker, key, custom_addr or host, ports, silent=silent)
+
+
+def _ports(first: int, last: int | None) -> range:
+    return range(first, first + 10 if last is None else last + 1)

@@ -65,9 +65,11 @@ class RayConnection:
 
     def nodes(self) -> list[ClusterNode]:
         """The machines that are there now."""
+        with ray_faults():
+            found = require_ray().nodes()
         return [
             ClusterNode(each["NodeID"], each["NodeManagerAddress"], each["Resources"])
-            for each in require_ray().nodes()
+            for each in found
             if each["Alive"]
         ]
 
@@ -81,11 +83,13 @@ class RayConnection:
             "resources": dict(claim.resources),
             "scheduling_strategy": NodeAffinitySchedulingStrategy(claim.node.id, soft=False),
         }
-        return require_ray().remote(actor).options(**options).remote(settings)
+        with ray_faults():
+            return require_ray().remote(actor).options(**options).remote(settings)
 
     def call(self, actor: Any, what: str, payload: bytes, stored: list[Any]) -> Future[bytes]:
         """Let an actor do something; `stored` are its artefacts."""
-        answer: Future[bytes] = actor.perform.remote(what, payload, *stored).future()
+        with ray_faults():
+            answer: Future[bytes] = actor.perform.remote(what, payload, *stored).future()
         return answer
 
     def kill(self, actor: Any) -> None:
@@ -98,7 +102,7 @@ class RayConnection:
         found = self._stored.get(artifact.digest)
         if found is None:
             data = msgspec.msgpack.encode(artifact)
-            with store_faults():
+            with ray_faults():
                 found = self._stored[artifact.digest] = (require_ray().put(data), len(data))
             while len(self._stored) > 1 and self._stored_bytes() > _STORED:
                 self._stored.popitem(last=False)
@@ -215,8 +219,8 @@ def _why_not_connected(address: str, error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def store_faults() -> Iterator[None]:
-    """Raise what Ray says of a full object store in one line."""
+def ray_faults() -> Iterator[None]:
+    """Raise what Ray raises as one line; what it does not explain is a cluster that is gone."""
     from ray import exceptions
 
     try:
@@ -226,13 +230,14 @@ def store_faults() -> Iterator[None]:
             "the object store of the Ray cluster is full; start its nodes with a larger "
             "--object-store-memory, or free some disk space for it to spill to"
         ) from error
-    except ConnectionError as error:
+    except Exception as error:
         raise lost_connection(error) from error
 
 
 def lost_connection(error: BaseException) -> MachineError:
     """For all that waits for a cluster that cannot be reached any more."""
-    text = re.sub(r"\s+", " ", str(error)).strip()
+    details = getattr(error, "details", None)  # of gRPC's errors, whose text has many lines
+    text = re.sub(r"\s+", " ", str(details() if callable(details) else error)).strip()
     return MachineError(f"lost the connection to the Ray cluster: {text}")
 
 
@@ -240,7 +245,8 @@ def is_connection_lost(error: BaseException) -> bool:
     """Whether a task failed because the cluster cannot be reached, not because of its actor."""
     from ray.exceptions import RaySystemError
 
-    return isinstance(error, ConnectionError | RaySystemError)
+    names = {kind.__name__ for kind in type(error).__mro__}  # gRPC's is not ours to import
+    return isinstance(error, ConnectionError | RaySystemError) or "RpcError" in names
 
 
 Placing = Callable[[ClusterNode], list[Claim]]  # the actors that a node gets

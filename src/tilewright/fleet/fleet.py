@@ -129,8 +129,7 @@ class Fleet:
 
     def _break(self, error: Exception) -> None:
         """Nothing works any more: all that wait learn why."""
-        fault = lost_connection(error) if is_connection_lost(error) else error
-        self._fault = self._fault or fault
+        self._fault = self._fault or error
         for _, answer in self._tasks.values():
             answer.set_exception(self._fault)
         self._tasks.clear()
