@@ -39,7 +39,7 @@ ALLOWED = {
     "terminate_task", "tasks_", "remaining_tasks_", "database_", "cost_model_",
     "measure_callbacks_", "resize1d", "resize3d", "InstructionKind", "train_verbose",
     "create_module", "_fields_", "cpu_kind", "data_size", "group_hash",
-    "run_error_count", "pids",
+    "run_error_count", "pids", "session_priority", "count_num_servers", "text_summary",
 }  # fmt: skip
 
 

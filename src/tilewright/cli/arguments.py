@@ -81,6 +81,15 @@ WinogradOption = Annotated[
         "round a little more, which is reported.",
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="CLUSTER",
+        help="Build and measure on a Ray cluster: ray://HOST:PORT, or ray for one that is started "
+        "here.",
+    ),
+]
 SpaceOption = Annotated[
     str,
     typer.Option(

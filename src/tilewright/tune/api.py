@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import tilewright.cost_model
+import tilewright.fleet.members
 import tilewright.intrin
-import tilewright.search  # noqa: F401  (members of all three register themselves)
+import tilewright.search  # noqa: F401  (members of all four register themselves)
 from tilewright import te
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.prior import AnalyticPrior
