@@ -10,7 +10,7 @@ from tilewright.database import Database
 from tilewright.model.finals import StepComparison
 from tilewright.report.html_parts import figure, table
 from tilewright.report.model_notes import ModelNote
-from tilewright.report.roofline import MeasuredPeaks, Peaks
+from tilewright.report.roofline import Peaks, known_peaks
 from tilewright.report.svg import WIDTH, Axis, Plot
 from tilewright.report.units import count, gflops, percent, seconds, short_target, speed_up
 
@@ -25,7 +25,7 @@ def model_section(note: ModelNote, database: Database) -> str:
     final = note.final
     if not final.steps or not final.secs:
         return ""
-    peaks = MeasuredPeaks.stored(database, note.where)
+    peaks = known_peaks(database, note.where)
     beaten = ", ".join(map(escape, note.beaten))
     stay = f"<p>Calculated kernels were faster in place and stay: {beaten}</p>" if beaten else ""
     head = (
@@ -37,7 +37,7 @@ def model_section(note: ModelNote, database: Database) -> str:
         timeline_chart(final.steps), "Timeline of operators",
         "one run, before and after tuning, on the same scale; rest the mouse on a kernel",
     )  # fmt: skip
-    plot = figure(roofline_chart(final.steps, peaks), "Roofline", _roofline_caption(peaks))
+    plot = roofline_figure(final.steps, peaks)
     wide = timeline.replace("<figure>", '<figure class="wide">', 1)
     return f'{head}<div class="figures">{wide}{plot}</div>{_tasks(final.steps)}'
 
@@ -82,6 +82,13 @@ def _bars(
 
 
 # --- roofline -----------------------------------------------------------------------------------
+
+
+def roofline_figure(steps: Sequence[StepComparison], peaks: Peaks | None) -> str:
+    """The chart with its caption; nothing where the machine is not known."""
+    if peaks is None:
+        return ""
+    return figure(roofline_chart(steps, peaks), "Roofline", _roofline_caption(peaks))
 
 
 def roofline_chart(steps: Sequence[StepComparison], peaks: Peaks) -> str:

@@ -151,3 +151,18 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar")
         f'<svg viewBox="0 0 {WIDTH} {total}" role="img" aria-label="{escape(title)}">'
         f"{''.join(parts)}</svg>"
     )
+
+
+def sparkline(points: Sequence[tuple[float, float]], title: str) -> str:
+    """A falling line without axes; a logarithmic one, so that each gain shows."""
+    width, height, edge = 120, 28, 2
+    x = Axis.over([x for x, _ in points], "")
+    y = Axis.over([y for _, y in points], "", log=True)
+    places = " ".join(
+        f"{x.place(a) * width:.1f},{height - edge - y.place(b) * (height - 2 * edge):.1f}"
+        for a, b in points
+    )
+    return (
+        f'<svg class="spark" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}"><polyline class="line" points="{places}"/></svg>'
+    )
