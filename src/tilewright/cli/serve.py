@@ -25,14 +25,14 @@ def run(db: str | None, host: str, port: int, token: str | None) -> None:
         import uvicorn
 
         from tilewright.serve.app import make_app
-        from tilewright.serve.guard import Access
+        from tilewright.serve.guard import PageAccess
         from tilewright.serve.live_runs import EventReader
         from tilewright.serve.snapshot import Watched
     except ModuleNotFoundError as error:
         raise ServeError(
             f"`tilewright serve` needs the package {error.name}; install tilewright[serve]"
         ) from error
-    access = Access.of(host, token)
+    access = PageAccess.of(host, token)
     with reading(db) as database:
         path = Path(database.path) if isinstance(database, SQLiteDatabase) else None
         events = EventReader(None if path is None else event_log_path(path))
@@ -52,8 +52,8 @@ def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except (OSError, UnicodeError) as error:
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
         raise ServeError(
             f"cannot listen on {host} port {port}: {reason}; --port 0 takes a free port"
         ) from error

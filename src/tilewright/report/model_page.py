@@ -17,6 +17,7 @@ from tilewright.report.units import count, gflops, percent, seconds, short_targe
 _MEMORY = 64 << 20  # bytes: no cache holds that
 _LEAST_INTENSITY = 0.01  # FLOP a byte; what moves data only has no place in the plot
 _LEFT, _ROW, _GAP = 90, 46, 20
+_LETTER, _LEAST_LETTERS = 6.0, 6  # the width of one in a bar; bars for fewer have no name
 _HEADER = ("task", "runs", "calculated", "tuned", "speed-up", "share", "GFLOPS", "FLOP a byte")
 
 
@@ -77,6 +78,11 @@ def _bars(
             f'<rect class="{style}" x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_ROW}">'
             f"<title>{hint}</title></rect>"
         )
+        letters = int(width / _LETTER) - 1
+        if letters >= _LEAST_LETTERS:
+            name = step.name if len(step.name) <= letters else f"{step.name[: letters - 1]}…"
+            place = f'x="{x + width / 2:.2f}" y="{y + _ROW / 2 + 4:.0f}"'
+            bars.append(f'<text class="inside" {place}>{escape(name)}</text>')
         x += width
     return bars
 

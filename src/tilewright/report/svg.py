@@ -156,8 +156,9 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar")
 def sparkline(points: Sequence[tuple[float, float]], title: str) -> str:
     """A falling line without axes; a logarithmic one, so that each gain shows."""
     width, height, edge = 120, 28, 2
-    x = Axis.over([x for x, _ in points], "")
-    y = Axis.over([y for _, y in points], "", log=True)
+    xs, ys = ([point[side] for point in points] for side in (0, 1))
+    x = Axis("", min(xs), max(max(xs), min(xs) + 1))
+    y = Axis("", min(ys), max(max(ys), min(ys) * 1.01), log=True)
     places = " ".join(
         f"{x.place(a) * width:.1f},{height - edge - y.place(b) * (height - 2 * edge):.1f}"
         for a, b in points

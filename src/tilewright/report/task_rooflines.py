@@ -26,12 +26,11 @@ def task_rooflines(tasks: Iterable[TaskSummary], database: Database) -> str:
 def _figure(target: Target, tasks: list[TaskSummary], database: Database) -> str:
     mods = [task.workload.mod for task in tasks]
     dtypes = {info.dtype for mod in mods for info in args_info_of(mod)}
-    steps = [
-        StepComparison(
-            task.title, (), task.flop, bytes_of(task.workload.mod),
-            task.zero_search_secs or 0.0, task.best_secs or 0.0,
-        )  # fmt: skip
-        for task in tasks
-    ]
+    steps = [_comparison(task) for task in tasks]
     shown = roofline_figure(steps, known_peaks(database, target, sorted(dtypes)))
     return shown.replace("<h3>Roofline</h3>", f"<h3>Roofline of {tasks[0].target}</h3>", 1)
+
+
+def _comparison(task: TaskSummary) -> StepComparison:
+    calculated, best = task.zero_search_secs or 0.0, task.best_secs or 0.0
+    return StepComparison(task.title, (), task.flop, bytes_of(task.workload.mod), calculated, best)

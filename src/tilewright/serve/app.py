@@ -22,7 +22,7 @@ from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.records import TuningRecord
 from tilewright.report.page import STYLE
 from tilewright.serve.compare_page import compare_page
-from tilewright.serve.guard import Access, Guard, limited_body
+from tilewright.serve.guard import Guard, PageAccess, limited_body
 from tilewright.serve.layout import page
 from tilewright.serve.overview import overview
 from tilewright.serve.record_page import record_page
@@ -58,6 +58,7 @@ class LivePage:
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Look at the database as long as the application runs."""
+        await run_in_threadpool(self.replays.warm_up)
         looking = asyncio.create_task(self._look())
         try:
             yield
@@ -176,7 +177,9 @@ class LivePage:
         return Response(answer, media_type="application/json")
 
 
-def make_app(watched: Watched, access: Access, replays: ReplayService | None = None) -> Starlette:
+def make_app(
+    watched: Watched, access: PageAccess, replays: ReplayService | None = None
+) -> Starlette:
     """The application for a database."""
     live = LivePage(watched, replays or ReplayService())
     routes = [

@@ -15,17 +15,27 @@ from tilewright.serve.snapshot import Snapshot
 
 
 def compare_page(snapshot: Snapshot, first: int | None, second: int | None) -> str:
-    """The page; runs that are not named are the last two."""
+    """The page; runs that are not named are the last two that have a task in common."""
     runs = snapshot.runs
     if not runs:
         return page("Compare runs", "<h1>Compare runs</h1><p>No run yet.</p>", snapshot, "/compare")
-    one = snapshot.run(first or 0) or runs[max(0, len(runs) - 2)]
-    other = snapshot.run(second or 0) or runs[-1]
+    before, last = _last_pair(snapshot)
+    one, other = snapshot.run(first or 0) or before, snapshot.run(second or 0) or last
     body = (
         f"<h1>Compare runs</h1>{_form(runs, one, other)}"
         f"{live('comparison', _comparison(snapshot, one, other))}"
     )
     return page("Compare runs", body, snapshot, "/compare")
+
+
+def _last_pair(snapshot: Snapshot) -> tuple[Run, Run]:
+    tasks = snapshot.tasks.values()
+    shared = [sorted({trial.run for trial in task.trials if trial.run}) for task in tasks]
+    pairs = [(numbers[-1], numbers[-2]) for numbers in shared if len(numbers) > 1]
+    known = [snapshot.run(number) for number in reversed(max(pairs, default=()))]
+    last = snapshot.runs[-1]
+    before, after = known or (last, last)
+    return before or last, after or last
 
 
 def _form(runs: Sequence[Run], one: Run, other: Run) -> str:

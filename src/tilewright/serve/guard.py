@@ -1,4 +1,4 @@
-"""Who may see the page: names of this machine only, and with a token if others can reach it."""
+"""The guard of the page: it answers to names of this machine only, and to others with a token."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ HEADERS = {
     "frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # without one, browsers do not tell the origin of forms
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
 
 
 @dataclass(frozen=True)
-class Access:
+class PageAccess:
     """Where the page is bound to, and the secret that visitors must know."""
 
     host: str = "127.0.0.1"
@@ -71,10 +71,10 @@ class Access:
         return _same(given, self.session)
 
     @staticmethod
-    def of(host: str, token: str | None) -> Access:
+    def of(host: str, token: str | None) -> PageAccess:
         """The access to a page that is bound to a host."""
         own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-        return Access(host, token, frozenset(name for name in own if name))
+        return PageAccess(host, token, frozenset(name for name in own if name))
 
 
 def _same(given: str, wanted: str) -> bool:
@@ -96,7 +96,7 @@ def _is_loopback(host: str) -> bool:
 class Guard:
     """Asks every request for its host, its origin and its token; answers carry headers."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: PageAccess) -> None:
         self._app = app
         self._access = access
 
@@ -191,12 +191,15 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 16 else MOST_BODY + 1
 
 
+_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
 def _with_headers(send: Send) -> Send:
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
             given: Iterable[tuple[bytes, bytes]] = message.get("headers", [])
             names = {name for name, _ in given}
-            added = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in names]
+            added = [(name, value) for name, value in _HEADERS if name not in names]
             message["headers"] = [*given, *added]
         await send(message)
 

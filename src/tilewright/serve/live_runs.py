@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 SEARCH, BUILD, RUN, FINAL = "search", "build", "run", "final"
 PHASES = (SEARCH, BUILD, RUN, FINAL)
 _MOST_BYTES = 1 << 20  # of one look at the log; the next one goes on from there
+
+
+class LoggedEvent(msgspec.Struct):
+    """A line of the log; those that a kind of event does not have stay as they are here."""
+
+    event: str
+    time: float
+    node: str
+    pid: int = 0
+    load: float | None = None
+    run: int | None = None
+    tasks: list[str] = []
+    max_trials: int | None = None
+    task_id: int = 0
+    phase: str = ""
+    candidates: int = 0
+    trials: int = 0
+    reason: str = ""
 
 
 @dataclass
@@ -59,20 +77,20 @@ class LiveState:
     runs: dict[tuple[str, int], LiveRun] = field(default_factory=dict)
     nodes: dict[str, NodeLoad] = field(default_factory=dict)
 
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Take one event in; what is not known of it changes nothing."""
-        node, pid = str(event.get("node", "")), int(event.get("pid", 0))
-        now = float(event.get("time", 0.0))
-        run = self.runs.setdefault((node, pid), LiveRun(node, pid, started=now))
-        load = self.nodes.setdefault(node, NodeLoad(node))
+    def add(self, event: LoggedEvent) -> None:
+        """Take one event in; a kind that is not known changes nothing but the node."""
+        place = (event.node, event.pid)
+        run = self.runs.setdefault(place, LiveRun(*place, started=event.time))
+        node = self.nodes.setdefault(event.node, NodeLoad(event.node))
         if run.current:
-            spent = max(0.0, now - run.last)
-            load.seconds[run.current] = load.seconds.get(run.current, 0.0) + spent
-        run.last = load.last = now
-        load.load = event.get("load", load.load)
-        change = _CHANGES.get(str(event.get("event")))
+            spent = max(0.0, event.time - run.last)
+            node.seconds[run.current] = node.seconds.get(run.current, 0.0) + spent
+        run.last = node.last = event.time
+        node.load = node.load if event.load is None else event.load
+        node.trials += event.trials
+        change = _CHANGES.get(event.event)
         if change is not None:
-            change(run, load, event)
+            change(run, event)
 
     @property
     def going_on(self) -> list[LiveRun]:
@@ -80,30 +98,26 @@ class LiveState:
         return [run for run in self.runs.values() if run.tasks and not run.reason]
 
 
-def _started(run: LiveRun, load: NodeLoad, event: Mapping[str, Any]) -> None:
-    run.number, run.tasks = event.get("run"), list(map(str, event.get("tasks", ())))
-    run.max_trials, run.started = event.get("max_trials"), run.last
-    run.phases, run.reason, run.current = {}, "", ""
+def _started(run: LiveRun, event: LoggedEvent) -> None:
+    run.number, run.tasks, run.max_trials = event.run, event.tasks, event.max_trials
+    run.started, run.phases, run.reason, run.current = event.time, {}, "", ""
 
 
-def _phase(run: LiveRun, load: NodeLoad, event: Mapping[str, Any]) -> None:
-    run.current, run.candidates = str(event.get("phase", "")), int(event.get("candidates", 0))
-    run.phases[int(event.get("task_id", 0))] = run.current
+def _phase(run: LiveRun, event: LoggedEvent) -> None:
+    run.current, run.candidates = event.phase, event.candidates
+    run.phases[event.task_id] = event.phase
 
 
-def _measured(run: LiveRun, load: NodeLoad, event: Mapping[str, Any]) -> None:
-    load.trials += int(event.get("trials", 0))
-    run.phases[int(event.get("task_id", 0))] = "waiting"
-    run.current = ""
+def _measured(run: LiveRun, event: LoggedEvent) -> None:
+    run.phases[event.task_id], run.current = "waiting", ""
 
 
-def _task_ended(run: LiveRun, load: NodeLoad, event: Mapping[str, Any]) -> None:
-    run.phases[int(event.get("task_id", 0))] = "done"
-    run.current = ""
+def _task_ended(run: LiveRun, event: LoggedEvent) -> None:
+    run.phases[event.task_id], run.current = "done", ""
 
 
-def _ended(run: LiveRun, load: NodeLoad, event: Mapping[str, Any]) -> None:
-    run.reason, run.current = str(event.get("reason", "done")), ""
+def _ended(run: LiveRun, event: LoggedEvent) -> None:
+    run.reason, run.current = event.reason or "done", ""
 
 
 _CHANGES = {
@@ -146,10 +160,8 @@ class EventReader:
         return whole.splitlines()
 
 
-def _events(lines: Iterable[bytes]) -> Iterable[Mapping[str, Any]]:
+def _events(lines: Iterable[bytes]) -> Iterable[LoggedEvent]:
     """The events of lines; what somebody else wrote is skipped."""
     for line in lines:
-        try:
-            yield msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            yield msgspec.json.decode(line, type=LoggedEvent)

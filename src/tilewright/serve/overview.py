@@ -32,8 +32,10 @@ def overview(snapshot: Snapshot) -> str:
         f"<h1>Tuning</h1>{live('about', about, 'p')}",
         live("now", _now(snapshot)),
         live("tasks", f"<h2>Tasks</h2>{_tasks(snapshot)}"),
+        '<div class="two">',
         live("causes", f"<h2>What became of the candidates</h2>{_causes(snapshot)}"),
         live("rooflines", _rooflines(snapshot)),
+        "</div>",
         live("nodes", f"<h2>Nodes</h2>{_nodes(snapshot)}"),
         live("runs", f"<h2>Runs</h2>{_runs(snapshot)}"),
     ]
@@ -129,20 +131,24 @@ def _causes(snapshot: Snapshot) -> str:
         (
             escape(cause.replace("_", " ")),
             str(number),
-            share_bar(number / longest, str(number), "bar" if cause in _GOOD else _style(cause)),
+            share_bar(number / longest, str(number), _style(cause)),
         )
-        for cause, number in causes.most_common()
+        for cause, number in sorted(causes.items(), key=lambda item: (_rank(item[0]), -item[1]))
         if number
     ]
     return table(("cause", "candidates", ""), rows) if rows else "<p>No candidate yet.</p>"
 
 
-_GOOD = ("measured",)
 _HARMLESS = ("duplicate", "others promised more", "too slow to be checked")
 
 
+def _rank(cause: str) -> int:
+    """Those that were measured come first, failures then, and what is no failure last."""
+    return 0 if cause == "measured" else 2 if cause in _HARMLESS else 1
+
+
 def _style(cause: str) -> str:
-    return "bar next" if cause in _HARMLESS else "bar bad"
+    return ("bar", "bar bad", "bar next")[_rank(cause)]
 
 
 # --- rooflines, nodes, runs ---------------------------------------------------------------------
@@ -184,6 +190,4 @@ def _runs(snapshot: Snapshot) -> str:
     shown = runs_table(reversed(snapshot.runs))
     if len(snapshot.runs) < 2:
         return shown
-    before, last = snapshot.runs[-2:]
-    return f'{shown}<p><a href="/compare?a={before.id}&b={last.id}">Compare the last two</a></p>'
-
+    return f'{shown}<p><a href="/compare">Compare two runs</a></p>'

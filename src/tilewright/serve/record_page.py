@@ -32,7 +32,8 @@ def record_page(record: TuningRecord, snapshot: Snapshot) -> str:
 def _error(record: TuningRecord) -> str:
     if not record.error_msg:
         return ""
-    return f"<details><summary>Why it failed</summary><pre>{escape(record.error_msg)}</pre></details>"
+    told = escape(record.error_msg)
+    return f"<details><summary>Why it failed</summary><pre>{told}</pre></details>"
 
 
 _EXPLORER = """

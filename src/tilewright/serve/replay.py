@@ -76,6 +76,10 @@ class ReplayService:
                 raise ServeError(f"the replay needs more than {_MEMORY >> 30} GiB of memory")
         raise ServeError(f"the replay failed: {outcome.message.strip().splitlines()[-1]}")
 
+    def warm_up(self) -> None:
+        """Start the worker, so that the first replay need not wait for it."""
+        self._pool.warm_up()
+
     def close(self) -> None:
         """End the worker."""
         self._pool.stop()

@@ -80,7 +80,9 @@ class Watched:
                 self._snapshot = self._made(0 if before is None else before.version + 1)
                 self._stamp = stamp
             elif told:
-                self._snapshot = replace(before, version=before.version + 1, live=deepcopy(self.events.state))
+                self._snapshot = replace(
+                    before, version=before.version + 1, live=deepcopy(self.events.state)
+                )
             assert self._snapshot is not None
             return self._snapshot
 

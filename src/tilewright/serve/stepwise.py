@@ -12,6 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule
 from tilewright.ir.highlight import to_classes
 from tilewright.schedule import Instruction, PrimitiveError, Schedule, Trace
+from tilewright.schedule.trace.text import without_probabilities
 from tilewright.serve.choices import Choice, choice_of
 from tilewright.serve.loop_tree import Tree, loop_trees
 from tilewright.support.decoding import decoding
@@ -118,14 +119,14 @@ class Stepper:
         for place, decision in self.decided.items():
             if place < len(trace.insts):
                 decisions[trace.insts[place]] = decision
-        lines = Trace(trace.insts, decisions).as_python()
+        lines = _lines(trace.insts, decisions)
         return lines[len(self._changes)] if len(self._changes) < len(lines) else ""
 
     def _steps(self) -> list[ReplayedStep]:
         """The steps that were carried out, with the decisions that were taken in the end."""
         done = self._sch.trace
         assert done is not None
-        texts = Trace(done.insts, done.decisions).as_python()
+        texts = _lines(done.insts, done.decisions)
         steps = []
         for place, (change, inst) in enumerate(zip(self._changes, done.insts, strict=True)):
             choice = self._choices.get(place)
@@ -133,6 +134,10 @@ class Stepper:
                 choice = msgspec.structs.replace(choice, value=done.decisions.get(inst))
             steps.append(ReplayedStep(texts[place], change, choice, inst.step.is_postproc))
         return steps
+
+
+def _lines(insts: Sequence[Instruction], decisions: Mapping[Instruction, object]) -> list[str]:
+    return [without_probabilities(line) for line in Trace(insts, decisions).as_python()]
 
 
 def in_one_line(error: Exception) -> str:

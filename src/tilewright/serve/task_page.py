@@ -25,10 +25,16 @@ def task_page(task: TaskSummary, snapshot: Snapshot) -> str:
     body = (
         f"<h1>{escape(task.title)}</h1><p class=sub>{escape(task.target)} · "
         f"{task.flop:,.0f} FLOP</p>"
-        f"{live('merit', figures_of_merit(task))}{live('figures', task_figures(task))}"
-        f"{live('candidates', _candidates(task))}"
+        f"{live('merit', figures_of_merit(task) + _explore(task))}"
+        f"{live('figures', task_figures(task))}{live('candidates', _candidates(task))}"
     )
     return page(task.title, body, snapshot)
+
+
+def _explore(task: TaskSummary) -> str:
+    if task.best is None:
+        return ""
+    return f'<p><a href="/record/{record_id(task.best)}">Explore the best schedule</a></p>'
 
 
 def _candidates(task: TaskSummary) -> str:

@@ -47,8 +47,13 @@ function takeIn(said) {
   }
   showSteps();
   tellOutcome();
-  const first = steps.findIndex((step) => step.change);
-  select(Math.min(current || Math.max(0, first), steps.length - 1));
+  select(Math.max(0, Math.min(current || firstNewLoops(), steps.length - 1)));
+}
+
+// Steps that only look something up, or annotate, are not the ones to begin with.
+function firstNewLoops() {
+  const shapes = loops.map((nest) => JSON.stringify(nest));
+  return shapes.findIndex((shape, place) => shape !== shapes[place + 1]);
 }
 
 function edited(lines, edits) {
