@@ -11,6 +11,9 @@ import typer
 from tilewright.cli.options import database_url, reading
 from tilewright.database import SQLiteDatabase
 from tilewright.errors import ServeError
+from tilewright.serve.access import PageAccess
+from tilewright.serve.live_runs import EventReader
+from tilewright.serve.snapshot import Watched
 from tilewright.tune.event_log import event_log_path
 
 if TYPE_CHECKING:
@@ -21,18 +24,15 @@ _END_SECS = 1  # for answers that are under way when it ends
 
 def run(db: str | None, host: str, port: int, token: str | None) -> None:
     """Serve until Ctrl-C."""
+    access = PageAccess.of(host, token)
     try:
         import uvicorn
 
         from tilewright.serve.app import make_app
-        from tilewright.serve.guard import PageAccess
-        from tilewright.serve.live_runs import EventReader
-        from tilewright.serve.snapshot import Watched
     except ModuleNotFoundError as error:
         raise ServeError(
             f"`tilewright serve` needs the package {error.name}; install tilewright[serve]"
         ) from error
-    access = PageAccess.of(host, token)
     with reading(db) as database:
         path = Path(database.path) if isinstance(database, SQLiteDatabase) else None
         events = EventReader(None if path is None else event_log_path(path))

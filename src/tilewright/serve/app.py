@@ -21,8 +21,9 @@ from tilewright.database.record_ids import looks_like_id
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.records import TuningRecord
 from tilewright.report.page import STYLE
+from tilewright.serve.access import PageAccess
 from tilewright.serve.compare_page import compare_page
-from tilewright.serve.guard import Guard, PageAccess, limited_body
+from tilewright.serve.guard import Guard, limited_body
 from tilewright.serve.layout import page
 from tilewright.serve.overview import overview
 from tilewright.serve.record_page import record_page

@@ -7,6 +7,7 @@ long, though, and much memory, which only a process of its own can be kept from.
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 
 import msgspec
@@ -50,6 +51,8 @@ class ReplayService:
     def __init__(self, longest_secs: float = LONGEST_SECS) -> None:
         self._longest = longest_secs
         self._pool = WorkerPool(PoolOptions(1, memory_limit=_MEMORY))
+        # Workers end with the thread that started them, and those of servers come and go.
+        self._thread = ThreadPoolExecutor(1)
         self._places = threading.BoundedSemaphore(_WAITING)
 
     def replay(self, record: TuningRecord, decided: dict[int, Decided]) -> bytes:
@@ -66,7 +69,7 @@ class ReplayService:
         mod = save_json(record.workload.mod)
         call = ReplayCall(mod, record.trace.as_json(), target, decided)
         task = Task("tilewright.serve.replay:answer", msgspec.json.encode(call), self._longest)
-        (outcome,) = self._pool.run([task])
+        (outcome,) = self._thread.submit(self._pool.run, [task]).result()
         match outcome.failure:
             case None:
                 return outcome.payload
@@ -78,11 +81,12 @@ class ReplayService:
 
     def warm_up(self) -> None:
         """Start the worker, so that the first replay need not wait for it."""
-        self._pool.warm_up()
+        self._thread.submit(self._pool.warm_up)
 
     def close(self) -> None:
         """End the worker."""
         self._pool.stop()
+        self._thread.shutdown()
         self._pool.close()
 
 

@@ -65,7 +65,7 @@ def _facts(event: Event) -> dict[str, object]:
     kind = _CAPITALS.sub("_", type(event).__name__).lower()
     values = {field.name: getattr(event, field.name) for field in fields(event)}
     plain = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
-    if isinstance(event, TuningStarted):
-        plain["run"] = event.tasks[0].run
-        plain["tasks"] = [task.ctx.task_name for task in event.tasks]
-    return {"event": kind, **plain}
+    if not isinstance(event, TuningStarted):
+        return {"event": kind, **plain}
+    tasks = [task.ctx.task_name for task in event.tasks]
+    return {"event": kind, **plain, "run": event.tasks[0].run, "tasks": tasks}

@@ -125,7 +125,7 @@ class Visitor:
 def _serving(app: Any) -> Iterator[str]:
     uvicorn = pytest.importorskip("uvicorn")
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     while not server.started:
@@ -142,11 +142,17 @@ Server = Callable[..., AbstractContextManager[str]]
 
 
 @pytest.fixture
+def serving() -> Server:
+    """A server for any application: a context manager that gives its address."""
+    return _serving
+
+
+@pytest.fixture
 def server(watched: Watched, replays: ReplayService) -> Server:
     """Starts servers: a context manager that gives an address."""
     pytest.importorskip("starlette", reason="the live page needs tilewright[serve]")
+    from tilewright.serve.access import PageAccess
     from tilewright.serve.app import make_app
-    from tilewright.serve.guard import PageAccess
 
     return lambda *access: _serving(make_app(watched, PageAccess(*access), replays))
 

@@ -111,3 +111,23 @@ def test_a_visitor_from_elsewhere(browser: Chromium, server: Any) -> None:
             browser.open(f"{address}{page}")
             assert _has_no_overflow(browser)
             assert browser.problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_every_page_in_every_look(
+    browser: Chromium, visitor: Any, size: tuple[int, int], is_dark: bool, tmp_path: Path
+) -> None:
+    task = visitor.get("/api/state").json()["tasks"][0]
+    browser.look_like(*size, dark=is_dark)
+    for page in ("/", f"/task/{task['name']}", f"/record/{task['record']}", "/compare", "/models"):
+        browser.open(f"{visitor.address}{page}")
+        assert _has_no_overflow(browser)
+        small = (
+            "[...document.querySelectorAll('a, button, select, input')].filter(e => !e.innerText"
+        )
+        assert browser.evaluate(f"{small} && !e.ariaLabel && !e.labels?.length).length") == 0
+        assert browser.problems == []
+        browser.screenshot(tmp_path / "page.png", whole=True)
+        assert (tmp_path / "page.png").stat().st_size > 5_000

@@ -10,7 +10,8 @@ from tilewright.errors import ServeError
 
 pytest.importorskip("starlette", reason="the live page needs tilewright[serve]")
 
-from tilewright.serve.guard import COOKIE, HEADERS, MOST_BODY, PageAccess
+from tilewright.serve.access import PageAccess
+from tilewright.serve.guard import COOKIE, HEADERS, MOST_BODY
 
 SECRET = "a-long-enough-secret"
 
