@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ def run(db: str | None, host: str, port: int, token: str | None) -> None:
             config = uvicorn.Config(
                 app, log_level="critical", timeout_graceful_shutdown=_END_SECS, server_header=False
             )
-            uvicorn.Server(config).run([listener])
+            with contextlib.suppress(KeyboardInterrupt):  # as it is meant to end
+                uvicorn.Server(config).run([listener])
 
 
 def _listening(host: str, port: int) -> socket.socket:

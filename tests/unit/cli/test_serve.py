@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import socket
+import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +60,18 @@ def test_it_says_where_it_is(command: Any, records: Path, monkeypatch: pytest.Mo
     assert line.startswith(".tilewright/records.db at http://[::1]:")
     assert line.endswith("/, which asks for the token; Ctrl-C ends it\n")
     assert token not in line
+
+
+@pytest.mark.slow
+def test_from_start_to_ctrl_c(records: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "tilewright.cli", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--db", str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = re.findall(r"http://\S+/", server.stdout.readline())[0]
+        with urllib.request.urlopen(address) as page:
+            assert b"mm" in page.read()
+        server.send_signal(signal.SIGINT)
+        assert server.communicate()[1] == ""
+    assert server.returncode == 0
