@@ -16,6 +16,7 @@ from tilewright.report.units import count, gflops, percent, seconds, short_targe
 
 _MEMORY = 64 << 20  # bytes: no cache holds that
 _LEAST_INTENSITY = 0.01  # FLOP a byte; what moves data only has no place in the plot
+_NAMED = 6  # of more kernels the names would cover each other
 _LEFT, _ROW, _GAP = 90, 46, 20
 _LETTER, _LEAST_LETTERS = 6.0, 6  # the width of one in a bar; bars for fewer have no name
 _HEADER = ("task", "runs", "calculated", "tuned", "speed-up", "share", "GFLOPS", "FLOP a byte")
@@ -121,6 +122,8 @@ def roofline_chart(steps: Sequence[StepComparison], peaks: Peaks) -> str:
             if secs:
                 hint = f"{step.name}, {word}: {gflops(step.flop, secs)} GFLOPS"
                 plot.dot(step.flop / step.bytes, step.flop / secs, hint, style)
+        if len(shown) <= _NAMED:
+            plot.note(step.flop / step.bytes, step.flop / step.secs, step.name.split(" · ")[0][:20])
     return plot.svg()
 
 

@@ -87,6 +87,13 @@ class Plot:
             f"<title>{escape(hint)}</title></circle>"
         )
 
+    def note(self, x: float, y: float, text: str) -> None:
+        """A few words beside a place, on the side that has room."""
+        is_right = self._x.place(x) > 0.7
+        place = f'x="{self._px(x) + (-8 if is_right else 8):.1f}" y="{self._py(y) + 4:.1f}"'
+        style = "tick y" if is_right else "tick"
+        self._marks.append(f'<text class="{style}" {place}>{escape(text)}</text>')
+
     def vertical(self, x: float, label: str) -> None:
         """A dashed line from top to bottom."""
         place = f"{self._px(x):.1f}"

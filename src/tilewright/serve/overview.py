@@ -169,10 +169,9 @@ def _nodes(snapshot: Snapshot) -> str:
 def _node_row(node: NodeLoad, doing: dict[str, str]) -> tuple[str, ...]:
     total = sum(node.seconds.values()) or 1.0
     shares = [node.seconds.get(phase, 0.0) / total for phase in PHASES]
-    load = node.load or 0.0
     return (
         escape(node.name),
-        f"{share_bar(load, f'load {load:.2f}', _load_style(load))}<small>{load:.2f}</small>",
+        _load_bar(node.load or 0.0),
         escape(doing.get(node.name, "idle")),
         *map(percent, shares),
         str(node.trials),
@@ -180,8 +179,12 @@ def _node_row(node: NodeLoad, doing: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _load_style(load: float) -> str:
-    return "bar bad" if load > 1.5 else "bar"
+_FULL = 2.0  # processes a core: measurements suffer long before
+
+
+def _load_bar(load: float) -> str:
+    bar = share_bar(load / _FULL, f"load {load:.2f}", "bar bad" if load > 1.5 else "bar")
+    return f"{bar}<small>{load:.2f}</small>"
 
 
 def _runs(snapshot: Snapshot) -> str:

@@ -9,7 +9,7 @@ from tilewright.database.similarity import describe
 from tilewright.records import TuningRecord
 from tilewright.report.units import seconds, short_target
 from tilewright.serve.layout import page
-from tilewright.serve.snapshot import Snapshot
+from tilewright.serve.snapshot import Snapshot, task_key
 
 
 def record_page(record: TuningRecord, snapshot: Snapshot) -> str:
@@ -20,7 +20,8 @@ def record_page(record: TuningRecord, snapshot: Snapshot) -> str:
     body = (
         f"<h1>Schedule of {escape(title)}</h1>"
         f"<p class=sub>record <code>{name}</code> · {escape(short_target(record.target))} · "
-        f"<b>{time}</b>{why} · <code>tilewright show {name}</code></p>"
+        f'<b>{time}</b>{why} · <a href="/task/{task_key(record)}">its task</a> · '
+        f"<code>tilewright show {name}</code></p>"
         f'{_error(record)}<div id="explorer" data-record="{name}">{_EXPLORER}</div>'
         f"<noscript><pre>{escape(str(record.trace))}</pre></noscript>"
     )

@@ -49,9 +49,9 @@ class Snapshot:
         return sum(len(task.trials) for task in self.tasks.values())
 
 
-def task_key(task: TaskSummary) -> str:
-    """A name for addresses that stays the same wherever the database goes."""
-    what = f"{structural_hash(task.workload.mod):x} {task.records[0].target}"
+def task_key(record: TuningRecord) -> str:
+    """A name for addresses of the task of a record, the same wherever the database goes."""
+    what = f"{structural_hash(record.workload.mod):x} {record.target}"
     return hashlib.sha256(what.encode()).hexdigest()[:10]
 
 
@@ -95,7 +95,7 @@ class Watched:
 
     def _made(self, version: int) -> Snapshot:
         database = self.database
-        tasks = {task_key(task): task for task in collect(database)}
+        tasks = {task_key(task.records[0]): task for task in collect(database)}
         notes = model_notes(database)
         return Snapshot(
             version=version,

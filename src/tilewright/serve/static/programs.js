@@ -10,6 +10,15 @@ function line(html, number, style = "") {
   return shown;
 }
 
+// What stands far to the right in all lines is moved to the left, so that more of them is seen.
+function outdent(...columns) {
+  const texts = columns.flatMap((each) => [...each.querySelectorAll(".code")]).map((each) => each.firstChild);
+  const isSpace = (text) => text.nodeType === Node.TEXT_NODE && text.data.trim() === "";
+  const depths = texts.map((text) => (text.nodeType === Node.TEXT_NODE ? text.data.search(/\S|$/) : 0));
+  const least = Math.min(...depths.filter((_, place) => !isSpace(texts[place]) || texts[place].nextSibling));
+  texts.filter((text) => text.nodeType === Node.TEXT_NODE).forEach((text) => text.deleteData(0, least));
+}
+
 function fold(count) {
   return make("span", { class: "fold" }, count === 1 ? "1 line" : `${count} lines`);
 }
@@ -41,6 +50,7 @@ export function changedLines(lines, edits) {
     place = end;
   });
   stretch(place, lines.length, false, true);
+  outdent(before, after);
   return [make("div", {}, make("h3", {}, "before"), before), make("div", {}, make("h3", {}, "after"), after)];
 
   function stretch(first, last, isStart, isEnd) {
