@@ -83,7 +83,8 @@ def _bars(
         if letters >= _LEAST_LETTERS:
             name = step.name if len(step.name) <= letters else f"{step.name[: letters - 1]}…"
             place = f'x="{x + width / 2:.2f}" y="{y + _ROW / 2 + 4:.0f}"'
-            bars.append(f'<text class="inside" {place}>{escape(name)}</text>')
+            look = style.replace("bar", "inside")
+            bars.append(f'<text class="{look}" {place}>{escape(name)}</text>')
         x += width
     return bars
 

@@ -214,8 +214,8 @@ svg text{font:12px system-ui,sans-serif;fill:var(--dim)}.tick.x,.label.x{text-an
 stroke-dasharray:4 3}.line{fill:none;stroke:var(--main);stroke-width:2}
 .dot{fill:var(--main);fill-opacity:.5}.bar{fill:var(--main)}.bar.bad{fill:var(--bad)}
 .bar.next{fill-opacity:.6}.dot.old{fill:var(--bad)}.wide{grid-column:1/-1}
-.line.other{stroke:var(--bad)}svg text.inside{font-size:9.5px;fill:var(--ink);text-anchor:middle;
-pointer-events:none}
+.line.other{stroke:var(--bad)}svg text.inside{font-size:9.5px;fill:var(--back);text-anchor:middle;
+pointer-events:none}svg text.inside.next{fill:var(--ink)}
 .tok-comment{color:var(--dim);font-style:italic}.tok-string{color:var(--good)}
 .tok-decorator{color:var(--odd)}.tok-keyword{color:var(--main);font-weight:600}
 .tok-namespace{color:var(--name)}.tok-number{color:var(--bad)}

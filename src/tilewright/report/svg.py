@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 118, 16, 14, 60
 _TICK_ROOM, _TITLE = 22, 18
 _TICKS = 5
+_LETTER, _LINE = 6.6, 13.0  # the size of notes
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Plot:
     def __init__(self, x: Axis, y: Axis, title: str) -> None:
         self._x, self._y, self._title = x, y, title
         self._marks: list[str] = []
+        self._notes: list[tuple[float, float, float]] = []  # from, to, and how high
 
     def line(self, points: Sequence[tuple[float, float]], style: str = "line") -> None:
         """A line through points."""
@@ -88,10 +90,15 @@ class Plot:
         )
 
     def note(self, x: float, y: float, text: str) -> None:
-        """A few words beside a place, on the side that has room."""
+        """A few words beside a place, on the side that has room; none where others stand."""
         is_right = self._x.place(x) > 0.7
-        place = f'x="{self._px(x) + (-8 if is_right else 8):.1f}" y="{self._py(y) + 4:.1f}"'
-        style = "tick y" if is_right else "tick"
+        at, high = self._px(x) + (-8 if is_right else 8), self._py(y) + 4
+        length = _LETTER * len(text)
+        left = at - length if is_right else at
+        if any(a < left + length and left < b and abs(high - h) < _LINE for a, b, h in self._notes):
+            return
+        self._notes.append((left, left + length, high))
+        style, place = "tick y" if is_right else "tick", f'x="{at:.1f}" y="{high:.1f}"'
         self._marks.append(f'<text class="{style}" {place}>{escape(text)}</text>')
 
     def vertical(self, x: float, label: str) -> None:
