@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from html import escape
@@ -33,6 +34,7 @@ from tilewright.serve.state import state_of
 from tilewright.serve.stepwise import Decided
 from tilewright.serve.task_page import task_page
 
+logger = logging.getLogger("tilewright.serve")
 _LOOK_SECS = 0.5  # between two looks at the database
 _PATIENCE = 4  # times as long as a look took, until the next one
 _PING_SECS = 15.0
@@ -74,12 +76,14 @@ class LivePage:
         seen: Snapshot | None = None
         while True:
             start = clock()
-            with contextlib.suppress(TilewrightError):  # the next look may find it mended
+            try:
                 made = await run_in_threadpool(self.watched.refresh)
                 if made is not seen:
                     seen = made
                     async with self._changed:
                         self._changed.notify_all()
+            except Exception:  # pages go on as they were; the next look may find it mended
+                logger.exception("%s could not be looked at", self.watched.source)
             await asyncio.sleep(max(_LOOK_SECS, _PATIENCE * (clock() - start)))
 
     # --- pages ----------------------------------------------------------------------------------
@@ -124,8 +128,8 @@ class LivePage:
         return self.watched.record(name)
 
     async def _page(self, render: Callable[[Snapshot], str]) -> Response:
+        snapshot = await run_in_threadpool(self.watched.snapshot)
         try:
-            snapshot = await run_in_threadpool(self.watched.snapshot)
             return HTMLResponse(await run_in_threadpool(render, snapshot))
         except DatabaseError as error:
             text = page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", snapshot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -53,7 +53,7 @@ class Guard:
             return _plain("only GET and POST are answered", 405)
         if request.method == "POST" and not _is_same_origin(request, host):
             return _plain("requests from other pages are refused", 403)
-        if int(_number(request.headers.get("content-length", "0"))) > MOST_BODY:
+        if _number(request.headers.get("content-length", "0")) > MOST_BODY:
             return _plain(f"a request has at most {MOST_BODY} bytes", 413)
         if access.token is None:
             return None
@@ -76,7 +76,10 @@ class Guard:
         return HTMLResponse(login_page(), 401)
 
     async def _login(self, request: Request) -> Response:
-        body = await limited_body(request)
+        try:
+            body = await limited_body(request)
+        except ServeError as error:
+            return _plain(str(error), 413)
         given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])
         return self._admitted(given[0])
 
@@ -116,7 +119,7 @@ def _is_same_origin(request: Request, host: str) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-    return urlsplit(origin).netloc == host
+    return origin.partition("://")[2] == host
 
 
 def _plain(text: str, status: int) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from tilewright.report.units import duration
@@ -11,13 +12,15 @@ from tilewright.serve.snapshot import Snapshot
 _PAGES = (("/", "Overview"), ("/models", "Models"), ("/compare", "Compare runs"))
 
 
-def page(title: str, body: str, snapshot: Snapshot, address: str = "") -> str:
+def page(
+    title: str, body: str, snapshot: Snapshot, address: str = "", *, scripts: Sequence[str] = ()
+) -> str:
     """A whole page."""
     links = "".join(
         f'<a href="{where}"{_current(where == address)}>{name}</a>' for where, name in _PAGES
     )
     return (
-        f"{head(title)}<body data-version={snapshot.version}>"
+        f"{head(title, ('live', *scripts))}<body data-version={snapshot.version}>"
         '<a class="skip" href="#main">Skip to the content</a>'
         f'<header class="bar-top"><a class="brand" href="/">Tilewright</a>'
         f'<nav aria-label="Pages">{links}</nav>{_state(snapshot)}</header>'
@@ -25,8 +28,9 @@ def page(title: str, body: str, snapshot: Snapshot, address: str = "") -> str:
     )
 
 
-def head(title: str, script: str = "live") -> str:
+def head(title: str, scripts: Sequence[str] = ()) -> str:
     """Everything before the body."""
+    loaded = "".join(f'<script type="module" src="/static/{name}.js"></script>' for name in scripts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -34,7 +38,7 @@ def head(title: str, script: str = "live") -> str:
         f"<title>{escape(title)} · Tilewright</title>"
         '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
         '<link rel="stylesheet" href="/static/page.css">'
-        f'<script type="module" src="/static/{script}.js"></script></head>'
+        f"{loaded}</head>"
     )
 
 

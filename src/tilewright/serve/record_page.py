@@ -25,9 +25,7 @@ def record_page(record: TuningRecord, snapshot: Snapshot) -> str:
         f'{_error(record)}<div id="explorer" data-record="{name}">{_EXPLORER}</div>'
         f"<noscript><pre>{escape(str(record.trace))}</pre></noscript>"
     )
-    return page(f"Schedule of {title}", body, snapshot).replace(
-        "</head>", '<script type="module" src="/static/explorer.js"></script></head>', 1
-    )
+    return page(f"Schedule of {title}", body, snapshot, scripts=["explorer"])
 
 
 def _error(record: TuningRecord) -> str:

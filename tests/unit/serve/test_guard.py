@@ -99,6 +99,11 @@ def test_the_form_gives_a_cookie(stranger: Any) -> None:
     assert stranger.get("/").status == 200
 
 
+def test_a_form_that_never_ends(stranger: Any) -> None:
+    parts = stranger.ask("POST", "/login", iter([b"token=" * 9000] * 2))
+    assert (parts.status, parts.text) == (413, f"a request has at most {MOST_BODY} bytes\n")
+
+
 def test_a_link_with_the_token_leads_to_an_address_without(stranger: Any) -> None:
     answer = stranger.get(f"/?token={SECRET}")
     assert (answer.status, answer.headers["location"]) == (303, "/")
@@ -120,7 +125,9 @@ def test_cookies_of_strangers(stranger: Any) -> None:
 
 
 def test_other_pages_cannot_post(visitor: Any) -> None:
-    for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
+    origins = ("http://evil.example", "null", "http://[", f"http://{visitor.address}")
+    foreign: list[dict[str, str]] = [{"origin": origin} for origin in origins]
+    for headers in [*foreign, {"sec-fetch-site": "cross-site"}]:
         answer = visitor.post("/api/replay", json={"record": "abcd"}, headers=headers)
         assert (answer.status, answer.text) == (403, "requests from other pages are refused\n")
     own = visitor.post("/api/replay", json={"record": "abcd"}, headers={"origin": visitor.address})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tilewright.database import MemoryDatabase, SQLiteDatabase
 from tilewright.serve.snapshot import Watched
 from tilewright.testing.tuned_databases import add_run, fill
@@ -53,3 +55,16 @@ def test_names_of_tasks_do_not_depend_on_the_database(watched: Watched) -> None:
     database = MemoryDatabase()
     fill(database)
     assert list(Watched(database, "memory:").snapshot().tasks) == list(watched.snapshot().tasks)
+
+
+def test_a_database_that_cannot_be_read_for_a_while(
+    visitor: Any, records: Path, watched: Watched, wait_for: Any, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    wait_for(lambda: visitor.get("/").status == 200)
+    with monkeypatch.context() as broken:
+        broken.setattr(watched, "_content_stamp", lambda: 1 / 0)
+        wait_for(lambda: "records.db could not be looked at" in caplog.text)
+        assert visitor.get("/").status == 200
+    event_log_path(records).write_text('{"time":1,"node":"n","event":"x"}\n', encoding="utf-8")
+    wait_for(lambda: "n" in str(visitor.get("/api/state").json()["nodes"]))

@@ -169,8 +169,15 @@ function select(place) {
     return;
   }
   button.setAttribute("aria-current", "step");
-  button.scrollIntoView({ block: "nearest" });
+  reveal(list.children[place]);
   show();
+}
+
+// Scrolls the list, not the page.
+function reveal(item) {
+  const top = item.offsetTop - list.offsetTop;
+  const last = top + item.offsetHeight - list.clientHeight;
+  list.scrollTop = Math.max(last, Math.min(top, list.scrollTop));
 }
 
 list.addEventListener("keydown", (event) => {
