@@ -18,7 +18,7 @@ from tilewright.report.model_page import model_section
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
 from tilewright.report.task_rooflines import task_rooflines
-from tilewright.report.units import count, duration, gflops, percent, seconds, speed_up
+from tilewright.report.units import count, date, duration, gflops, percent, seconds, speed_up
 from tilewright.version import __version__
 
 
@@ -78,7 +78,7 @@ def runs_table(runs: Iterable[Run]) -> str:
             str(run.id),
             escape(run.name),
             escape(run.status),
-            datetime.datetime.fromtimestamp(run.started).strftime("%Y-%m-%d %H:%M"),
+            date(run.started),
             "-" if run.finished is None else duration(run.finished - run.started),
             "-" if run.seed is None else str(run.seed),
         )

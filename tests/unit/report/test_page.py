@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.database import Database, MemoryDatabase, SQLiteDatabase, merge
+from tilewright.database import Database, MemoryDatabase, Run, SQLiteDatabase, merge
 from tilewright.database.record_ids import record_id
 from tilewright.report.collect import collect
-from tilewright.report.page import render
+from tilewright.report.page import render, runs_table
 from tilewright.schedule import Schedule
 from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.html_checker import HtmlChecker
@@ -118,3 +118,10 @@ def test_from_a_file(database: Database, tmp_path: Path) -> None:
     stored.close()
     assert "10 records · 3 tasks · 0 runs" in text
     assert "Winning script" in text
+
+
+@pytest.mark.parametrize("moment", [1e18, -1e18, float("nan"), float("inf")])
+def test_dates_that_no_calendar_has(moment: float) -> None:
+    run = Run(1, "damaged", "running", started=moment, finished=0.0)
+    text = "".join(HtmlChecker.of(runs_table([run])).texts)
+    assert text.startswith("runtasksstatusstartedtookseed1damagedrunning-")
