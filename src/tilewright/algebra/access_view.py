@@ -48,15 +48,17 @@ class Touched:
     at_once: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class AccessView:
     """An access as seen from each depth; `depends` is 1 for slots that move it."""
 
     buffer: ir.Buffer
     is_store: bool
-    footprints: list[Value]  # bytes in whole lines below each slot, and (last) below none
-    depends: list[Value]
-    strides: list[Value]  # elements between two iterations of each slot; 0: none, or by no rule
+    footprints: tuple[Value, ...]  # bytes in whole lines below each slot, and (last) below none
+    depends: tuple[Value, ...]
+    strides: tuple[
+        Value, ...
+    ]  # elements between two iterations of each slot; 0: none, or by no rule
     unit_bytes: int = 0  # that a tensor instruction touches at once; 0: none does
 
     @property
@@ -97,7 +99,7 @@ class AccessReader:
             depths = range(len(self._loops) + 1)
             found = [layout.bytes(digits_of(self._loops[n:]), width, unit) for n in depths]
             steps = [layout.stride(loop.digits[0]) for loop in self._loops]
-        return AccessView(buffer, is_store, found, depends, steps, unit)
+        return AccessView(buffer, is_store, tuple(found), tuple(depends), tuple(steps), unit)
 
     def _reaches(self, form: Terms) -> list[Value]:
         """How far a sum reaches below each loop, and below none."""

@@ -27,7 +27,8 @@ from tilewright.algebra.gpu_kernels import LegalityCheck
 from tilewright.algebra.layout_products import SampledFactors, know_products
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
-from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
+from tilewright.algebra.loop_tree import LoopNode, NotInterpreted, StageNode, loops_of
+from tilewright.algebra.nest_view import NestView, nests_of
 from tilewright.algebra.postprocs import PostprocContext, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
@@ -56,14 +57,22 @@ _REPLACING = frozenset({"ComputeInline", "ReverseComputeInline", "TransformBlock
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
 
-@dataclasses.dataclass(eq=False)
-class Interpretation:
-    """A tree of loops, and the decisions that its extents depend on."""
+@dataclasses.dataclass(frozen=True)
+class BlockLoops:
+    """The extents of the loops around a block, outermost first."""
 
-    tree: LoopTree
-    graph: ExprGraph
-    decisions: list[Decision]
-    checks: list[LegalityCheck]  # what post-processors verify
+    name: str
+    extents: tuple[Value, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Interpretation:
+    """Programs of one structure as expressions over decisions: nothing of it ever changes."""
+
+    decisions: tuple[Decision, ...]
+    checks: tuple[LegalityCheck, ...]  # what post-processors verify
+    blocks: tuple[BlockLoops, ...]
+    nests: tuple[NestView, ...]
 
 
 def interpret(
@@ -73,7 +82,7 @@ def interpret(
     choices: Choices,
     graph: ExprGraph,
 ) -> Interpretation:
-    """The tree that a trace and post-processors make of a program.
+    """What a trace and post-processors make of a program.
 
     Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a
     way that `choices` does not settle.
@@ -106,7 +115,16 @@ def interpret(
                 f"{type(postproc).__name__} says nothing about what it does to loops"
             )
         rewrite(run.tree, PostprocContext(start.func, choices, postproc, checks))
-    return Interpretation(run.tree, graph, start.decisions.all, checks)
+    return Interpretation(
+        tuple(start.decisions.all),
+        tuple(checks),
+        tuple(map(_block_loops, run.tree.stages())),
+        tuple(nests_of(run.tree)),
+    )
+
+
+def _block_loops(stage: StageNode) -> BlockLoops:
+    return BlockLoops(stage.name, tuple(loop.extent for loop in loops_of(stage)))
 
 
 def _after_shapes(steps: Sequence[Instruction]) -> int:

@@ -21,7 +21,7 @@ from tilewright.algebra.interpreter import Interpretation, interpret
 from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.nest_columns import NestProgram, NestTable
-from tilewright.algebra.nest_view import NestView, nests_of
+from tilewright.algebra.nest_view import NestView
 from tilewright.schedule import Trace
 from tilewright.space.base import Postproc
 
@@ -31,9 +31,17 @@ class StructureCase:
     """Programs of one structure, by their nests."""
 
     interpretation: Interpretation
-    views: tuple[NestView, ...]  # the nests as expressions
     nests: tuple[NestProgram, ...]  # on arrays: one object for all nests with the same numbers
-    regions: tuple[int, ...]  # nests with the same number run in one parallel loop
+
+    @property
+    def views(self) -> tuple[NestView, ...]:
+        """The nests as expressions."""
+        return self.interpretation.nests
+
+    @property
+    def regions(self) -> tuple[int, ...]:
+        """Nests with the same number run in one parallel loop."""
+        return tuple(nest.region for nest in self.views)
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class SpaceModel:
         self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
         self.nests = NestTable()
         self.tree: CaseTree[StructureCase | Uncovered] = CaseTree(self._interpreted)
-        self.decisions: tuple[Decision, ...] = tuple(self._any_case(0).interpretation.decisions)
+        self.decisions: tuple[Decision, ...] = self._any_case(0).interpretation.decisions
 
     def columns(self, vectors: Sequence[Sequence[Any]]) -> Columns:
         """Decision vectors, as traces have them, as columns."""
@@ -72,13 +80,11 @@ class SpaceModel:
         try:
             graph = self._graphs.setdefault(fixed_products(choices), ExprGraph())
             found = interpret(self._mod, self._trace, self._postprocs, choices, graph)
-            nests = nests_of(found.tree)
         except Undecided as fork:
             return Fork(fork.key, fork.value, choices)
         except NotInterpreted as why:
             return Uncovered(str(why))
-        programs = tuple(map(self.nests.add, nests))
-        return StructureCase(found, tuple(nests), programs, tuple(_regions(nests)))
+        return StructureCase(found, tuple(map(self.nests.add, found.nests)))
 
     def _any_case(self, number: int) -> StructureCase:
         """A case that is covered; raises the reason where there is none."""
@@ -93,9 +99,3 @@ class SpaceModel:
             except NotInterpreted as why:
                 reason = why
         raise reason
-
-
-def _regions(nests: Sequence[NestView]) -> list[int]:
-    """A number for each parallel loop that nests run in."""
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(nest.region, len(numbers)) for nest in nests]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.algebra.access_view import AccessReader, AccessView, Touched
@@ -53,50 +54,58 @@ from tilewright.nest.nests import (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Slot:
     """A loop, or a part of one that decisions make."""
 
     extent: Value
     kind: ir.ForKind
-    loop: LoopNode
+    tag: str = ""  # of the thread axis that it is bound to
     in_parallel: Value = 0
     in_vector: Value = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class NestView:
     """One store, the slots around it and its accesses."""
 
     name: str
-    slots: list[Slot]
+    slots: tuple[Slot, ...]
     store: AccessView
-    loads: list[AccessView]
+    loads: tuple[AccessView, ...]
     operations: Value | float  # at least a half
     is_reduction: bool
-    shares: list[tuple[Value, Value]]  # iterations that a predicate lets through, and all
+    shares: tuple[tuple[Value, Value], ...]  # iterations that a predicate lets through, and all
     unroll_step: Value = 0
     reduction_width: Value = 0  # of a vector that adds up, where a loop is marked so
     packs_weights: bool = False
-    boundaries: list[Value] = field(default_factory=list)  # 1 where a loop begins, and inside
-    region: LoopNode | None = None  # its parallel loop, or the loop that begins it
+    boundaries: tuple[Value, ...] = ()  # 1 where a loop begins, and inside
+    region: int = 0  # the number of its parallel loop, or of the loop that begins it
 
     @property
-    def accesses(self) -> list[AccessView]:
-        return [self.store, *self.loads]
+    def accesses(self) -> tuple[AccessView, ...]:
+        return (self.store, *self.loads)
+
+
+_Placed: TypeAlias = tuple[NestView, LoopNode | None]  # with its parallel loop
 
 
 def nests_of(tree: LoopTree) -> list[NestView]:
     """All nests in program order."""
-    return [nest for stage in tree.stages() for nest in _nests(stage)]
+    numbers: dict[LoopNode | None, int] = {}
+    return [
+        replace(nest, region=numbers.setdefault(loop, len(numbers)))
+        for stage in tree.stages()
+        for nest, loop in _nests(stage)
+    ]
 
 
-def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[NestView]:
+def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[_Placed]:
     block = stage.block
     loops = [*around, *loops_of(stage)]
     if block.match_buffers:
         return [_tensor_nest(stage, loops)]
-    found: list[NestView] = []
+    found: list[_Placed] = []
     if block.init is not None and stage.does != "update":
         results = loops if stage.does == "init" else _loops_of_results(stage, loops)
         found += _body_nests(stage, block.init, stage.init_parts, results)
@@ -107,14 +116,14 @@ def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[NestView]:
 
 def _body_nests(
     stage: StageNode, body: ir.Stmt, parts: Sequence[Node], loops: Sequence[LoopNode]
-) -> list[NestView]:
+) -> list[_Placed]:
     """The nests of a statement of a block, or of the blocks in it."""
     if not parts:
         return [_nest(stage, body, loops)]
     return [nest for inner in inner_stages(parts) for nest in _nests(inner, loops)]
 
 
-def _tensor_nest(stage: StageNode, loops: Sequence[LoopNode]) -> NestView:
+def _tensor_nest(stage: StageNode, loops: Sequence[LoopNode]) -> _Placed:
     """A block that is one tensor instruction: it touches regions, whatever it does inside."""
     if len(stage.block.writes) != 1:
         raise NotInterpreted(f"the instruction of block {stage.name!r} has several results")
@@ -146,7 +155,7 @@ def _loops_of_results(stage: StageNode, loops: Sequence[LoopNode]) -> list[LoopN
     return [loop for loop in loops if reducing.isdisjoint(loop.digits)]
 
 
-def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestView:
+def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> _Placed:
     if not isinstance(body, ir.BufferStore):
         raise NotInterpreted(f"block {stage.name!r} is more than one store")
     if any(SKIP_ZERO_TERMS in loop.annotations for loop in loops):
@@ -158,17 +167,13 @@ def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestVie
     others = [load for load in loads if load.buffer is not body.buffer]
     touched = [Touched(body.buffer, body.indices)]
     touched += [Touched(load.buffer, load.indices) for load in others]
-    operations = _operations(stage, written, _slots(loops))
+    operations = _operations(stage, written, _seen(loops))
     return _view(stage, loops, touched, operations, len(others) < len(loads))
 
 
-def _slots(loops: Sequence[LoopNode]) -> list[Slot]:
+def _seen(loops: Sequence[LoopNode]) -> list[LoopNode]:
     """What never runs twice is no place at which anything could be seen."""
-    return [
-        Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector)
-        for loop in loops
-        if not isinstance(loop.extent, int) or loop.extent > 1
-    ]
+    return [loop for loop in loops if not isinstance(loop.extent, int) or loop.extent > 1]
 
 
 def _view(
@@ -177,34 +182,35 @@ def _view(
     touched: Sequence[Touched],  # first what is stored to
     operations: Value | float,
     is_reduction: bool,
-) -> NestView:
+) -> _Placed:
     region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
-    slots = _slots(loops)
-    reader = AccessReader(stage, [slot.loop for slot in slots])
+    seen = _seen(loops)
+    slots = tuple(Slot(o.extent, o.kind, o.tag, o.in_parallel, o.in_vector) for o in seen)
+    reader = AccessReader(stage, seen)
     store, *loads = [reader.read(each, number == 0) for number, each in enumerate(touched)]
-    return NestView(
+    made = NestView(
         stage.name,
         slots,
         store,
-        loads,
+        tuple(loads),
         operations,
         is_reduction,
-        _shares(stage),
+        tuple(_shares(stage)),
         _largest(AUTO_UNROLL_MAX_STEP, loops),
         _largest(VECTOR_REDUCTION, loops),
         any(LAYOUT_REWRITE_PREPROC in each.annotations for each in scopes_of(stage)),
-        _boundaries(slots),
-        region or (loops[0] if loops else None),
+        tuple(_boundaries(slots)),
     )
+    return made, region or (loops[0] if loops else None)
 
 
 def _operations(
-    stage: StageNode, written: WrittenOperations, slots: Sequence[Slot]
+    stage: StageNode, written: WrittenOperations, loops: Sequence[LoopNode]
 ) -> Value | float:
     """Operations that are left inside of the innermost loop; of short expressions it is all."""
     if written.moving is None:
         return max(written.total, 0.5)
-    moved = _moved_inside(stage, slots)
+    moved = _moved_inside(stage, loops)
     total: Value = 0
     for cost, variables in written.moving:
         moves: Value = 0
@@ -214,26 +220,26 @@ def _operations(
     return total if isinstance(total, Expr) else max(total, 0.5)
 
 
-def _moved_inside(stage: StageNode, slots: Sequence[Slot]) -> dict[ir.Var, Value]:
+def _moved_inside(stage: StageNode, loops: Sequence[LoopNode]) -> dict[ir.Var, Value]:
     """1 for the iterators of a stage that the innermost loop moves."""
-    chosen: list[tuple[Slot, Value]] = []
+    chosen: list[tuple[LoopNode, Value]] = []
     waiting: Value = 1
     in_vector: Value = 0
     in_parallel: Value = 0
-    for slot in reversed(slots):
-        runs = is_more_than_one(slot.extent)
+    for loop in reversed(loops):
+        runs = is_more_than_one(loop.extent)
         first = both(waiting, runs)
-        in_vector = either(in_vector, both(first, slot.in_vector))
-        in_parallel = either(in_parallel, both(first, slot.in_parallel))
-        joins = either(both(in_vector, slot.in_vector), both(in_parallel, slot.in_parallel))
-        chosen.append((slot, either(first, both(runs, joins))))
+        in_vector = either(in_vector, both(first, loop.in_vector))
+        in_parallel = either(in_parallel, both(first, loop.in_parallel))
+        joins = either(both(in_vector, loop.in_vector), both(in_parallel, loop.in_parallel))
+        chosen.append((loop, either(first, both(runs, joins))))
         waiting = both(waiting, negate(runs))
     found: dict[ir.Var, Value] = {}
     for var, terms in iterators_of(stage).items():
         roots = roots_of(terms)
         moves: Value = 0
-        for slot, is_chosen in chosen:
-            if not roots.isdisjoint(slot.loop.digits):
+        for loop, is_chosen in chosen:
+            if not roots.isdisjoint(loop.digits):
                 moves = either(moves, is_chosen)
         found[var] = moves
     return found

@@ -26,7 +26,6 @@ from tilewright.algebra.constraints import (
 )
 from tilewright.algebra.decisions import CategoricalDecision, Decision, TileDecision
 from tilewright.algebra.expr import Expr, Value
-from tilewright.algebra.loop_tree import loops_of
 from tilewright.algebra.model import StructureCase
 from tilewright.schedule.primitives.sample_compute_location import INLINE
 
@@ -44,9 +43,9 @@ def problem_of(case: StructureCase) -> SpaceProblem:
     builder = _Builder()
     for decision in case.interpretation.decisions:
         builder.decide(decision)
-    for stage in case.interpretation.tree.stages():
-        for number, loop in enumerate(loops_of(stage)):
-            builder.name(f"{stage.name}.{number}", loop.extent, "loop", f"loop of {stage.name}")
+    for block in case.interpretation.blocks:
+        for number, extent in enumerate(block.extents):
+            builder.name(f"{block.name}.{number}", extent, "loop", f"loop of {block.name}")
     for check in case.interpretation.checks:
         builder.limit(check.quantity, check.most, check.origin)
     made = ConstraintProblem(tuple(builder.variables.values()), tuple(builder.constraints))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.algebra.blocks import blockize, child_stages, tensorize
-from tilewright.algebra.expr import Expr, Value, ceil_divide, multiply, product_of
+from tilewright.algebra.expr import Expr, Value, bounds, ceil_divide, multiply, product_of
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
@@ -18,6 +18,7 @@ from tilewright.algebra.loop_tree import (
     Predicate,
     StageNode,
     Terms,
+    loops_between,
     loops_of,
     roots_of,
 )
@@ -224,12 +225,24 @@ def _unannotate(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any
 @transfer("ComputeAt")
 def _compute_at(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
     compute_at(tree, given["block"], _place(given["loop"]), given["index"])
-    return []
+    return _without_units(tree, step, given)
 
 
 @transfer("ReverseComputeAt")
 def _reverse_compute_at(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
     reverse_compute_at(tree, given["block"], _place(given["loop"]), given["index"])
+    return _without_units(tree, step, given)
+
+
+def _without_units(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    """Leave out the new loops of one iteration, where a step asks for that."""
+    top = _place(given["loop"])
+    new = [] if top is None or step.preserve_unit_loops else loops_between(given["block"], top)
+    for loop in new:
+        if bounds(loop.extent) == (1, 1):
+            tree.replace(loop, loop.body)
+        elif bounds(loop.extent)[0] == 1:
+            raise NotInterpreted("whether a block gets a loop of its own depends on decisions")
     return []
 
 

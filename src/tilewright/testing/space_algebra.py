@@ -246,7 +246,7 @@ class _Candidate:
 
 def _tag(view: NestView, slots: Sequence[int]) -> str:
     """The thread axis of a loop that slots make."""
-    return view.slots[slots[0]].loop.tag
+    return view.slots[slots[0]].tag
 
 
 def _is_of(view: NestView, nest: StoreNest) -> bool:
