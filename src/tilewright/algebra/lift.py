@@ -34,6 +34,7 @@ class _Lifting:
     def __init__(self) -> None:
         self.nodes: dict[ir.Node, Node] = {}
         self._digits: dict[ir.PrimExpr, Digit] = {}
+        self._parts_of_loops: dict[tuple[Digit, int, int], Digit] = {}
 
     def visit(self, stmt: ir.Stmt, parent: LoopNode | None) -> Node:
         if isinstance(stmt, ir.For):
@@ -103,10 +104,9 @@ class _Lifting:
             return None
         _, below, extent = parts
         assert isinstance(digit.extent, int)
-        most = -(-digit.extent // below)
-        made = Digit(min(extent, most), {digit: 1}, below, digit.extent, is_covered=True)
-        self._digits[term] = made
-        return made
+        size = min(extent, -(-digit.extent // below))
+        made = Digit(size, {digit: 1}, below, digit.extent, is_covered=True)
+        return self._parts_of_loops.setdefault((digit, below, size), made)
 
 
 def _has_blocks(body: ir.Stmt) -> bool:
