@@ -213,16 +213,23 @@ class _Axis:
         parts, self._base = terms_of(stage, axis.min)
         self._mirrored_in = 0
         if parts and parts[0][0] < 0:
-            self._mirrored_in, self._base = self._base + self._width, 0
-            parts = [(-scale, terms) for scale, terms in parts]
-            everything = summed([scaled(terms, scale) for scale, terms in parts])
-            most = bounds(DigitReaches(roots_of(everything)).of(everything))[1] + self._width
-            is_all = isinstance(whole, ir.IntImm) and whole.value == self._mirrored_in == most
-            if not is_all or any(scale < 0 for scale, _ in parts):
-                raise NotInterpreted(f"block {stage.name!r} runs backwards")
+            parts = self._mirrored(parts, whole)
         self._inner = [(scale, self._part(terms, inside=True)) for scale, terms in parts]
         outer = [scaled(self._part(terms, inside=False), scale) for scale, terms in parts]
         self._low = summed(outer)
+
+    def _mirrored(
+        self, parts: Sequence[tuple[int, Terms]], whole: ir.PrimExpr
+    ) -> list[tuple[int, Terms]]:
+        """An index that runs from the last element down to the first, counted from the last."""
+        self._mirrored_in, self._base = self._base + self._width, 0
+        mirrored = [(-scale, terms) for scale, terms in parts]
+        everything = summed([scaled(terms, scale) for scale, terms in mirrored])
+        most = bounds(DigitReaches(roots_of(everything)).of(everything))[1] + self._width
+        is_all = isinstance(whole, ir.IntImm) and whole.value == self._mirrored_in == most
+        if not is_all or any(scale < 0 for scale, _ in mirrored):
+            raise NotInterpreted(f"block {self._stage.name!r} runs backwards")
+        return mirrored
 
     def _part(self, terms: Terms, *, inside: bool) -> Terms:
         """The digits of a sum that run, or that stand still."""
@@ -239,7 +246,7 @@ class _Axis:
                 part = self._part(dict(digit.source), inside=inside)
                 found[replace(digit, source=part)] = stride
             else:
-                found |= scaled(self._begin(digit), stride)
+                found = summed([found, scaled(self._begin(digit), stride)])
         return found
 
     def _begin(self, digit: Digit) -> Terms:
