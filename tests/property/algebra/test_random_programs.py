@@ -72,7 +72,7 @@ def check(func: PrimFunc, place: str, sketch: int, count: int) -> None:
     assert differing == []
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(func=programs, place=st.sampled_from(sorted(PLACES)), sketch=st.integers(0, 5))
 def test_random_programs(func: PrimFunc, place: str, sketch: int) -> None:
     check(func, place, sketch, 2)
