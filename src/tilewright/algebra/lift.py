@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright import ir
 from tilewright.algebra.indices import divided
 from tilewright.algebra.loop_tree import (
@@ -34,7 +36,8 @@ class _Lifting:
     def __init__(self) -> None:
         self.nodes: dict[ir.Node, Node] = {}
         self._digits: dict[ir.PrimExpr, Digit] = {}
-        self._parts_of_loops: dict[tuple[Digit, int, int], Digit] = {}
+        self._parts_of_loops: dict[tuple[frozenset[tuple[Digit, int]], int, int], Digit] = {}
+        self._predicates: list[Predicate] = []  # of the block that is looked at
 
     def visit(self, stmt: ir.Stmt, parent: LoopNode | None) -> Node:
         if isinstance(stmt, ir.For):
@@ -59,12 +62,13 @@ class _Lifting:
 
     def _stage(self, realize: ir.BlockRealize, parent: LoopNode | None) -> StageNode:
         block = realize.block
-        bindings = [self._binding(block, value) for value in realize.iter_values]
         predicates = [
             self._predicate(block, part)
             for part in ir.conjuncts(realize.predicate)
             if not isinstance(part, ir.IntImm)
         ]
+        self._predicates = predicates
+        bindings = [self._binding(block, value) for value in realize.iter_values]
         stage = StageNode(block.name_hint, block, bindings, predicates, parent)
         stage.annotations = dict(block.annotations)
         self.nodes[block] = stage
@@ -97,16 +101,29 @@ class _Lifting:
         return found
 
     def _part(self, term: ir.PrimExpr) -> Digit | None:
-        """`loop // below % extent`: what was a loop before it was fused with others."""
+        """`loops // below % extent`: what was a loop before it was fused with others."""
         parts = divided(term)
-        digit = None if parts is None else self._digits.get(parts[0])
-        if parts is None or digit is None:
+        form = None if parts is None else affine_of(parts[0])
+        if parts is None or form is None or form.base:
             return None
+        if any(each not in self._digits for each in form.terms):
+            return None
+        source = {self._digits[each]: scale for each, scale in form.terms.items()}
         _, below, extent = parts
-        assert isinstance(digit.extent, int)
-        size = min(extent, -(-digit.extent // below))
-        made = Digit(size, {digit: 1}, below, digit.extent, is_covered=True)
-        return self._parts_of_loops.setdefault((digit, below, size), made)
+        total = self._total(source)
+        size = min(extent, -(-total // below))
+        made = Digit(size, source, below, total, is_covered=True)
+        key = (frozenset(source.items()), below, size)
+        return self._parts_of_loops.setdefault(key, made)
+
+    def _total(self, source: Mapping[Digit, int]) -> int:
+        """The number of values of a sum of loops, held back by a predicate on the same sum."""
+        total = 1
+        for digit, scale in source.items():
+            assert isinstance(digit.extent, int)
+            total += scale * (digit.extent - 1)
+        limits = [each.limit for each in self._predicates if dict(each.terms) == source]
+        return min([total, *[limit for limit in limits if isinstance(limit, int)]])
 
 
 def _has_blocks(body: ir.Stmt) -> bool:
