@@ -21,7 +21,7 @@ PAGES = ("docs", "README.md", "pyproject.toml")
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 # Prefixes of methods that are called by a name made from a node's class or by a library.
-DISPATCHED = ("visit_", "rewrite_", "pytest_", "_repr_", "__")
+DISPATCHED = ("visit_", "rewrite_", "pytest_", "handle_", "_repr_", "__")
 
 # Files that offer names to others: TVM's module paths, and functions that tests find by name.
 OFFERING = (
@@ -39,7 +39,7 @@ ALLOWED = {
     "terminate_task", "tasks_", "remaining_tasks_", "database_", "cost_model_",
     "measure_callbacks_", "resize1d", "resize3d", "InstructionKind", "train_verbose",
     "create_module", "_fields_", "cpu_kind", "data_size", "group_hash",
-    "run_error_count", "pids",
+    "run_error_count", "pids", "session_priority", "count_num_servers", "text_summary",
 }  # fmt: skip
 
 
