@@ -237,6 +237,13 @@ def test_contradictory_demands_are_named() -> None:
     ]
 
 
+def test_conflicts_name_the_limit_of_the_target() -> None:
+    whole = with_demands(space("tensorcore", (256, 16, 256)), [*PLACES, "dense_tileBlock == 1"])
+    conflict = conflict_of(whole.problem)
+    assert conflict is not None
+    assert conflict.limits == ("max_shared_memory_per_block = 49152",)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
