@@ -126,10 +126,9 @@ def _add_operand_stages(
     place = template.order.index(source)
     for name, reads, where in ((shared, source, _SHARED), (fragment, shared, scope)):
         extents = dict(original.extents)
-        template.stages[name] = TensorStage(
-            name, original.spatial, (), (reads,), extents, dict(follows), scope=where
-        )
-        template.stages[name].run = original.run
+        made = TensorStage(name, original.spatial, (), (reads,), extents, dict(follows))
+        made.scope, made.run = where, original.run
+        template.stages[name] = made
         template.order.insert(place, name)
         template.begin(name)
     computed.reads = tuple(fragment if name == source else name for name in computed.reads)
