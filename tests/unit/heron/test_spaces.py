@@ -147,6 +147,22 @@ def test_as_many_tiles_fit_vta_as_were_counted_by_hand(shape: tuple[int, ...], l
     assert count == pytest.approx(legal)
 
 
+@pytest.mark.parametrize(
+    ("platform", "shape"),
+    [
+        ("vta", (720_720, 720_720, 720_720)),
+        ("dlboost", (999_983, 4, 16)),
+        ("tensorcore", (999_983, 16, 1)),
+        ("tensorcore", (1, 1, 1)),
+        ("vta", (1, 16, 16)),
+    ],
+)
+def test_huge_extents_primes_and_ones(platform: str, shape: tuple[int, ...]) -> None:
+    found = space(platform, shape)
+    for values in solutions(found, 20):
+        assert not list(found.problem.broken_by(values))
+
+
 def test_rules_of_users() -> None:
     operation = operation_of(OperatorCase("gemm", (8, 8, 8), "float32", "float32"))
     with_mine = space_of(operation, heron_platforms.create("dlboost"), [MINE])
