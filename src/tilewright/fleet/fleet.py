@@ -36,7 +36,7 @@ from tilewright.version import __version__
 
 _REFRESH_SECS = 5.0  # between two looks at the nodes of the cluster
 _START_SECS = 120.0  # that actors may take to answer first
-_MOST_RESTARTS = 5  # of an actor that ended on a node that lives
+_MOST_RESTARTS = 5  # of an actor that ends on a node that lives, without doing anything
 STARTING: Final = "starting"
 READY: Final = "ready"
 OUT: Final = "out"  # it is not used, but its node is known
@@ -255,6 +255,7 @@ class Fleet:
             self._out_of_order(actor, reply.message)
             return
         self._scheduler.finish(actor.claim.name)
+        actor.restarts = 0
         _, future = self._tasks.pop(task)
         if reply.failure:
             future.set_exception(TuneError(f"node {actor.claim.node.name}: {reply.message}"))
@@ -273,8 +274,14 @@ class Fleet:
         if given_up.is_lost:
             future.set_exception(TaskLost(given_up.reason))
             return
-        why = f": {self._problems[-1]}" if self._problems else ""
-        future.set_exception(MachineError(f"{given_up.reason}{why}"))
+        future.set_exception(MachineError(f"{given_up.reason}{self._why_nobody()}"))
+
+    def _why_nobody(self) -> str:
+        """Why nodes that might do something do not."""
+        waiting = [a.claim.node.name for a in self._actors.values() if a.state == STARTING]
+        if waiting:
+            return f": another tuner has the device of node {waiting[0]}, or it does not answer"
+        return f": {self._problems[-1]}" if self._problems else ""
 
 
 def _other_version(node: str, version: str) -> str:
