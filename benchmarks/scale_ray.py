@@ -150,31 +150,29 @@ def kills() -> dict[str, Any]:
     candidate, chosen = sleeping_candidate(), random.Random(1)
     cluster = LocalCluster(2, {"board": 2})
     runner = sleeping_runner("board", 50)
-    done, kinds = threading.Event(), {"actor": 0, "node": 0}
+    done, found = threading.Event(), {"actors": 0, "nodes": 0, "trials": 0, "failed": 0}
 
-    def kill() -> None:
-        for number in range(KILLS):
-            time.sleep(chosen.uniform(0.2, 1.0))
-            if number % 5 == 4:
-                cluster.replace_node(chosen)
-                kinds["node"] += 1
-            else:
-                kinds["actor"] += fleet_hooks.kill_an_actor(chosen)
-        done.set()
+    def measure() -> None:
+        while not done.is_set():
+            results = [future.result() for future in runner.run([candidate] * 16)]
+            found["trials"] += len(results)
+            found["failed"] += sum(result.run_secs is None for result in results)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=measure)
     thread.start()
-    asked = answered = failed = 0
-    while not done.is_set():
-        futures = runner.run([candidate] * 16)
-        asked += len(futures)
-        results = [future.result() for future in futures]
-        answered += sum(result.run_secs is not None for result in results)
-        failed += sum(result.run_secs is None for result in results)
+    while found["actors"] + found["nodes"] < KILLS and thread.is_alive():
+        time.sleep(chosen.uniform(0.2, 1.0))
+        if found["nodes"] * 5 <= found["actors"]:  # nodes can be added by this thread only
+            cluster.replace_node(chosen)
+            found["nodes"] += 1
+        else:
+            found["actors"] += fleet_hooks.kill_an_actor(chosen)
+    goes_on = thread.is_alive()
+    done.set()
     thread.join()
     runner.close()
     cluster.close()
-    return {"kills": {**kinds, "trials": asked, "answered": answered, "failed": failed}}
+    return {"kills": {**found, "goes_on": goes_on}}
 
 
 ROWS = {"trials_N": trials, "simulated_1000": simulated, "kills": kills}

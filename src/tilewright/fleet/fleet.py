@@ -97,6 +97,8 @@ class Fleet:
 
     def submit(self, kind: str, work: Work) -> Future[bytes]:
         """A task for a device of that kind; the future has its payload."""
+        if self._is_closed:
+            raise TuneError("it is closed; make another builder or runner")
         answer: Future[bytes] = Future()
         answer.set_running_or_notify_cancel()
         self._inbox.put(partial(self._take, kind, work, answer))
@@ -125,7 +127,10 @@ class Fleet:
                 self._break(error)
         for actor in self._actors.values():
             self._cluster.kill(actor.handle)
-        self._break(TuneError("the fleet was closed"))
+        self._actors.clear()
+        self._break(TuneError("it was closed before this was done"))
+        while not self._inbox.empty():
+            self._inbox.get()()
 
     def _break(self, error: Exception) -> None:
         """Nothing works any more: all that wait learn why."""
@@ -207,6 +212,7 @@ class Fleet:
         """What an actor held goes elsewhere; if its node lives, another actor takes its place."""
         name, node = actor.claim.name, actor.claim.node
         self._scheduler.lose(name)
+        self._cluster.kill(actor.handle)  # it may hold its claim, and just not answer
         if actor.state == STARTING and "No module named" in str(error):
             text = f"node {node.name} is not used: it has no tilewright, this machine has"
             self._leave_out(actor, f"{text} {__version__}; install the same version there")
@@ -217,7 +223,9 @@ class Fleet:
             self._start(actor.claim, actor.restarts + 1)
             return
         del self._actors[name]
-        text = f"node {node.name} was lost" if not is_alive else f"actors on node {node.name} end"
+        text = f"node {node.name} was lost"
+        if is_alive:
+            text = f"actors on node {node.name} end: {str(error).strip().splitlines()[-1]}"
         self._problems.append(text)
         _log.warning("%s; what it held is tried on other nodes", text)
 

@@ -195,6 +195,18 @@ def test_a_run_that_does_not_end(
     assert result.error_msg == "RPCRunner: Timeout, killed after 1 seconds"
 
 
+def test_what_is_closed_takes_nothing(
+    builder: RayBuilder, ray_cluster: RayCluster, built: MakeInput
+) -> None:
+    runner = RayRunner(ray_cluster.address)
+    (future,) = runner.run([built()])
+    runner.close()
+    with pytest.raises(TuneError, match=r"^it was closed before this was done$"):
+        future.result()
+    with pytest.raises(TuneError, match=r"^it is closed; make another builder or runner$"):
+        runner.run([built()])
+
+
 def test_builders_and_runners_by_name(builder: RayBuilder, ray_cluster: RayCluster) -> None:
     made = Builder.create("ray", ray_cluster.address, max_workers=1)
     assert isinstance(made, RayBuilder)
