@@ -13,18 +13,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.unit.fleet.conftest import RayCluster
 
 import tilewright
+from tilewright.database import open_database
+from tilewright.database.sqlite import DEFAULT_NAME
 from tilewright.errors import MachineError
 from tilewright.fleet.ray_runner import RayRunner
 from tilewright.measure import EvaluatorConfig
 from tilewright.records import RunnerInput
 from tilewright.testing import fleet_hooks
+from tilewright.tune.api import tune_tir
+from tilewright.tune.events import PhaseChanged
 from tilewright.version import __version__
+from tilewright.workloads.configs import create_te_workload
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,36 +48,43 @@ def warnings_shown(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptu
         yield caplog
 
 
-def sleeping_runner(cluster: RayCluster, board: str) -> RayRunner:
+def sleeping_runner(cluster: RayCluster, board: str, milliseconds: float = 50) -> RayRunner:
     return RayRunner(
         cluster.address,
         board=board,
-        evaluator_config=EvaluatorConfig(min_repeat_ms=50),
+        evaluator_config=EvaluatorConfig(min_repeat_ms=milliseconds),
         f_run_evaluator=fleet_hooks.evaluate_asleep,
     )
 
 
-def test_random_kills_lose_no_candidate(
-    ray_cluster: RayCluster, built: MakeInput, warnings_shown: pytest.LogCaptureFixture
+def test_random_kills_lose_no_trial(
+    ray_cluster: RayCluster, tmp_path: Path, warnings_shown: pytest.LogCaptureFixture
 ) -> None:
     node = ray_cluster.add_node(resources={"flaky": 1})
     ray_cluster.add_node(resources={"flaky": 1})
-    runner = sleeping_runner(ray_cluster, "flaky")
-    runner.run([built()])[0].result()
+    runner = sleeping_runner(ray_cluster, "flaky", 300)
 
-    def kill() -> None:
-        for _ in range(3):
-            time.sleep(0.5)
-            fleet_hooks.kill_an_actor(random.Random(1))
-        ray_cluster.nodes.remove_node(node, allow_graceful=False)
+    killed = 0
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    futures = runner.run([built() for _ in range(100)])
-    results = [future.result() for future in futures]
-    thread.join()
+    def kill(event: object) -> None:
+        """Whenever candidates are about to run: two actors, then a node."""
+        nonlocal killed
+        if isinstance(event, PhaseChanged) and event.phase == "run" and killed < 3:
+            killed += 1
+            if killed < 3:
+                later = threading.Timer(0.4, fleet_hooks.kill_an_actor, [random.Random(killed)])
+            else:
+                later = threading.Timer(0.4, ray_cluster.nodes.remove_node, [node, False])
+            later.start()
+
+    tune_tir(
+        create_te_workload("GMM", 0), "llvm", tmp_path, 24, num_trials_per_iter=8, runner=runner,
+        seed=1, console=False, cost_model="random", observers=[kill],
+    )  # fmt: skip
     runner.close()
-    assert [result.run_secs for result in results] == [(0.05,)] * 100
+    with closing(open_database(str(tmp_path / DEFAULT_NAME))) as database:
+        records = database.get_all_tuning_records()
+    assert [record.as_made().run_secs for record in records] == [(0.3,)] * 24
     assert "another one takes its place" in warnings_shown.text
 
 
