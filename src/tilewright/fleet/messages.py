@@ -71,7 +71,7 @@ class RunnerSettings(msgspec.Struct, frozen=True):
     """A runner on a node."""
 
     owner: str  # whom messages name
-    timeout_sec: float
+    timeout_sec: int | float  # as it was given: messages name it
     seed: int
     device_type: str
     evaluator_config: EvaluatorConfig | None = None
