@@ -225,7 +225,7 @@ class Fleet:
         del self._actors[name]
         text = f"node {node.name} was lost"
         if is_alive:
-            text = f"actors on node {node.name} end: {str(error).strip().splitlines()[-1]}"
+            text = f"actors on node {node.name} end: {_last_line(str(error))}"
         self._problems.append(text)
         _log.warning("%s; what it held is tried on other nodes", text)
 
@@ -272,8 +272,7 @@ class Fleet:
 
     def _out_of_order(self, actor: _Actor, message: str) -> None:
         """Its node lacks something: disk space, for example."""
-        last = message.strip().splitlines()[-1]
-        problem = f"node {actor.claim.node.name} is set aside: {last}"
+        problem = f"node {actor.claim.node.name} is set aside: {_last_line(message)}"
         self._scheduler.lose(actor.claim.name)
         self._leave_out(actor, problem)
 
@@ -290,6 +289,11 @@ class Fleet:
         if waiting:
             return f": another tuner has the device of node {waiting[0]}, or it does not answer"
         return f": {self._problems[-1]}" if self._problems else ""
+
+
+def _last_line(text: str) -> str:
+    """The one of a traceback that says what is wrong."""
+    return text.strip().rpartition("\n")[2]
 
 
 def _other_version(node: str, version: str) -> str:
