@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.database import Database, Run
-from tilewright.database.record_ids import find_records
+from tilewright.database.record_ids import named
 from tilewright.errors import DatabaseError
 from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord
@@ -33,6 +33,13 @@ class Snapshot:
     models: list[str]  # their sections of the page
     rooflines: str  # the figures of all targets
     live: LiveState
+
+    def record(self, name: str) -> TuningRecord:
+        """The record that a name, or the start of one, means."""
+        found = named((each for task in self.tasks.values() for each in task.records), name)
+        if not found:
+            raise DatabaseError(f"no record in {self.source} starts with {name}")
+        return found[0][1]
 
     def run(self, number: int) -> Run | None:
         """The run of that number."""
@@ -85,13 +92,6 @@ class Watched:
                 )
             assert self._snapshot is not None
             return self._snapshot
-
-    def record(self, name: str) -> TuningRecord:
-        """The record that a name, or the start of one, means."""
-        found = find_records(self.database, name)
-        if not found:
-            raise DatabaseError(f"no record in {self.source} starts with {name}")
-        return found[0][1]
 
     def _made(self, version: int) -> Snapshot:
         database = self.database
