@@ -24,7 +24,7 @@ from tilewright.schedule.primitives.sample_perfect_tile import (
 _PLACES = {INLINE: "inlined", ROOT: "at the root"}
 
 
-class Choice(msgspec.Struct, omit_defaults=True):
+class StepChoice(msgspec.Struct, omit_defaults=True):
     """A decision of a step: one of some options, or factors of an extent."""
 
     value: int | list[int] | None = None  # what was taken
@@ -35,19 +35,19 @@ class Choice(msgspec.Struct, omit_defaults=True):
 
 def choice_of(
     sch: Schedule, inst: Instruction, inputs: Sequence[object], attrs: Sequence[object]
-) -> Choice | None:
+) -> StepChoice | None:
     """The choice that a step has, on the program as it is before it; None: it takes no decision."""
     make = _CHOICES.get(inst.primitive)
     return None if make is None else make(sch, inst.primitive.from_row(inputs, attrs))
 
 
-def _candidates(sch: Schedule, step: SampleCategorical) -> Choice:
-    return Choice(options=[(place, str(value)) for place, value in enumerate(step.candidates)])
+def _candidates(sch: Schedule, step: SampleCategorical) -> StepChoice:
+    return StepChoice(options=[(place, str(value)) for place, value in enumerate(step.candidates)])
 
 
-def _locations(sch: Schedule, step: SampleComputeLocation) -> Choice:
+def _locations(sch: Schedule, step: SampleComputeLocation) -> StepChoice:
     found = compute_locations(sch.state, sch.get_sref(step.block))
-    return Choice(
+    return StepChoice(
         options=[
             (place, _PLACES.get(place) or f"at loop {loop.loop.loop_var.name}")
             for place, loop in found.items()
@@ -55,12 +55,12 @@ def _locations(sch: Schedule, step: SampleComputeLocation) -> Choice:
     )
 
 
-def _factors(sch: Schedule, step: SamplePerfectTile | SamplePartitionedTile) -> Choice:
+def _factors(sch: Schedule, step: SamplePerfectTile | SamplePartitionedTile) -> StepChoice:
     extent = sch.get_sref(step.loop).loop.extent
-    return Choice(parts=step.n, extent=extent.value if isinstance(extent, IntImm) else 0)
+    return StepChoice(parts=step.n, extent=extent.value if isinstance(extent, IntImm) else 0)
 
 
-_CHOICES: dict[type, Callable[[Schedule, Any], Choice]] = {
+_CHOICES: dict[type, Callable[[Schedule, Any], StepChoice]] = {
     SampleCategorical: _candidates,
     SampleComputeLocation: _locations,
     SamplePerfectTile: _factors,

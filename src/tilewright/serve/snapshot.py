@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tilewright.database import Database, Run
 from tilewright.database.record_ids import named
-from tilewright.errors import DatabaseError
+from tilewright.errors import DatabaseError, ServeError
 from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord
 from tilewright.report.collect import TaskSummary, collect
@@ -19,6 +19,8 @@ from tilewright.report.model_notes import model_notes
 from tilewright.report.model_page import model_section
 from tilewright.report.task_rooflines import task_rooflines
 from tilewright.serve.live_runs import EventReader, LiveState
+
+MOST_RECORDS = 200_000  # some kilobytes each while they are read
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class Watched:
 
     def _made(self, version: int) -> Snapshot:
         database = self.database
+        if len(database) > MOST_RECORDS:
+            raise ServeError(
+                f"{self.source} has {len(database):,} records, a page holds {MOST_RECORDS:,}; "
+                "`tilewright db prune` leaves the best of each task"
+            )
         tasks = {task_key(task.records[0]): task for task in collect(database)}
         notes = model_notes(database)
         return Snapshot(

@@ -13,7 +13,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.highlight import to_classes
 from tilewright.schedule import Instruction, PrimitiveError, Schedule, Trace
 from tilewright.schedule.trace.text import without_probabilities
-from tilewright.serve.choices import Choice, choice_of
+from tilewright.serve.choices import StepChoice, choice_of
 from tilewright.serve.loop_tree import Tree, loop_trees
 from tilewright.support.decoding import decoding
 from tilewright.support.text import printable
@@ -35,7 +35,7 @@ class ReplayedStep(msgspec.Struct):
 
     text: str  # as Python
     change: ProgramChange | None = None  # None: the program stays as it is
-    choice: Choice | None = None  # of a step that takes a decision
+    choice: StepChoice | None = None  # of a step that takes a decision
     is_postproc: bool = False
 
 
@@ -62,7 +62,7 @@ class Stepper:
         self._seen = self.mod
         self._length = 0
         self._number = 0  # of the step that comes next
-        self._choices: dict[int, Choice] = {}
+        self._choices: dict[int, StepChoice] = {}
         self._changes: list[ProgramChange | None] = []
 
     def run(self, trace: Trace) -> Replayed:
