@@ -89,7 +89,7 @@ def _ratio(before: TuningRecord | None, after: TuningRecord | None) -> tuple[str
     if not all(secs and min(secs) > 0 for secs in times):
         return "-", "-"
     ratio = ratio_of(times[1], times[0])
-    return str(ratio), f"<b>{ratio.verdict}</b>"
+    return str(ratio), "not known" if ratio.low is None else f"<b>{ratio.verdict}</b>"
 
 
 def _header(one: Run, other: Run) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tilewright.database import SQLiteDatabase
 from tilewright.model.finals import ModelFinal, StepComparison
 from tilewright.report.model_notes import keep_final
 from tilewright.target import Target
+from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.html_checker import HtmlChecker
 from tilewright.testing.tuned_databases import add_run
 from tilewright.tune.event_log import event_log_path
@@ -88,7 +89,21 @@ def test_two_runs(visitor: Any) -> None:
         assert expected in text
     other = _text(visitor.get("/compare?a=2&b=1"))
     assert "2.000" in other
+    assert "not known" in other  # by one time each nobody can say
     assert "best, run 1" in _text(visitor.get("/compare?a=x&b=99999999999"))
+
+
+def test_ratios_have_intervals(records: Path, visitor: Any, wait_for: Any) -> None:
+    database = SQLiteDatabase(records)
+    workload = database.commit_workload(matmul(40, 40, 40))
+    for times in ((4e-6, 4.1e-6, 3.9e-6), (2e-6, 2.1e-6, 1.9e-6)):
+        run = database.history.begin_run("forty", target="llvm")
+        extra = {"run": run, "task": "forty", "trial": 0, "round": 0, "seed": run}
+        database.commit_tuning_record(a_record(workload, *times, extra=extra))
+    database.close()
+    wait_for(lambda: len(visitor.get("/api/state").json()["runs"]) == 5)
+    text = _text(visitor.get("/compare"))
+    assert re.search(r"0\.50\d \[0\.4\d+, 0\.5\d+\]\s+faster", text)
 
 
 @pytest.mark.parametrize(
