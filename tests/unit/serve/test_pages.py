@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from tilewright.report.model_notes import keep_final
 from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.html_checker import HtmlChecker
+from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.testing.tuned_databases import add_run
+from tilewright.tune.api import tune_tir
 from tilewright.tune.event_log import event_log_path
 
 
@@ -149,3 +152,19 @@ def test_a_run_that_goes_on(records: Path, visitor: Any, wait_for: Any) -> None:
     assert "vm<1>" in text
     assert "of 64" in text
     assert re.search(r'class="phase build"', visitor.get("/").text)
+
+
+def test_a_real_run(records: Path, visitor: Any, wait_for: Any) -> None:
+    database = SQLiteDatabase(records)
+    tune_tir(
+        matmul(24, 24, 24), "llvm -num-cores=2", None, 4, database=database, builder=NoBuilder(),
+        runner=MadeUp(), cost_model="random", strategy="replay-trace", check=False, console=False,
+    )  # fmt: skip
+    found = len(database)
+    database.close()
+    wait_for(lambda: visitor.get("/api/state").json()["records"] == found)
+    wait_for(lambda: visitor.get("/api/state").json()["nodes"] != [])
+    (node,) = visitor.get("/api/state").json()["nodes"]
+    assert (node["name"], node["trials"]) == (platform.node(), found - 10)
+    assert node["seconds"].keys() >= {"search", "build", "run"}
+    assert "C 24x24x24" in _text(visitor.get("/"))
