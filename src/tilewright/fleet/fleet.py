@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from tilewright.fleet.cluster import (
 )
 from tilewright.fleet.messages import ActorReply, NodeFacts
 from tilewright.fleet.scheduler import FleetDevice, FleetLimits, FleetScheduler, GivenUp
+from tilewright.measure.node_work import NodeWork
 from tilewright.measure.wire import MACHINE
 from tilewright.version import __version__
 
@@ -89,6 +91,7 @@ class Fleet:
         self._tasks: dict[int, tuple[Work, Future[bytes]]] = {}
         self._numbers = itertools.count()
         self._problems: list[str] = []  # why nodes are not used
+        self._work: dict[str, tuple[int, float]] = {}  # tasks and seconds of each node
         self._fault: Exception | None = None  # after which nothing works any more
         self._is_closed = False
         self._looked = 0.0
@@ -103,6 +106,14 @@ class Fleet:
         answer.set_running_or_notify_cancel()
         self._inbox.put(partial(self._take, kind, work, answer))
         return answer
+
+    def node_work(self) -> list[NodeWork]:
+        """The nodes that take part, or did, and what they have done."""
+        actors, work = list(self._actors.values()), dict(self._work)
+        ready = Counter(actor.claim.node.name for actor in actors if actor.state == READY)
+        return [
+            NodeWork(name, ready[name], *work.get(name, (0, 0.0))) for name in {**ready, **work}
+        ]
 
     def close(self) -> None:
         """End all actors; what is not done fails."""
@@ -243,7 +254,7 @@ class Fleet:
                 self._call(actor, Work(messages.CALIBRATE, b""), partial(self._calibrated, actor))
             else:
                 work, _ = self._tasks[assigned.task]
-                self._call(actor, work, partial(self._done, actor, assigned.task))
+                self._call(actor, work, partial(self._done, actor, assigned.task, now))
         for given_up in self._scheduler.given_up():
             self._give_up(given_up)
         for note in self._scheduler.notes():
@@ -257,13 +268,15 @@ class Fleet:
             secs = msgspec.msgpack.decode(reply.payload, type=float)
             self._scheduler.calibrated(actor.claim.name, secs)
 
-    def _done(self, actor: _Actor, task: int, answer: bytes) -> None:
+    def _done(self, actor: _Actor, task: int, started: float, answer: bytes) -> None:
         reply = _reply.decode(answer)
         if reply.failure == MACHINE:
             self._out_of_order(actor, reply.message)
             return
         self._scheduler.finish(actor.claim.name)
         actor.restarts = 0
+        tasks, secs = self._work.get(actor.claim.node.name, (0, 0.0))
+        self._work[actor.claim.node.name] = tasks + 1, secs + time.monotonic() - started
         _, future = self._tasks.pop(task)
         if reply.failure:
             future.set_exception(TuneError(f"node {actor.claim.node.name}: {reply.message}"))

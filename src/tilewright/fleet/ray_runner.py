@@ -21,6 +21,7 @@ from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import FinishedFuture, FunctionFuture, Runner, runners
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.hooks import Hook
+from tilewright.measure.node_work import NodeWork
 from tilewright.measure.pool import check_positive
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 from tilewright.target import Target
@@ -107,6 +108,10 @@ class RayRunner(Runner):
     ) -> list[RunnerResult]:
         """Measure contenders against each other: on one device, in turns."""
         return self._devices.measure_again(runner_inputs, rounds)
+
+    def node_work(self) -> list[NodeWork]:
+        """What each node has measured so far."""
+        return self._devices.node_work()
 
     def close(self) -> None:
         """End the actors."""
@@ -200,6 +205,10 @@ class Devices:
             return _results.decode(self._fleet.submit(self._kind, work).result())
         except TaskLost as error:
             return [self._not_run(error)] * len(runner_inputs)
+
+    def node_work(self) -> list[NodeWork]:
+        """What each node has measured so far."""
+        return self._fleet.node_work()
 
     def close(self) -> None:
         """End the actors."""

@@ -23,6 +23,7 @@ from tilewright.testing import fleet_hooks
 from tilewright.testing.conformance import builder as builder_suite, runner as runner_suite
 from tilewright.testing.fleet_hooks import marker_of_death
 from tilewright.tune.api import tune_tir
+from tilewright.tune.events import Event, NodeSeen
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -52,13 +53,20 @@ def runner(ray_cluster: RayCluster) -> Iterator[RayRunner]:
 def test_tuning_ends_as_on_one_machine(
     builder: RayBuilder, runner: RayRunner, product: IRModule
 ) -> None:
+    events: list[Event] = []
     database = tune_tir(
         product, "llvm", None, 4, num_trials_per_iter=4, builder=builder, runner=runner,
         database="memory", seed=1, console=False, cost_model="random",
+        observers=[events.append],
     )  # fmt: skip
     records = database.get_all_tuning_records()
     assert len(records) == 4
     assert all(record.is_valid and record.extra["checked"] for record in records)
+    last = {(e.node, e.phase): e for e in events if isinstance(e, NodeSeen)}
+    for phase in ("build", "run"):
+        nodes = [seen for (_, which), seen in last.items() if which == phase]
+        assert sum(seen.done for seen in nodes) >= 4
+        assert all(seen.devices > 0 and seen.busy_secs > 0 for seen in nodes if seen.done)
 
 
 @pytest.mark.parametrize("check", runner_suite.CHECKS)
