@@ -1,8 +1,8 @@
-"""Running tensor expressions on arrays, for the tests of te and topi."""
+"""Running tensor expressions on arrays, for the tests of te and topi; a server of databases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from tilewright import te
 from tilewright.ir import IntImm
 from tilewright.testing import oracle
+from tilewright.testing.postgres_server import PostgresServer, postgres_server, why_missing
 
 Evaluate = Callable[..., Any]
 
@@ -38,3 +39,12 @@ def _evaluate(
 def evaluate() -> Evaluate:
     """`evaluate(output(s), inputs, *arrays)`: the outputs for given input arrays."""
     return _evaluate
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that these tests have to themselves."""
+    if why_missing():
+        pytest.skip(why_missing())
+    with postgres_server() as server:
+        yield server

@@ -117,6 +117,9 @@ class NestCost:
         whole = np.ceil(self.lanes * nest.element_bytes[:, None] / self._machine.vector_bytes)
         vectors = np.where(self._is_along(), whole, self.lanes * 1.5)
         count = distinct * np.where(self._moved, vectors, 0.5)
+        units = np.ceil(nest.unit_bytes / self._machine.vector_bytes)[:, None]
+        is_unit = nest.unit_bytes * 2 >= self._machine.vector_bytes
+        count = np.where(is_unit[:, None], distinct * units, count)
         in_tiles = np.array([scope.startswith(TILE_SCOPES) for scope in nest.scopes])
         return np.where(in_tiles[:, None], distinct, count), whole
 

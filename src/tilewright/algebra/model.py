@@ -18,6 +18,7 @@ from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
 from tilewright.algebra.expr import ExprGraph
 from tilewright.algebra.interpreter import Interpretation, interpret
+from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.nest_columns import NestProgram, NestTable
 from tilewright.algebra.nest_view import NestView, nests_of
@@ -50,7 +51,7 @@ class SpaceModel:
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
         self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
-        self._graph = ExprGraph()
+        self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
         self.nests = NestTable()
         self.tree: CaseTree[StructureCase | Uncovered] = CaseTree(self._interpreted)
         self.decisions: tuple[Decision, ...] = tuple(self._any_case(0).interpretation.decisions)
@@ -69,7 +70,8 @@ class SpaceModel:
 
     def _interpreted(self, choices: Choices) -> Fork | StructureCase | Uncovered:
         try:
-            found = interpret(self._mod, self._trace, self._postprocs, choices, self._graph)
+            graph = self._graphs.setdefault(fixed_products(choices), ExprGraph())
+            found = interpret(self._mod, self._trace, self._postprocs, choices, graph)
             nests = nests_of(found.tree)
         except Undecided as fork:
             return Fork(fork.key, fork.value, choices)

@@ -44,6 +44,7 @@ class NestColumns:
     share: Floats
     unroll_step: Floats
     reduction_width: Floats
+    unit_bytes: npt.NDArray[np.int64]  # of accesses, that a tensor instruction touches at once
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class NestLayout:
     kinds: tuple[ForKind, ...]
     scopes: tuple[str, ...]
     element_bytes: tuple[int, ...]
+    unit_bytes: tuple[int, ...]
     is_reduction: bool
     shares: int
 
@@ -63,6 +65,7 @@ class NestLayout:
             tuple(slot.kind for slot in nest.slots),
             tuple(each.buffer.scope for each in nest.accesses),
             tuple(each.element_bytes for each in nest.accesses),
+            tuple(each.unit_bytes for each in nest.accesses),
             nest.is_reduction,
             len(nest.shares),
         )
@@ -97,6 +100,7 @@ class NestLayout:
             np.minimum(1.0, shares[::2] / shares[1::2]).prod(0),
             unroll_step,
             reduction_width,
+            np.array(self.unit_bytes),
         )
 
     def _is(self, kind: ForKind) -> Masks:

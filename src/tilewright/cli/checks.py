@@ -179,5 +179,6 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
     _package("xgboost", "xgboost", "xgboost", "needed only by the cost model 'xgb'"),
+    _package("psycopg", "psycopg", "postgres", "needed only by databases on PostgreSQL servers"),
     _package("ortools", "ortools", "solver", "needed only by the solver 'cp-sat'"),
 )

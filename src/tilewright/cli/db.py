@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import typer
 
+from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.options import database_url, reading, writing
 from tilewright.cli.tables import print_table
-from tilewright.database import Database, transfer
+from tilewright.database import Database, postgres_schema, transfer, upgrade_database
+from tilewright.database.postgres_connection import PostgresConnection
 from tilewright.database.record_ids import record_id
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.report.collect import TaskSummary, collect
@@ -20,7 +23,7 @@ from tilewright.report.units import count, gflops, percent, seconds
 from tilewright.support.text import printable
 
 _HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")
-_SUFFIXES = {".json": "json", ".csv": "csv", "": "tvm"}
+_SUFFIXES = {".json": "json", ".csv": "csv", ".parquet": "parquet", "": "tvm"}
 
 
 def list_tasks(db: str | None, *, as_json: bool) -> None:
@@ -74,7 +77,41 @@ def merge(destination: str, sources: Sequence[str]) -> None:
         into = opened.enter_context(writing(destination))
         for url, source in zip(sources, databases, strict=True):
             added = transfer.merge(into, source)
-            typer.echo(f"{url}: {count(len(source), 'record')}, {added} new in {destination}")
+            _tell_copied(url, source, added, destination)
+
+
+def _tell_copied(url: str, source: Database, added: int, destination: str) -> None:
+    numbers = f"{count(len(source), 'record')}, {added} new in {database_url(destination)}"
+    typer.echo(f"{database_url(url)}: {numbers}")
+
+
+def copy(source: str, destination: str) -> None:
+    """Copy a database; the same command again completes a copy that was stopped."""
+    with reading(source) as database, writing(destination) as into:
+        _tell_copied(source, database, transfer.copy(database, into), destination)
+
+
+def init(url: str, *, with_roles: bool) -> None:
+    """Make the tables and the roles of a database on a server."""
+    shown = database_url(url)
+    if url.partition(":")[0] not in ("postgresql", "postgres"):
+        raise DatabaseError(
+            f"{shown} needs no preparation; db init is for postgresql://USER@HOST/NAME"
+        )
+    with contextlib.closing(PostgresConnection(url)) as server:
+        is_new = postgres_schema.initialize(server, with_roles=with_roles)
+        names = postgres_schema.role_names(server)
+    typer.echo(f"{shown}: {'tables made' if is_new else 'its tables are there'}")
+    if with_roles:
+        may = zip(names.values(), ("look", "add records", "delete and upgrade"), strict=True)
+        typer.echo("roles to grant: " + ", ".join(f"{name} may {what}" for name, what in may))
+
+
+def upgrade(db: str | None) -> None:
+    """Bring the tables of a database up to date."""
+    before, after = upgrade_database(db or DEFAULT_DATABASE)
+    done = f"schema {before} -> {after}" if before != after else f"up to date, schema {after}"
+    typer.echo(f"{database_url(db)}: {done}")
 
 
 def prune(db: str | None, top: int, *, ask: bool) -> None:
@@ -98,7 +135,8 @@ def export(destination: Path, db: str | None, format: str | None) -> None:
     chosen = format or _SUFFIXES.get(destination.suffix)
     if chosen is None:
         raise DatabaseError(
-            f"{destination}: the suffix does not tell the format; use .json, .csv, or --format"
+            f"{destination}: the suffix does not tell the format; use .json, .csv, .parquet, or "
+            "--format"
         )
     with reading(db) as database:
         try:

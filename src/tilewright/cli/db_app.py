@@ -28,6 +28,36 @@ def merge(
 
 
 @app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The database to copy.")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="Where everything goes.")],
+) -> None:
+    """Copy a database with its runs; the same command again completes a copy that was stopped."""
+    work_of("db").copy(source, destination)
+
+
+@app.command()
+def init(
+    url: Annotated[str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME.")],
+    roles: Annotated[
+        bool, typer.Option("--roles/--no-roles", help="Make the roles reader, tuner and owner.")
+    ] = True,
+) -> None:
+    """Make the tables of a PostgreSQL database, and roles that may read, tune or own it."""
+    work_of("db").init(url, with_roles=roles)
+
+
+@app.command()
+def upgrade(
+    db: Annotated[
+        str | None, typer.Argument(metavar="URL", help="[default: the one of this directory]")
+    ] = None,
+) -> None:
+    """Bring the tables of an SQLite or PostgreSQL database up to date with this version."""
+    work_of("db").upgrade(db)
+
+
+@app.command()
 def prune(
     db: DatabaseOption = None,
     top: Annotated[
@@ -48,7 +78,8 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json, csv, tvm or tvm-0.25 (a directory) [default: by the suffix of FILE]",
+            help="json, csv, parquet, tvm or tvm-0.25 (a directory) "
+            "[default: by the suffix of FILE]",
         ),
     ] = None,
 ) -> None:

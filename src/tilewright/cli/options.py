@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.codegen.module_info import why_unrunnable
 from tilewright.database import Database, open_database
+from tilewright.database.postgres_connection import without_password
 from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError, TargetError
 from tilewright.runtime.devices import cuda
@@ -42,8 +43,8 @@ def buildable_target(text: str) -> Target:
 
 
 def database_url(given: str | None) -> str:
-    """The database that an option names, or the one of the current directory."""
-    return str(DEFAULT_DATABASE) if given is None else given
+    """The database that an option names, or the one of the current directory, for people."""
+    return str(DEFAULT_DATABASE) if given is None else without_password(given)
 
 
 @contextlib.contextmanager
@@ -53,7 +54,7 @@ def writing(given: str | None) -> Iterator[Database]:
         make_folder(DEFAULT_DATABASE.parent)
     else:
         _require_folder(given)
-    with contextlib.closing(open_database(database_url(given))) as database:
+    with contextlib.closing(open_database(given or DEFAULT_DATABASE)) as database:
         yield database
 
 
@@ -74,5 +75,5 @@ def reading(given: str | None) -> Iterator[Database]:
             f"there is no database {DEFAULT_DATABASE} here; `tilewright tune` creates one, "
             "--db names another"
         )
-    with contextlib.closing(open_database(database_url(given), read_only=True)) as database:
+    with contextlib.closing(open_database(given or DEFAULT_DATABASE, read_only=True)) as database:
         yield database

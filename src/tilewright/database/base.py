@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from typing_extensions import Self
 
@@ -34,12 +35,14 @@ from tilewright.target import Target
 logger = logging.getLogger("tilewright.database")
 
 ALL = 2**31  # a `top_k` that no workload exceeds
+BATCH = 1000  # records that are moved together
 
 # Failures that another run, or one with other limits, may not have.
 _TRANSIENT = {FailureKind.TIMEOUT, FailureKind.OUT_OF_MEMORY, FailureKind.CRASH}
 
 _HOW_TO_ALLOW = "open the database with allow_unsafe=True if you trust its author"
 
+_T = TypeVar("_T")
 _scopes: contextvars.ContextVar[tuple[Database, ...]] = contextvars.ContextVar(
     "tilewright_database_scopes", default=()
 )
@@ -67,7 +70,7 @@ class TaskRecords:
 
     def best(self, count: int) -> list[TuningRecord]:
         """The fastest, at most `count`, fastest first."""
-        if not self._is_told or count > self._asked:
+        if self.source.has_news(self.workload) or not self._is_told or count > self._asked:
             self._fastest = self.source.get_top_k(self.workload, count)
             self._asked = count
         return self._fitting(self._fastest[:count])
@@ -77,6 +80,10 @@ class TaskRecords:
         valid = [record for record in committed if record.is_valid]
         self._fastest = sorted([*self._fastest, *valid], key=speed_order)[: self._asked]
         self._is_told = True
+
+    def claim(self, programs: Iterable[int]) -> set[int]:
+        """Of programs about to be measured, by hash, those that nobody else measures."""
+        return self.source.claim(self.workload, self.target, programs)
 
     def _fitting(self, records: list[TuningRecord]) -> list[TuningRecord]:
         return [record for record in records if record.is_for(self.target)]
@@ -114,6 +121,12 @@ class Database(ABC):
     def __len__(self) -> int:
         """The number of records."""
 
+    def record_batches(self, size: int = BATCH) -> Iterator[list[TuningRecord]]:
+        """All records in the same order, some at a time; databases on disk read them that way."""
+        records = self.get_all_tuning_records()
+        for start in range(0, len(records), size):
+            yield records[start : start + size]
+
     def get_tuning_records_of(self, workload: Workload) -> list[TuningRecord]:
         """All records of a workload, failed ones too, in the order of `get_all_tuning_records`."""
         own = self.commit_workload(workload.mod) if self.has_workload(workload.mod) else None
@@ -122,6 +135,22 @@ class Database(ABC):
     def task_records(self, mod: IRModule, target: Target | None) -> TaskRecords:
         """The records of a program that say something about a machine, as a search takes them."""
         return TaskRecords(self, self.commit_workload(mod), target)
+
+    # --- among other tuners -----------------------------------------------------------------
+
+    def has_news(self, workload: Workload) -> bool:
+        """Whether somebody else has added usable records of it since this was last asked.
+
+        Databases for one process at a time never say so.
+        """
+        return False
+
+    def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:
+        """Of programs about to be measured for a target, by hash, those that are left to us.
+
+        Somebody else measures the others now, or has measured them. A claim holds for some time.
+        """
+        return set(programs)
 
     # --- committing many --------------------------------------------------------------------
 
@@ -139,6 +168,14 @@ class Database(ABC):
         Databases that cannot do that commit one thing after the other.
         """
         return contextlib.nullcontext()
+
+    def atomically(self, work: Callable[[], _T]) -> _T:
+        """What a function returns that commits things, in one transaction.
+
+        A database on a server calls it again after a lost connection, so it does nothing else.
+        """
+        with self.transaction():
+            return work()
 
     def correct_record(self, record: TuningRecord, corrected: TuningRecord) -> bool:
         """Put another record, with the same trace, in the place of one of this database.

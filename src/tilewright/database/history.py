@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tilewright.database.sql_rows import object_from_json, to_json
+from tilewright.database.sql_store import SQLStore, marks
 from tilewright.database.sqlite_file import SQLiteFile, in_memory
-from tilewright.database.sqlite_rows import object_from_json, to_json
 from tilewright.database.stored_record import Problem, readable
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
@@ -116,17 +117,18 @@ _RowT = TypeVar("_RowT", Run, Trial, FunnelCount)
 
 # The columns of a table are the fields of its class, in order.
 _TABLES: dict[type, str] = {Run: "runs", Trial: "trials", FunnelCount: "funnel"}
-_WHERE = "WHERE (? IS NULL OR run_id = ?) AND (? IS NULL OR task = ?)"
+_WHERE = "WHERE (CAST(? AS BIGINT) IS NULL OR run_id = ?) AND (CAST(? AS TEXT) IS NULL OR task = ?)"
+_COUNT_AGAIN = "(run_id, task, round, stage, reason) DO UPDATE SET count = excluded.count"
 
 
 class History:
-    """Runs, trials and counts in an SQLite file; without one, for as long as this object lives."""
+    """Runs, trials and counts in SQL; without a store, for as long as this object lives."""
 
-    def __init__(self, file: SQLiteFile | None = None) -> None:
-        if file is None:
-            file = SQLiteFile("the history", connection=in_memory())
-            weakref.finalize(self, file.close)
-        self._file = file
+    def __init__(self, store: SQLStore | None = None) -> None:
+        if store is None:
+            store = SQLiteFile("the history", connection=in_memory())
+            weakref.finalize(self, store.close)
+        self._store = store
 
     def begin_run(
         self,
@@ -138,13 +140,14 @@ class History:
     ) -> int:
         """A new run; its number goes into the records' `extra["run"]`."""
         text = to_json(dict(options or {}), "options")
-        with self._file.transaction():
-            cursor = self._file.connection.execute(
+        ((row_id,),) = self._store.atomically(
+            lambda: self._store.rows(
                 "INSERT INTO runs (name, status, started, seed, target, options) "
-                "VALUES (?, 'running', ?, ?, ?, ?)",
+                "VALUES (?, 'running', ?, ?, ?, ?) RETURNING id",
                 (name, time.time(), seed, target, text),
             )
-        return int(cursor.lastrowid or 0)
+        )
+        return int(row_id)
 
     def finish_run(self, run: int, status: str = "finished") -> None:
         """Note how a run ended."""
@@ -156,11 +159,9 @@ class History:
         return self._set_status(run, "running", None)
 
     def _set_status(self, run: int, status: str, finished: float | None) -> bool:
-        with self._file.transaction():
-            changed = self._file.connection.execute(
-                "UPDATE runs SET status = ?, finished = ? WHERE id = ?", (status, finished, run)
-            )
-        return bool(changed.rowcount)
+        statement = "UPDATE runs SET status = ?, finished = ? WHERE id = ?"
+        values = (status, finished, run)
+        return bool(self._store.atomically(lambda: self._store.execute(statement, values)))
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -168,7 +169,7 @@ class History:
 
     def add_trials(self, trials: Sequence[Trial]) -> None:
         """Note trials; one that is known already changes nothing."""
-        self._write("INSERT OR IGNORE", trials)
+        self._write("DO NOTHING", trials)
 
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         """Trials in order, of all or of one run or task."""
@@ -178,11 +179,24 @@ class History:
         self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
     ) -> None:
         """Say how many candidates of a round reached a stage, or left it for a reason."""
-        self._write("INSERT OR REPLACE", [FunnelCount(run, task, round, stage, reason, count)])
+        self._write(_COUNT_AGAIN, [FunnelCount(run, task, round, stage, reason, count)])
 
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
         """The counts, of all or of one run or task."""
         return self._read(FunnelCount, _WHERE, (run, run, task, task))
+
+    def take(self, other: History) -> None:
+        """Have the same runs as another history, if there are none here yet."""
+        if self.runs():
+            return
+        everything: list[Run | Trial | FunnelCount]
+        everything = [*other.runs(), *other.trials(), *other.funnel()]
+
+        def write() -> None:
+            self._write("DO NOTHING", everything)
+            self._store.continue_ids("runs")
+
+        self._store.atomically(write)
 
     def problems(self) -> list[Problem]:
         """Rows that cannot be read; those of trials and funnel have the number of their run."""
@@ -191,13 +205,19 @@ class History:
             self._read(kind, "ORDER BY 1", report=found.append)
         return found
 
-    def _write(self, insert: str, values: Iterable[Trial | FunnelCount]) -> None:
-        with self._file.transaction():
-            for value in values:
-                row = astuple(value)
-                marks = ", ".join("?" * len(row))
-                statement = f"{insert} INTO {_TABLES[type(value)]} VALUES ({marks})"
-                self._file.connection.execute(statement, row)
+    def _write(self, conflict: str, values: Iterable[Run | Trial | FunnelCount]) -> None:
+        kept = list(values)
+
+        def write() -> None:
+            for value in kept:
+                row = [
+                    to_json(part, "options") if isinstance(part, Mapping) else part
+                    for part in astuple(value)
+                ]
+                into = f"{_TABLES[type(value)]} VALUES ({marks(row)})"
+                self._store.execute(f"INSERT INTO {into} ON CONFLICT {conflict}", row)
+
+        self._store.atomically(write)
 
     def _read(
         self,
@@ -208,7 +228,7 @@ class History:
     ) -> list[_RowT]:
         """What the rows hold; one that is damaged is reported and skipped."""
         table = _TABLES[kind]
-        rows = self._file.rows(f"SELECT * FROM {table} {condition}", values)
+        rows = self._store.rows(f"SELECT * FROM {table} {condition}", values)
         read = functools.partial(_made, kind)
         report = report or functools.partial(_logger.warning, "skipped a row: %s")
         found = (readable(table, row[0], row, read, report) for row in rows)

@@ -19,7 +19,7 @@ import msgspec
 from tilewright.database.base import databases, logger, speed_order
 from tilewright.database.history import trial_of
 from tilewright.database.memory import RecordTable, TableDatabase, adopted
-from tilewright.database.sqlite_rows import to_json
+from tilewright.database.sql_rows import to_json
 from tilewright.database.stored_record import Problem, readable
 from tilewright.database.tvm_format.dialects import TVM_014, get_dialect
 from tilewright.database.tvm_format.json_lines import (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
+from tilewright.database import postgres_schema
 from tilewright.database.base import Database, databases
 from tilewright.database.json_database import RECORD_FILE, WORKLOAD_FILE, JSONDatabase
 from tilewright.database.memory import MemoryDatabase
+from tilewright.database.sql_tables import SCHEMA_VERSION
 from tilewright.database.sqlite import DEFAULT_NAME, SQLiteDatabase
 from tilewright.errors import DatabaseError
 
@@ -27,6 +30,7 @@ def open_database(
 
     records.db, sqlite:///records.db   an SQLite file (four slashes for an absolute path)
     a directory, json:directory        TVM's two files, or the SQLite file of a work_dir
+    postgresql://USER@HOST/NAME        a database on a server
     memory:                            nothing on disk
     kind:rest                          a kind that an installed package offers
     """
@@ -34,6 +38,19 @@ def open_database(
     if allow_unsafe:
         database.allows_unsafe = True
     return database
+
+
+def upgrade_database(url: str | Path) -> tuple[int, int]:
+    """Bring the tables of a database up to date; the version they had, and the one they have."""
+    text = str(url)
+    if text.partition(":")[0] in ("postgresql", "postgres"):
+        return postgres_schema.upgrade(text), SCHEMA_VERSION
+    with contextlib.closing(open_database(text, read_only=True)) as database:
+        if not isinstance(database, SQLiteDatabase):
+            raise DatabaseError(f"{text} has no tables; SQLite's and PostgreSQL's can be upgraded")
+        path, before = database.path, database.schema_version
+    SQLiteDatabase(path).close()
+    return before, SCHEMA_VERSION
 
 
 def _opened(text: str, module_equality: str, read_only: bool) -> Database:
@@ -51,7 +68,7 @@ def _opened(text: str, module_equality: str, read_only: bool) -> Database:
     if scheme not in databases:
         raise DatabaseError(
             f"unknown kind of database {scheme!r} in {text!r}; use a path, sqlite:///PATH, "
-            "json:DIRECTORY or memory:"
+            "postgresql://HOST/NAME, json:DIRECTORY or memory:"
         )
     made: object = databases.create(
         scheme, text, module_equality=module_equality, read_only=read_only

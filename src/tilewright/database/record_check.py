@@ -100,9 +100,9 @@ _SEED = 1
 
 def why_not_compared(plain: IRModule, target: Target) -> str:
     """Why a program cannot be run here, or not in a second; empty if it can."""
-    if target.kind.name != "llvm" or not _runs_here(target):
+    if target.kind.name != "llvm" or not runs_here(target):
         return f"{target} is not this machine's CPU"
-    if _calls_functions(plain):
+    if calls_functions(plain):
         return "it calls functions, and what they do besides is not known"
     try:
         infos = args_info_of(plain)
@@ -114,13 +114,14 @@ def why_not_compared(plain: IRModule, target: Target) -> str:
     return ""
 
 
-def _calls_functions(mod: IRModule) -> bool:
+def calls_functions(mod: IRModule) -> bool:
     """Is there a call that may do more than compute a value?"""
     ops = [call.op for func in mod.functions.values() for call in nodes_of(func.body, Call)]
     return any(not isinstance(op, Op) or op.effect >= CallEffect.UPDATE_STATE for op in ops)
 
 
-def _runs_here(target: Target) -> bool:
+def runs_here(target: Target) -> bool:
+    """Is it this machine's CPU, or one whose code it runs?"""
     here = Target("llvm").cpu
     is_alike = target.cpu.triple == here.triple and target.cpu.features <= here.features
     return target.cpu.is_host or is_alike

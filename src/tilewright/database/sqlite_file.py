@@ -6,16 +6,15 @@ everything works again but writing to the file.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tilewright.database import sqlite_schema
+from tilewright.database.sql_store import SQLStore
 from tilewright.database.stored_record import Problem, reading_row, usable_module, workload_hashes
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json
@@ -26,12 +25,17 @@ _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "afs
 _MOUNTS = Path("/proc/self/mounts")
 
 
-class SQLiteFile:
-    """A connection, with transactions that may be nested and a lock for threads.
+# What SQLite reports; Python fails to decode a report that quotes damaged text.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeError)
 
-    When the file turns out to be damaged, what can be read of it is copied into memory and used
-    from there; `problems` says what is missing.
+
+class SQLiteFile(SQLStore):
+    """A file. When it turns out to be damaged, what can be read of it is copied into memory and
+    used from there; `problems` says what is missing.
     """
+
+    begin = "BEGIN IMMEDIATE"
+    errors = (sqlite3.Error,)
 
     def __init__(
         self,
@@ -41,13 +45,10 @@ class SQLiteFile:
         modes: Sequence[str] = (),
         connection: sqlite3.Connection | None = None,
     ) -> None:
+        super().__init__(path, read_only)
         self.path = path
-        self.read_only = read_only
         self.is_damaged = False
-        self.problems: list[Problem] = []
-        self.lock = threading.RLock()
         self._modes = modes
-        self._depth = 0
         if (read_only or not allow_missing) and not Path(path).exists():
             raise DatabaseError(f"there is no database at {path}")
         self.connection = connection or self._open()
@@ -131,18 +132,17 @@ class SQLiteFile:
     # --- reading ----------------------------------------------------------------------------
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """All rows at once, so that no read transaction stays open."""
         with self.lock:
             try:
                 return self.connection.execute(statement, parameters).fetchall()
             except SQLITE_ERRORS as error:
                 if not _is_damage(error) or self._depth or self.is_damaged:
-                    raise self._failure(error) from error
+                    raise self.failure(error) from error
             self.connection.close()
             self.connection = self._salvaged()
             return self.rows(statement, parameters)
 
-    def _failure(self, error: Exception) -> DatabaseError:
+    def failure(self, error: Exception) -> DatabaseError:
         if _is_damage(error):
             return StoredDataError(
                 f"the database {self.path} is damaged ({error}); copy what can be read into a new "
@@ -157,31 +157,18 @@ class SQLiteFile:
 
     # --- writing ----------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """One transaction; those inside another one are part of it."""
-        self.refuse_read_only()
-        with self.lock:
-            if self._depth:
-                self._depth += 1
-                try:
-                    yield
-                finally:
-                    self._depth -= 1
-                return
-            try:
-                self.connection.execute("BEGIN IMMEDIATE")
-                self._depth = 1
-                yield
-                self.connection.execute("COMMIT")
-            except BaseException as error:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error):
-                    raise self._failure(error) from error
-                raise
-            finally:
-                self._depth = 0
+    def execute(self, statement: str, parameters: Sequence[object] = ()) -> int:
+        return self.connection.execute(statement, parameters).rowcount
+
+    def _run(self, statement: str) -> None:
+        self.connection.execute(statement)
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def reclaim(self) -> None:
+        self.rows("VACUUM")
 
     def refuse_read_only(self) -> None:
         """Say why nothing can be written."""
@@ -190,8 +177,7 @@ class SQLiteFile:
                 f"the database {self.path} is damaged and can only be read; copy what is left "
                 "into a new one with `merge`"
             )
-        if self.read_only:
-            raise DatabaseError(f"the database {self.path} was opened read-only")
+        super().refuse_read_only()
 
 
 def _harden(connection: sqlite3.Connection) -> None:
@@ -236,8 +222,6 @@ def refuse_network_file_system(path: str, mounts: Path) -> None:
         )
 
 
-# What SQLite reports; Python fails to decode a report that quotes damaged text.
-SQLITE_ERRORS = (sqlite3.Error, UnicodeError)
 _NUMBERED = ("workloads", "targets", "records", "runs")
 _OTHERS = ("meta", "state", "trials", "funnel")
 _LARGEST_GAP = 1000  # ids are given in order, so a long gap is the end
@@ -266,9 +250,11 @@ def in_memory() -> sqlite3.Connection:
 
 
 def _copy(copy: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+    known = [column[1] for column in copy.execute(f"PRAGMA table_info({table})")]
     for row in rows:
+        columns = ", ".join(known[: len(row)])  # an older file has fewer
         marks = ", ".join("?" * len(row))
-        copy.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
+        copy.execute(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", row)
 
 
 def _numbered_rows(

@@ -1,4 +1,4 @@
-"""The tables of an SQLite database, and how older files become newer ones."""
+"""The tables of an SQLite file, and how older files become newer ones."""
 
 from __future__ import annotations
 
@@ -6,96 +6,33 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tilewright.database.sql_tables import (
+    READABLE_FROM,
+    SCHEMA_VERSION,
+    TABLES,
+    refuse_newer,
+    statements,
+)
 from tilewright.errors import DatabaseError
 from tilewright.version import __version__
 
-SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x544C5752  # "TLWR", so that a file says whose it is
 
 Migration = Callable[[sqlite3.Connection], None]
+
+
+def _add_programs(connection: sqlite3.Connection) -> None:
+    """Version 2: the hash of the program that was measured, which `extra` has, can be found."""
+    connection.execute("ALTER TABLE records ADD COLUMN program TEXT")
+    connection.execute(
+        "UPDATE records SET program = json_extract(extra, '$.candidate_hash') "
+        "WHERE json_valid(extra) AND json_type(extra, '$.candidate_hash') = 'text'"
+    )
+    connection.execute("CREATE INDEX records_by_program ON records (workload_id, program)")
+
+
 # From the version that is the key to the next one.
-MIGRATIONS: Mapping[int, Migration] = {}
-
-# Ids are never given twice (AUTOINCREMENT), because readers remember what they stand for.
-TABLES: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-
-CREATE TABLE workloads (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL,          -- for people, as `matmul 128x128x128`
-    module TEXT NOT NULL         -- JSON of the program
-);
-CREATE TABLE workload_hashes (   -- one for each equality of programs
-    mode TEXT NOT NULL,
-    hash TEXT NOT NULL,          -- hexadecimal
-    workload_id INTEGER NOT NULL REFERENCES workloads(id),
-    PRIMARY KEY (mode, hash, workload_id)
-) WITHOUT ROWID;
-
-CREATE TABLE targets (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL,
-    target TEXT NOT NULL,        -- JSON as it was given
-    description TEXT NOT NULL,   -- JSON with what was detected
-    fingerprint TEXT,
-    features TEXT,               -- JSON list
-    UNIQUE (target, description, fingerprint)
-);
-
-CREATE TABLE records (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    key BLOB NOT NULL UNIQUE,    -- committing a record again changes nothing
-    workload_id INTEGER NOT NULL REFERENCES workloads(id),
-    target_id INTEGER REFERENCES targets(id),
-    valid INTEGER NOT NULL,      -- it ran and may be used
-    mean REAL NOT NULL,          -- seconds; 1e10: it failed
-    run_secs TEXT,               -- JSON list
-    trace TEXT NOT NULL,         -- JSON as TVM writes it
-    trace_digest BLOB NOT NULL,
-    args_info TEXT,              -- JSON
-    failure TEXT,
-    error_msg TEXT,
-    protocol TEXT,               -- how it was measured
-    seed INTEGER,
-    round INTEGER,
-    extra TEXT NOT NULL,         -- JSON object
-    schema INTEGER NOT NULL      -- version that wrote it
-);
-CREATE INDEX records_by_speed ON records (workload_id, valid, mean, target_id);
-
-CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL,
-    status TEXT NOT NULL,
-    started REAL NOT NULL,
-    finished REAL,
-    seed INTEGER,
-    target TEXT NOT NULL,
-    options TEXT NOT NULL        -- JSON object
-);
-CREATE TABLE trials (
-    run_id INTEGER NOT NULL REFERENCES runs(id),
-    task TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    round INTEGER,
-    mean REAL,                   -- NULL: it failed
-    failure TEXT,
-    prediction REAL,
-    elapsed REAL,
-    record_id INTEGER,
-    PRIMARY KEY (run_id, task, number)
-) WITHOUT ROWID;
-CREATE TABLE funnel (
-    run_id INTEGER NOT NULL REFERENCES runs(id),
-    task TEXT NOT NULL,
-    round INTEGER NOT NULL,
-    stage TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    count INTEGER NOT NULL,
-    PRIMARY KEY (run_id, task, round, stage, reason)
-) WITHOUT ROWID;
-"""
+MIGRATIONS: Mapping[int, Migration] = {1: _add_programs}
 
 
 def prepare(connection: sqlite3.Connection, path: str, read_only: bool) -> None:
@@ -105,19 +42,15 @@ def prepare(connection: sqlite3.Connection, path: str, read_only: bool) -> None:
     check_owner(connection, path)
     refuse_foreign_parts(connection, path)
     found = version_of(connection)
-    if found > SCHEMA_VERSION:
-        raise DatabaseError(
-            f"{path} was written by a newer Tilewright: its schema is {found}, this version "
-            f"({__version__}) reads up to {SCHEMA_VERSION}; upgrade Tilewright, or export the "
-            "database to JSON with the newer version"
-        )
+    refuse_newer(found, path)
     if found < SCHEMA_VERSION:
-        if read_only:
+        if not read_only:
+            migrate(connection, found, SCHEMA_VERSION, MIGRATIONS)
+        elif found < READABLE_FROM:
             raise DatabaseError(
-                f"{path} has the older schema {found}; open it once for writing to bring it up to "
-                "date"
+                f"{path} has the older schema {found}; `tilewright db upgrade {path}` brings it up "
+                "to date"
             )
-        migrate(connection, found, SCHEMA_VERSION, MIGRATIONS)
 
 
 def migrate(
@@ -172,9 +105,8 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN EXCLUSIVE")
     try:
         if _is_empty(connection):  # another process may have been quicker
-            for statement in TABLES.split(";\n"):
-                if statement.strip():
-                    connection.execute(statement)
+            for statement in statements(TABLES):
+                connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute("INSERT INTO meta VALUES ('made_by', ?)", (__version__,))

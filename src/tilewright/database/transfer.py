@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,11 +21,11 @@ from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Worklo
 from tilewright.support.decoding import decoding
 from tilewright.support.files import unchanged_on_failure, write_whole
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.table_files import write_csv, write_parquet
 
-__all__ = ["merge", "prune", "export", "import_json"]
+__all__ = ["merge", "copy", "prune", "export", "import_json"]
 
 _T = TypeVar("_T")
-_BATCH = 1000
 _DOCUMENT_VERSION = 1
 
 
@@ -35,9 +33,21 @@ def merge(destination: Database, *sources: Database) -> int:
     """Copy all records; how many were new. Merging twice changes nothing."""
     added = 0
     for source in sources:
-        records = source.get_all_tuning_records()
-        for start in range(0, len(records), _BATCH):
-            added += destination.commit_tuning_records(records[start : start + _BATCH])
+        for records in source.record_batches():
+            added += destination.commit_tuning_records(records)
+    return added
+
+
+def copy(source: Database, destination: Database) -> int:
+    """Copy all that a database has; how many records were new.
+
+    Each batch is kept before the next one is read, and what is there is left alone: a copy that
+    was stopped is completed by another one. Runs are copied last, where there are none.
+    """
+    added = merge(destination, source)
+    for workload in source.workloads():
+        destination.commit_workload(workload.mod)
+    destination.history.take(source.history)
     return added
 
 
@@ -56,7 +66,10 @@ def prune(database: Database, top_k: int = 1) -> int:
 
 
 def export(database: Database, destination: str | Path, format: str) -> int:
-    """Write all records to a file (`csv`, `json`) or directory (`tvm`, `tvm-0.25`); how many."""
+    """Write all records to a file (`csv`, `parquet`, `json`) or directory (`tvm`, `tvm-0.25`).
+
+    Returns how many there are.
+    """
     writer = _FORMATS.get(format)
     if writer is None:
         raise DatabaseError(f"unknown format {format!r}{did_you_mean(format, _FORMATS)}")
@@ -75,29 +88,35 @@ _COLUMNS = (
 
 
 def _export_csv(database: Database, path: Path) -> int:
-    records = database.get_all_tuning_records()
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(_COLUMNS)
-    writer.writerows(map(_csv_row, records))
-    write_whole(path, text.getvalue())
-    return len(records)
+    rows = [_table_row(record) for record in database.get_all_tuning_records()]
+    texts = [{name: "" if value is None else value for name, value in row.items()} for row in rows]
+    for text in texts:
+        text["run_secs"] = " ".join(map(repr, text["run_secs"]))
+        text["valid"] = int(text["valid"])
+    write_csv(path, _COLUMNS, texts)
+    return len(rows)
 
 
-def _csv_row(record: TuningRecord) -> list[object]:
+def _export_parquet(database: Database, path: Path) -> int:
+    rows = [_table_row(record) for record in database.get_all_tuning_records()]
+    write_parquet(path, rows)
+    return len(rows)
+
+
+def _table_row(record: TuningRecord) -> dict[str, Any]:
     extra = record.extra
-    secs = record.run_secs
-    return [
+    values = (
         similarity.describe(record.workload.mod),
         f"{record.workload.shash:016x}",
-        "" if record.target is None else str(record.target),
-        int(record.is_valid),
+        None if record.target is None else str(record.target),
+        record.is_valid,
         record.mean_secs,
-        "" if secs is None else " ".join(map(repr, secs)),
-        "" if record.failure is None else record.failure.value,
-        record.error_msg or "",
-        *(extra.get(name, "") for name in ("protocol", "seed", "round", "prediction")),
-    ]
+        record.plain_secs or [],
+        None if record.failure is None else record.failure.value,
+        record.error_msg,
+        *(extra.get(name) for name in ("protocol", "seed", "round", "prediction")),
+    )
+    return dict(zip(_COLUMNS, values, strict=True))
 
 
 def _export_json(database: Database, path: Path) -> int:
@@ -187,5 +206,6 @@ _FORMATS: Mapping[str, Callable[[Database, Path], int]] = {
     "tvm": functools.partial(_export_tvm, dialect="0.14"),
     "tvm-0.25": functools.partial(_export_tvm, dialect="0.25"),
     "csv": _export_csv,
+    "parquet": _export_parquet,
     "json": _export_json,
 }

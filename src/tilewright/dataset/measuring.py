@@ -19,7 +19,6 @@ from tilewright.dataset.rows import (
     Row,
     append_rows,
     drop_cut_row,
-    pyarrow,
     read_rows,
     write_rows,
 )
@@ -27,6 +26,7 @@ from tilewright.errors import TuneError
 from tilewright.measure import Builder, LocalBuilder, LocalRunner, Runner
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.table_files import pyarrow
 from tilewright.tune.context import TuneContext
 from tilewright.tune.measuring import Measurer
 from tilewright.tune.task import TaskRecord
@@ -51,7 +51,7 @@ class MeasureOptions:
         if self.batch_size < 1:
             raise TuneError(f"batch_size must be at least 1, got {self.batch_size}")
         if self.format == "parquet":
-            pyarrow()
+            pyarrow("jsonl")
 
 
 def measure_candidates(

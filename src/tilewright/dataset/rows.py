@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import StoredDataError, TuneError
-from tilewright.support.files import replacing, write_whole
+from tilewright.errors import StoredDataError
+from tilewright.support.files import write_whole
+from tilewright.support.table_files import pyarrow, write_parquet
 
 Row = dict[str, Any]
 LINES, PARQUET = ".jsonl", ".parquet"
@@ -66,19 +67,8 @@ def _line(row: Row) -> str:
     return json.dumps(row, separators=(",", ":")) + "\n"
 
 
-def pyarrow() -> Any:
-    """The library for Parquet."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise TuneError(
-            "Parquet files need the package pyarrow: pip install pyarrow, or use jsonl"
-        ) from None
-    return pyarrow
-
-
 def _read_parquet(path: Path) -> list[Row]:
-    library = pyarrow()
+    library = pyarrow("jsonl")
     try:
         rows: list[Row] = library.parquet.read_table(str(path)).to_pylist()
     except (OSError, ValueError, library.ArrowException) as error:
@@ -87,11 +77,9 @@ def _read_parquet(path: Path) -> list[Row]:
 
 
 def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    library = pyarrow()
     # Steps of a trace are of all kinds; a text holds them.
     flat = [{name: _encoded(name, value) for name, value in row.items()} for row in rows]
-    with replacing(path) as file:
-        library.parquet.write_table(library.Table.from_pylist(flat), file)
+    write_parquet(path, flat, "jsonl")
 
 
 _AS_TEXT = frozenset({"trace", "args_info"})

@@ -61,7 +61,7 @@ class MeasuredPeaks:
 
         It takes some hundredths of a second for each size. GPUs have the peaks of their table.
         """
-        if not self.target.is_cpu:
+        if not self.target.is_cpu or not self.target.cpu.is_host:
             return
         self._measure_operations()
         for known in list(self.best_bandwidth) if size is None else [_rounded(size)]:
@@ -237,7 +237,7 @@ def roofline_of(
         return None
     dtypes, size = [info.dtype for info in args_info_of(mod)], bytes_of(mod)
     if target.is_cpu:
-        known = peaks or BuiltFor(target)
+        known = peaks if peaks and target.cpu.is_host else BuiltFor(target)
         factor = operations_per_cycle(target, dtypes) / operations_per_cycle(target)
         rate, bandwidth = known.operations() * factor, known.bandwidth(size)
     else:

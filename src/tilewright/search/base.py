@@ -63,7 +63,10 @@ class SearchStrategy(Member, ABC):
         """What the candidates of the last call measured."""
 
     def notify_known(self, candidates: Candidates) -> None:
-        """Candidates that were measured without being proposed: they need not be."""
+        """Candidates that somebody else measured or measures: they need not be proposed.
+
+        Those that were proposed just now will get no results.
+        """
 
     def state_dict(self) -> dict[str, object]:
         """Everything a search needs to go on in another process, as plain JSON values.

@@ -162,8 +162,10 @@ class TaskSearch(SearchStrategy):
         tuning.pending = []
 
     def notify_known(self, candidates: Candidates) -> None:
-        known = self._running("notify_known").known
-        known.hashes.update(candidate.program_hash for candidate in candidates)
+        tuning = self._running("notify_known")
+        hashes = {candidate.program_hash for candidate in candidates}
+        tuning.known.hashes |= hashes
+        tuning.pending = [draft for draft in tuning.pending if draft.shash not in hashes]
 
     def _running(self, method: str) -> Tuning:
         if self._tuning is None:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import tilewright.cost_model
+import tilewright.fleet.members
 import tilewright.intrin
-import tilewright.search  # noqa: F401  (members of all three register themselves)
+import tilewright.search  # noqa: F401  (members of all four register themselves)
 from tilewright import te
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.database import Database, MemoryDatabase, databases
+from tilewright.database import Database, MemoryDatabase, databases, open_database
 from tilewright.features import feature_extractors
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.measure import Builder, ReplayRunner, Runner, builders
@@ -213,9 +214,11 @@ def compile_tir(
 
 
 def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
-    """The database itself, or one of that kind in the directory; in memory without one."""
+    """The database itself, that of a URL, or one of that kind in the directory or in memory."""
     if isinstance(given, Database):
         return given
+    if "://" in given:
+        return open_database(given, module_equality=equality)
     options: dict[str, object] = {}
     if work_dir is None and given in ("sqlite", "json"):
         given = "memory"

@@ -71,11 +71,15 @@ class AddToDatabase(MeasureCallback):
             for n, (candidate, built, result) in rows
             if n not in task.round.reused
         ]
-        with delayed_interrupts(), database.transaction():
+
+        def keep() -> None:
             database.commit_tuning_records(records)
             if task.round.funnel is not None:
                 keep_funnel(task.round.funnel, task, database)
             save_search(task, database)
+
+        with delayed_interrupts():
+            database.atomically(keep)
         if task.records is not None:
             task.records.add(records)
 

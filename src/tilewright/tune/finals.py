@@ -53,9 +53,12 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
     slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
     # What to multiply times with so that they compare with those of other records.
     scale = 1 / slower if slower > _DISTURBED else 1.0
-    with database.transaction():
+
+    def keep() -> None:
         for contender in contenders:
             _correct(contender, scale, task, database)
+
+    database.atomically(keep)
     return sorted(ran, key=lambda contender: _secs(contender.result))
 
 

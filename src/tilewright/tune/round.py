@@ -62,6 +62,7 @@ def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate
 
     with Profiler.timeit("Search"):
         failure = session.search_failure(task_id, ask)
+    found = found and task.claim(found)
     session.budget.searched(session.policy.clock() - start)
     session.empty_rounds = 0 if found else session.empty_rounds + 1
     if not failure and (found is None or session.empty_rounds >= _MOST_EMPTY_ROUNDS):

@@ -21,6 +21,7 @@ from tilewright.records import (
     BuilderResult,
     Candidates,
     FailureKind,
+    MeasureCandidate,
     RunnerResult,
     RunnerResults,
 )
@@ -344,6 +345,16 @@ class TaskRecord:
             **self.counts.as_json(),
             **self.search.as_json(self.ctx.search_strategy),
         }
+
+    def claim(self, candidates: list[MeasureCandidate]) -> list[MeasureCandidate]:
+        """Candidates without those that another tuner measures; the strategy forgets these."""
+        fresh = [each.program_hash for each in candidates if self.measured.find(each) is None]
+        if self.records is None or not fresh:
+            return candidates
+        taken = set(fresh) - self.records.claim(fresh)
+        if taken:
+            self.ctx.notify_known([each for each in candidates if each.program_hash in taken])
+        return [each for each in candidates if each.program_hash not in taken]
 
     def look_up(self, candidates: Candidates) -> list[RunnerResult | None]:
         """The results of those candidates of a round that were measured before."""

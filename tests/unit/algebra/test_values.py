@@ -213,7 +213,7 @@ def test_scores() -> None:
     assert not plain.to_replay
 
 
-REASON = "block 'conv2d_transpose_nhwc' has `(v_h + v_rh) // 2` in an index"
+REASON = "block 'conv2d_transpose_nhwc' is moved into a part of a loop"
 
 
 def test_rows_that_are_not_covered_come_back_with_reasons() -> None:

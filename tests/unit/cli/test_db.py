@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tilewright.database import open_database
+from tilewright.testing.postgres_server import PostgresServer
 
 
 def test_ls(command: Any, records: Path) -> None:
@@ -87,7 +88,8 @@ def test_export(command: Any, records: Path, name: str) -> None:
 
 def test_export_somewhere_impossible(command: Any, records: Path) -> None:
     assert command("db", "export", "out.xml", status=2).err == (
-        "error: out.xml: the suffix does not tell the format; use .json, .csv, or --format\n"
+        "error: out.xml: the suffix does not tell the format; use .json, .csv, .parquet, or "
+        "--format\n"
     )
     assert command("db", "export", "out", "--format", "jsn", status=2).err == (
         "error: unknown format 'jsn'; did you mean 'json'?\n"
@@ -115,3 +117,48 @@ def test_verify(command: Any, records: Path) -> None:
     problem, verdict = command("db", "verify", status=1).lines
     assert problem == "records 2: the trace is not the one that was written"
     assert verdict == "5 records in .tilewright/records.db: 1 problem"
+
+
+# --- servers ------------------------------------------------------------------------------------
+
+
+def test_a_server_wherever_a_file_is_taken(
+    command: Any, records: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.new_database(is_empty=True)
+    name = url.split("/")[3].split("?")[0]
+    with_password = url.replace("postgres@", "postgres:secret@")
+    assert "has no tables of Tilewright; `tilewright db init postgresql://postgres@/" in (
+        command("db", "ls", "--db", with_password, status=2).err
+    )
+    assert command("db", "init", with_password).lines == [
+        f"{url}: tables made",
+        f"roles to grant: {name}_reader may look, {name}_tuner may add records, {name}_owner may "
+        "delete and upgrade",
+    ]
+    assert command("db", "init", url, "--no-roles").lines == [f"{url}: its tables are there"]
+    copied = "5 records, {} new in " + url
+    old = ".tilewright/records.db"
+    assert command("db", "copy", old, with_password).lines == [f"{old}: {copied.format(5)}"]
+    assert command("db", "copy", old, url).lines == [f"{old}: {copied.format(0)}"]
+    here, there = command("db", "ls").lines, command("db", "ls", "--db", with_password).lines
+    assert there == [*here[:-1], f"5 records of 2 tasks in {url}"]
+    assert command("db", "upgrade", url).lines == [f"{url}: up to date, schema 2"]
+    assert command("report", "--db", url).lines[0].startswith("report.html: 5 records")
+    assert command("show", "best", "--db", url, status=2).err.startswith(f"error: {url} has 2 task")
+    assert command("db", "prune", "--yes", "--db", url).lines == [
+        f"3 records removed, 2 left in {url}"
+    ]
+
+
+def test_preparing_and_upgrading_files(command: Any, records: Path) -> None:
+    assert command("db", "init", "x.db", status=2).err == (
+        "error: x.db needs no preparation; db init is for postgresql://USER@HOST/NAME\n"
+    )
+    assert command("db", "upgrade").lines == [".tilewright/records.db: up to date, schema 2"]
+    raw = sqlite3.connect(records)
+    raw.execute("DROP INDEX records_by_program")
+    raw.execute("ALTER TABLE records DROP COLUMN program")
+    raw.execute("PRAGMA user_version = 1")
+    raw.close()
+    assert command("db", "upgrade").lines == [".tilewright/records.db: schema 1 -> 2"]

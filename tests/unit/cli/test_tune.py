@@ -250,7 +250,7 @@ def test_without_a_search(command: Any, file: str) -> None:
         (("GMM", "--space", "kernel"), "unknown space generator 'kernel'; did you mean 'kernels'?"),
         (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
         (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "
-         "sqlite:///PATH, json:DIRECTORY or memory:"),
+         "sqlite:///PATH, postgresql://HOST/NAME, json:DIRECTORY or memory:"),
     ],
 )  # fmt: skip
 def test_mistakes(command: Any, file: str, arguments: tuple[str, ...], message: str) -> None:

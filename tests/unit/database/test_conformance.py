@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.database import Database, JSONDatabase, MemoryDatabase, SQLiteDatabase
+from tilewright.database import (
+    Database,
+    JSONDatabase,
+    MemoryDatabase,
+    PostgresDatabase,
+    SQLiteDatabase,
+)
 from tilewright.testing.conformance import database as suite
+from tilewright.testing.postgres_server import PostgresServer
 
 Make = Callable[[Path], Database]
 KINDS: dict[str, Make] = {
@@ -55,3 +62,17 @@ def test_persistence(
     check: Callable[[suite.MakeDatabase], None], kind: str, tmp_path: Path
 ) -> None:
     check(lambda: KINDS[kind](tmp_path))
+
+
+@pytest.mark.parametrize("check", [*suite.CHECKS, *suite.PERSISTENCE_CHECKS])
+def test_postgres(check: Callable[[suite.MakeDatabase], None], postgres: PostgresServer) -> None:
+    opened: list[Database] = []
+    urls = itertools.repeat(postgres.new_database())  # databases of one check may share a server
+
+    def make() -> Database:
+        opened.append(PostgresDatabase(next(urls)))
+        return opened[-1]
+
+    check(make)
+    for database in opened:
+        database.close()

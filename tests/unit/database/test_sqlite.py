@@ -13,8 +13,9 @@ import pytest
 
 from tilewright.database import Problem, SQLiteDatabase, merge
 from tilewright.database.history import Trial
+from tilewright.database.sql_tables import SCHEMA_VERSION
 from tilewright.database.sqlite_file import refuse_network_file_system
-from tilewright.database.sqlite_schema import APPLICATION_ID, SCHEMA_VERSION, migrate, version_of
+from tilewright.database.sqlite_schema import APPLICATION_ID, migrate, version_of
 from tilewright.database.stored_record import StoredTrace
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord, Workload

@@ -194,7 +194,7 @@ def test_urls_that_name_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "empty").mkdir()
     mistakes = {
         "mysql://host/x": "unknown kind of database 'mysql' in 'mysql://host/x'; use a path, "
-        "sqlite:///PATH, json:DIRECTORY or memory:",
+        "sqlite:///PATH, postgresql://HOST/NAME, json:DIRECTORY or memory:",
         "empty": "there is no database in the directory empty; write empty/tilewright.db or "
         "json:empty to make one",
         "records": "there is no database at records; a new one is made if the name ends in .db, "

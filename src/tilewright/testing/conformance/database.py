@@ -208,6 +208,41 @@ def check_many_at_once(make: MakeDatabase) -> None:
     assert database.load_state("round") == 1
 
 
+def check_atomic_work(make: MakeDatabase) -> None:
+    """What a function commits, with what it returns; it may be called again."""
+    database = make()
+    workload = database.commit_workload(matmul(16, 16, 16))
+
+    def keep() -> str:
+        database.commit_tuning_record(a_record(workload, 1.0))
+        database.save_state("round", 1)
+        return "kept"
+
+    assert database.atomically(keep) == database.atomically(keep) == "kept"
+    assert len(database) == database.load_state("round") == 1
+
+
+def check_some_at_a_time(make: MakeDatabase) -> None:
+    """Batches are all records in their order."""
+    database = make()
+    workload = database.commit_workload(matmul(16, 16, 16))
+    database.commit_tuning_records(a_record(workload, secs) for secs in (3.0, 1.0, 2.0))
+    batches = [[record.mean_secs for record in batch] for batch in database.record_batches(2)]
+    first, second, third = (record.mean_secs for record in database.get_all_tuning_records())
+    assert batches == [[first, second], [third]]
+
+
+def check_claims(make: MakeDatabase) -> None:
+    """Whoever is alone may measure everything, and again; nobody tells it news."""
+    database = make()
+    workload = database.commit_workload(matmul(16, 16, 16))
+    for programs in ([1, 2**64 - 1], [2**64 - 1, 3], []):
+        assert database.claim(workload, Target(LLVM), programs) == set(programs)
+    assert not database.has_news(workload)
+    database.commit_tuning_record(a_record(workload, 1.0))
+    assert not database.has_news(workload)
+
+
 def check_pruning(make: MakeDatabase) -> None:
     """`dump_pruned` copies the best of each workload, `keep_only` forgets the others."""
     database, pruned = make(), make()
@@ -352,6 +387,9 @@ CHECKS: tuple[Callable[[MakeDatabase], None], ...] = (
     check_failures_are_kept_but_never_used,
     check_committing_again_changes_nothing,
     check_many_at_once,
+    check_atomic_work,
+    check_some_at_a_time,
+    check_claims,
     check_pruning,
     check_queries,
     check_targets_count,

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tilewright.database.sqlite_schema import SCHEMA_VERSION
+from tilewright.database.sql_tables import SCHEMA_VERSION
 from tilewright.database.stored_record import (
     StoredTrace,
+    as_hex,
     checked_extra,
     digest,
     record_key,
@@ -28,12 +29,15 @@ from tilewright.target import Target
 
 _WRITTEN = (
     "key, workload_id, target_id, valid, mean, run_secs, trace, trace_digest, args_info, failure, "
-    "error_msg, protocol, seed, round, extra, schema"
+    "error_msg, protocol, seed, round, extra, schema, program"
 )
 _MARKS = ", ".join("?" * len(_WRITTEN.split(", ")))
 INSERT = f"INSERT INTO records ({_WRITTEN}) VALUES ({_MARKS}) ON CONFLICT (key) DO NOTHING"
-# The key that is replaced comes last.
-UPDATE = f"UPDATE OR IGNORE records SET ({_WRITTEN}) = ({_MARKS}) WHERE key = ?"
+# After the new values: the key that is replaced, and twice the new one, which nobody else may have.
+UPDATE = (
+    f"UPDATE records SET ({_WRITTEN}) = ({_MARKS}) WHERE key = ? "
+    "AND (key = ? OR NOT EXISTS (SELECT 1 FROM records other WHERE other.key = ?))"
+)
 COLUMNS = (
     "id, workload_id, target_id, mean, run_secs, trace, trace_digest, args_info, failure, "
     "error_msg, extra"
@@ -61,7 +65,7 @@ def insertion(
         record_key(workload_hash, trace, record),
         workload_id,
         target_id,
-        record.is_valid,
+        int(record.is_valid),
         sum(seconds) / len(seconds) if seconds else FAILED_RUN_SECS,
         None if seconds is None else to_json(seconds, "run_secs"),
         trace.decode(),
@@ -74,6 +78,7 @@ def insertion(
         extra.get("round"),
         to_json(extra, "extra"),
         SCHEMA_VERSION,
+        None if record.program_hash is None else as_hex(record.program_hash),
     )
 
 

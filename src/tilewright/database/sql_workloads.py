@@ -10,8 +10,8 @@ import msgspec
 from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of, identity_of_record
 from tilewright.database.module_equality import ModuleEquality, get_module_equality
-from tilewright.database.sqlite_file import SQLiteFile
-from tilewright.database.sqlite_rows import object_from_json, to_json
+from tilewright.database.sql_rows import object_from_json, to_json
+from tilewright.database.sql_store import SQLStore
 from tilewright.database.stored_record import (
     ANY_SHAPE,
     BLOCKS,
@@ -28,17 +28,17 @@ from tilewright.records import TargetIdentity, TuningRecord, Workload, read_targ
 from tilewright.target import Target
 
 
-class SQLiteWorkloads:
+class SQLWorkloads:
     """Programs by id and by the hashes of their equalities."""
 
-    def __init__(self, file: SQLiteFile, module_equality: str) -> None:
-        self._file = file
+    def __init__(self, store: SQLStore, module_equality: str) -> None:
+        self._store = store
         self.equality: ModuleEquality = get_module_equality(module_equality)
         self._loaded: dict[int, Workload] = {}
         self._ids: dict[Workload, int] = {}
         self._adopted: dict[Workload, int] = {}  # those of other databases
         self._hashes: dict[int, int] = {}  # structural ones, by id
-        if self.equality.name not in MODES and not file.read_only:
+        if self.equality.name not in MODES and not store.read_only:
             self._add_missing_hashes()
 
     def find(self, mod: IRModule) -> Workload | None:
@@ -68,7 +68,7 @@ class SQLiteWorkloads:
 
     def _with_hash(self, mode: str, value: int) -> list[int]:
         statement = "SELECT workload_id FROM workload_hashes WHERE mode = ? AND hash = ?"
-        ids = (row[0] for row in self._file.rows(statement, (mode, as_hex(value))))
+        ids = (row[0] for row in self._store.rows(statement, (mode, as_hex(value))))
         return sorted(row_id for row_id in ids if isinstance(row_id, int))
 
     def _load_or_none(self, row_id: int) -> Workload | None:
@@ -80,7 +80,7 @@ class SQLiteWorkloads:
     def load(self, row_id: int) -> Workload:
         """The workload of a row; equal rows are one object."""
         if row_id not in self._loaded:
-            rows = self._file.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
+            rows = self._store.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
             if not rows:
                 raise StoredDataError(f"workload {row_id} is missing")
             with reading_row("workloads", row_id):
@@ -103,6 +103,9 @@ class SQLiteWorkloads:
         if known is not None:
             return known, False
         found = self._exact_id(workload.mod)
+        if found is None:
+            self._store.alone()  # another writer may have been quicker
+            found = self._exact_id(workload.mod)
         row_id = self._insert(workload.mod) if found is None else found
         self._adopted[workload] = row_id
         return row_id, found is None
@@ -121,32 +124,33 @@ class SQLiteWorkloads:
         return self._hashes[row_id]
 
     def _insert(self, mod: IRModule) -> int:
-        cursor = self._file.connection.execute(
-            "INSERT INTO workloads (name, module) VALUES (?, ?)",
+        row_id: int
+        ((row_id,),) = self._store.rows(
+            "INSERT INTO workloads (name, module) VALUES (?, ?) RETURNING id",
             (similarity.describe(mod), save_json(mod)),
         )
-        row_id = int(cursor.lastrowid or 0)
         self._insert_hashes(row_id, workload_hashes(mod, [self.equality.name]))
         workload = self._loaded[row_id] = Workload(mod, self.equality.hash(mod))
         self._ids[workload] = row_id
         return row_id
 
     def _insert_hashes(self, row_id: int, hashes: Mapping[str, str]) -> None:
-        self._file.connection.executemany(
-            "INSERT OR IGNORE INTO workload_hashes VALUES (?, ?, ?)",
-            [(mode, value, row_id) for mode, value in hashes.items()],
-        )
+        for mode, value in hashes.items():
+            self._store.execute(
+                "INSERT INTO workload_hashes VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (mode, value, row_id),
+            )
 
     def _add_missing_hashes(self) -> None:
         """For an equality of somebody else's, which earlier writers did not know."""
         mode = self.equality.name
-        missing = self._file.rows(
+        missing = self._store.rows(
             "SELECT id FROM workloads EXCEPT SELECT workload_id FROM workload_hashes "
             "WHERE mode = ?",
             (mode,),
         )
         if missing:
-            with self._file.transaction():
+            with self._store.transaction():
                 for (row_id,) in missing:
                     workload = self._load_or_none(row_id)
                     if workload is not None:
@@ -154,7 +158,7 @@ class SQLiteWorkloads:
 
     def all(self) -> list[Workload]:
         """All workloads that can be read."""
-        rows = self._file.rows("SELECT id FROM workloads ORDER BY id")
+        rows = self._store.rows("SELECT id FROM workloads ORDER BY id")
         return self._readable(row_id for (row_id,) in rows)
 
     def similar_to(self, mod: IRModule) -> list[Workload]:
@@ -172,11 +176,11 @@ class SQLiteWorkloads:
         return [workload for workload in map(self._load_or_none, ids) if workload is not None]
 
 
-class SQLiteTargets:
+class SQLTargets:
     """Targets by id, with what they were on the machine that measured."""
 
-    def __init__(self, file: SQLiteFile) -> None:
-        self._file = file
+    def __init__(self, store: SQLStore) -> None:
+        self._store = store
         self._loaded: dict[int, tuple[Target | None, TargetIdentity]] = {}
         self._ids: dict[tuple[str, str, str | None], int] = {}
 
@@ -189,28 +193,33 @@ class SQLiteTargets:
         texts = to_json(given, "target"), to_json(dict(identity.description), "target")
         place = (*texts, identity.fingerprint)
         if place not in self._ids:
-            self._ids[place] = self._find(place) or self._insert(place, identity)
+            self._ids[place] = self._find(place) or self._add(place, identity)
         return self._ids[place]
 
     def _find(self, place: tuple[str, str, str | None]) -> int | None:
-        rows = self._file.rows(
-            "SELECT id FROM targets WHERE target = ? AND description = ? AND fingerprint IS ?",
+        rows = self._store.rows(
+            "SELECT id FROM targets WHERE target = ? AND description = ? "
+            "AND fingerprint IS NOT DISTINCT FROM ?",
             place,
         )
         return rows[0][0] if rows else None
 
+    def _add(self, place: tuple[str, str, str | None], identity: TargetIdentity) -> int:
+        self._store.alone()
+        return self._find(place) or self._insert(place, identity)
+
     def _insert(self, place: tuple[str, str, str | None], identity: TargetIdentity) -> int:
         features = None if identity.features is None else msgspec.json.encode(identity.features)
-        cursor = self._file.connection.execute(
+        ((row_id,),) = self._store.rows(
             "INSERT INTO targets (kind, target, description, fingerprint, features) "
-            "VALUES (?, ?, ?, ?, ?)",
+            "VALUES (?, ?, ?, ?, ?) RETURNING id",
             (
                 str(identity.description.get("kind")),
                 *place,
                 None if features is None else features.decode(),
             ),
         )
-        return int(cursor.lastrowid or 0)
+        return int(row_id)
 
     def forget_all(self) -> None:
         """After a transaction that was undone."""
@@ -222,7 +231,7 @@ class SQLiteTargets:
         if row_id is None:
             return None, None
         if row_id not in self._loaded:
-            rows = self._file.rows(
+            rows = self._store.rows(
                 "SELECT target, description, fingerprint, features FROM targets WHERE id = ?",
                 (row_id,),
             )
@@ -235,7 +244,7 @@ class SQLiteTargets:
     def all(self) -> dict[int, TargetIdentity]:
         """The identities of all targets that can be read."""
         found = {}
-        for (row_id,) in self._file.rows("SELECT id FROM targets"):
+        for (row_id,) in self._store.rows("SELECT id FROM targets"):
             with contextlib.suppress(StoredDataError):
                 identity = self.load(row_id)[1]
                 if identity is not None:

@@ -1,0 +1,265 @@
+"""Databases of ten million records, and many writers at once, in SQLite and PostgreSQL.
+
+    python benchmarks/scale.py [--quick] [--json FILE] [--only ROW ...]
+
+- `db_10m_sqlite_best`, `db_10m_postgres_best`: the median time in ms of the best record of a
+  workload among 10 million records of 1,000 workloads for two machines, in a process that never saw
+  the workload (the note says what asking again takes). The rival is the limit.
+- `db_10m_sqlite_memory`, `db_10m_postgres_memory`: the most memory in MB of that reader, all of
+  Python and Tilewright included.
+- `db_10m_postgres_writers`, `db_10m_sqlite_writers`: 16 processes write 1,000 records each, all of
+  which must be there once; the time of a record in ms.
+
+The records are made up, with programs, traces and keys as long as real ones of a small product.
+They are written in bulk; `--quick` writes a tenth. The server runs from the distribution's packages
+on a socket of its own and needs psycopg; without them its rows are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from harness import HEADER, Report, Row, finish, parse_arguments
+
+from tilewright.database import Database, PostgresDatabase, SQLiteDatabase, open_database
+from tilewright.database.postgres_connection import PostgresConnection
+from tilewright.database.sql_rows import INSERT, insertion
+from tilewright.ir import structural_hash
+from tilewright.records import TuningRecord
+from tilewright.target import Target
+from tilewright.testing.conformance.database import a_record, matmul
+from tilewright.testing.postgres_server import postgres_server, why_missing
+
+RECORDS, WORKLOADS = 10_000_000, 1000
+TARGETS = (Target("llvm -mcpu=skylake-avx512"), Target("llvm -mcpu=haswell"))
+WRITERS, WRITTEN, ROUND = 16, 1000, 10
+ASKED = 200  # workloads
+LIMIT_MS, LIMIT_MB = 5.0, 300.0
+COLUMNS = INSERT[INSERT.index("(") + 1 : INSERT.index(")")].split(", ")
+CHANGED = ("key", "mean", "run_secs", "program")
+EXTRA = {"protocol": "v1", "seed": 7, "round": 3, "candidate_hash": "0" * 16}
+WRITER = "writer"  # in the protocol of what writers write
+
+TableRow = tuple[object, ...]
+
+
+# --- making the records --------------------------------------------------------------------------
+
+
+def program_of(number: int) -> Any:
+    """A workload of its own for each number."""
+    return matmul(8 + number % 10, 8 + number // 10 % 10, 8 + number // 100)
+
+
+def templates_of(database: Any) -> list[TableRow]:
+    """The rows of real records, which are committed: one for each workload and target."""
+    rows = []
+    with database.transaction():
+        for number in range(WORKLOADS):
+            workload = database.commit_workload(program_of(number))
+            for seed, target in enumerate(TARGETS, 1):
+                record = a_record(workload, 2.0, seed=seed, target=target, extra=EXTRA)
+                database.commit_tuning_record(record)
+                ids = database._adopt(workload), database._targets.add(record)
+                rows.append(insertion(record, ids[0], structural_hash(workload.mod), ids[1]))
+    return rows
+
+
+def made_up_rows(templates: Sequence[TableRow], count: int) -> Iterator[TableRow]:
+    """So many rows as the templates are, each with a time, a program and a key of its own."""
+    names = list(zip(COLUMNS, range(len(COLUMNS)), strict=True))
+    key, mean, secs, program = (dict(names)[name] for name in CHANGED)
+    for number in range(count):
+        row = list(templates[number * len(templates) // count])
+        time_taken = 1e-3 + (number * 2654435761 % 2**32) / 2**32
+        row[key], row[mean] = number.to_bytes(16, "big"), time_taken
+        row[secs], row[program] = f"[{time_taken!r}]", f"{number:016x}"
+        yield tuple(row)
+
+
+def fill_sqlite(path: Path, count: int) -> str:
+    """One transaction without a log, indices at the end; the path."""
+    with closing(SQLiteDatabase(path)) as database:
+        templates = templates_of(database)
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        found = "SELECT name, sql FROM sqlite_master WHERE name LIKE 'records_by%'"
+        indices = raw.execute(found).fetchall()
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -500000"):
+            raw.execute(f"PRAGMA {pragma}")
+        raw.execute("BEGIN")
+        for name, _ in indices:
+            raw.execute(f"DROP INDEX {name}")
+        raw.executemany(INSERT, made_up_rows(templates, count))
+        for _, statement in indices:
+            raw.execute(statement)
+        raw.execute("COMMIT")
+        raw.execute("ANALYZE")
+    return str(path)
+
+
+def fill_postgres(url: str, count: int) -> str:
+    """COPY, indices at the end; the URL."""
+    with closing(PostgresDatabase(url)) as database:
+        templates = templates_of(database)
+    with closing(PostgresConnection(url)) as store:
+        indices = store.rows(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE indexname LIKE ?", ("records_by%",)
+        )
+        for name, _ in indices:
+            store.rows(f"DROP INDEX {name}")
+        copy = f"COPY records ({', '.join(COLUMNS)}) FROM STDIN"
+        with store.connection.cursor().copy(copy) as rows:
+            for row in made_up_rows(templates, count):
+                rows.write_row(row)
+        for _, statement in indices:
+            store.rows(statement)
+        store.rows("VACUUM ANALYZE records")
+    return url
+
+
+# --- processes of their own ----------------------------------------------------------------------
+
+
+def read(url: str) -> dict[str, float]:
+    """What a reader sees: times in ms, and the most memory in MB."""
+    database = open_database(url, read_only=True)
+    numbers = random.Random(1).sample(range(WORKLOADS), ASKED)
+    programs = [program_of(number) for number in numbers]
+    ask(database, programs[0])  # what is detected once
+    first = [ask(database, program) for program in programs[1:]]
+    again = [ask(database, program) for program in programs[1:]]
+    database.close()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "first": statistics.median(first),
+        "again": statistics.median(again),
+        "least": min(first),
+        "memory": memory,
+    }
+
+
+def ask(database: Database, program: Any) -> float:
+    """Milliseconds until the best record of a program is there."""
+    start = time.perf_counter()
+    record = database.query_tuning_record(program, TARGETS[0], "main")
+    taken = 1e3 * (time.perf_counter() - start)
+    if record is None or record.mean_secs > 0.01:
+        raise AssertionError(f"the best record takes 1 ms and a little, not {record}")
+    return taken
+
+
+def write(url: str, writer: int) -> dict[str, float]:
+    """Write records as a tuner does, a few at a time; the seconds it took."""
+    database = open_database(url)
+    start = time.perf_counter()
+    workload = database.commit_workload(program_of(0))
+    for round_ in range(WRITTEN // ROUND):
+        database.commit_tuning_records(
+            written_record(workload, writer, round_, trial) for trial in range(ROUND)
+        )
+    taken = time.perf_counter() - start
+    database.close()
+    return {"seconds": taken}
+
+
+def written_record(workload: Any, writer: int, round_: int, trial: int) -> TuningRecord:
+    """A record that no other writer has."""
+    place = {"protocol": f"{WRITER} {trial}", "seed": writer, "round": round_}
+    return a_record(workload, 3.0 + trial, target=TARGETS[0], extra=place)
+
+
+def in_processes(*arguments: Sequence[str]) -> list[dict[str, float]]:
+    """Run this file in as many processes at once; what they print."""
+    command = [sys.executable, __file__]
+    started = [
+        subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
+        for words in arguments
+    ]
+    answers = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise RuntimeError("a process failed")
+    return [json.loads(answer) for answer in answers]
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def reader_rows(report: Report, kind: str, url: str, count: int) -> None:
+    """The times and the memory of a reader."""
+    (found,) = in_processes(["--read", url])
+    again, least = found["again"], found["least"]
+    note = f"{count:,} records; the quickest {least:.2f}, asked again {again:.2f}"
+    report.add(Row(f"db_10m_{kind}_best", found["first"], LIMIT_MS, "limit", "ms", note))
+    report.add(Row(f"db_10m_{kind}_memory", found["memory"], LIMIT_MB, "limit", "MB"))
+
+
+def writer_row(report: Report, kind: str, url: str) -> None:
+    """All that the writers wrote must be there, once."""
+    start = time.perf_counter()
+    in_processes(*(["--write", url, str(writer)] for writer in range(WRITERS)))
+    taken = time.perf_counter() - start
+    with closing(open_database(url, read_only=True)) as database:
+        records = database.get_tuning_records_of(database.commit_workload(program_of(0)))
+    places = [
+        (record.extra["seed"], record.extra["round"], record.protocol)
+        for record in records
+        if record.protocol.startswith(WRITER)
+    ]
+    if not len(places) == len(set(places)) == WRITERS * WRITTEN:
+        raise AssertionError(f"{len(set(places))} of {len(places)} records are different")
+    each = 1e3 * taken / len(places)
+    note = f"{WRITERS} x {WRITTEN} records, none lost, none doubled; start of processes included"
+    report.add(Row(f"db_10m_{kind}_writers", each, None, "-", "ms", note))
+
+
+def add_rows(report: Report, kind: str, fill: Callable[[], str], count: int) -> None:
+    """All rows of a kind of database."""
+    start = time.perf_counter()
+    url = fill()
+    print(f"{kind}: {count:,} records in {time.perf_counter() - start:.0f} s", flush=True)
+    reader_rows(report, kind, url, count)
+    writer_row(report, kind, url)
+
+
+def main() -> None:
+    """Measure the rows."""
+    if "--read" in sys.argv:
+        return print(json.dumps(read(sys.argv[2])))
+    if "--write" in sys.argv:
+        return print(json.dumps(write(sys.argv[2], int(sys.argv[3]))))
+    options = parse_arguments("Databases of ten million records.")
+    count = RECORDS // 10 if options.quick else RECORDS
+    report = Report("databases of ten million records")
+    print(HEADER)
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        if _is_wanted("sqlite", options.only):
+            add_rows(report, "sqlite", lambda: fill_sqlite(folder / "large.db", count), count)
+            (folder / "large.db").unlink()
+        if _is_wanted("postgres", options.only) and not why_missing():
+            server = opened.enter_context(postgres_server())
+            url = server.new_database()
+            add_rows(report, "postgres", lambda: fill_postgres(url, count), count)
+        elif why_missing():
+            report.skip("db_10m_postgres", why_missing())
+    finish(report, options)
+
+
+def _is_wanted(kind: str, only: Sequence[str] | None) -> bool:
+    return only is None or any(kind in name for name in only)
+
+
+if __name__ == "__main__":
+    main()
