@@ -31,6 +31,7 @@ _FEWEST_SAMPLES = 16  # until then the prior ranks alone
 _SPREAD = 0.5  # the power of the number of vectors up to which ranks are drawn
 _MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
 _LEAST_NEW = 16  # for each of them
+_MOST_STRUCTURES = 64  # of a sketch that is searched on arrays by default
 _MEASURED_PARENTS = 64  # of a sketch, in the first generation
 _EARLIER = 256  # records of earlier searches that are learned from
 _REPLAYED = 4  # times as many candidates of sketches without algebra as are wanted
@@ -103,7 +104,8 @@ class ArraySearch(TaskSearch):
     The prior ranks, and trees that learn from each batch what it gets wrong. Of other sketches, as
     many candidates as their share are replayed and ranked by the cost model; the log says why. A
     sketch whose replays are not what its algebra says is one of them from then on. With
-    `all_sketches`, a search in which one has no algebra does not begin: it raises `NotInterpreted`.
+    `all_sketches`, a search does not begin in which one has no algebra, or so many structures that
+    interpreting them takes as long as replays do: it raises `NotInterpreted`.
     """
 
     kind = "arrays"
@@ -177,6 +179,11 @@ class ArraySearch(TaskSearch):
         if target is not None and not target.is_cpu:
             raise NotInterpreted("only the prior of CPUs is on arrays")
         model = SpaceModel(self.mod, sketch.trace, self.space.postprocs)
+        structures = model.tree.most_cases
+        if self.all_sketches and structures > _MOST_STRUCTURES:
+            raise NotInterpreted(
+                f"programs of sketch {sketch.number} have up to {structures} structures"
+            )
         packed_before = has_bound_weights(entry_function(self.mod))
         return BatchScorer(model, Machine.of(target), packed_before)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 
@@ -59,6 +60,15 @@ def test_evolution_where_one_has_none(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "tilewright.test"):
         search = begun(task, sketches[:1], ours())
     assert "the task is searched by replay: only the prior of CPUs is on arrays" in caplog.text
+    assert search.state_dict()["strategy"] == "evolutionary"
+
+
+def test_evolution_where_structures_differ_too_much(caplog: pytest.LogCaptureFixture) -> None:
+    task, sketches = task_and_sketches(create_te_workload("SFM", 0), CPU, "post-order-apply")
+    with caplog.at_level(logging.INFO, "tilewright.test"):
+        search = begun(task, sketches[-1:], ours())
+    text = r"the task is searched by replay: programs of sketch 0 have up to \d{3,} structures"
+    assert re.search(text, caplog.text)
     assert search.state_dict()["strategy"] == "evolutionary"
 
 
