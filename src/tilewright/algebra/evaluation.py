@@ -27,7 +27,7 @@ def _less_equal(a: Any, b: Any) -> Any:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(condition != 0, a, b)
+    return np.where(condition, a, b)
 
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
