@@ -21,7 +21,7 @@ PAGES = ("docs", "README.md", "pyproject.toml")
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 # Prefixes of methods that are called by a name made from a node's class or by a library.
-DISPATCHED = ("visit_", "rewrite_", "pytest_", "_repr_", "__")
+DISPATCHED = ("visit_", "rewrite_", "pytest_", "handle_", "_repr_", "__")
 
 # Files that offer names to others: TVM's module paths, and functions that tests find by name.
 OFFERING = (

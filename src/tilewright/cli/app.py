@@ -210,6 +210,26 @@ def report(
     work_of("report").run(destination, db)
 
 
+@app.command()
+def serve(
+    db: DatabaseOption = None,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="HOST", help="Where to listen; others need --token."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes a free one."),
+    ] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="SECRET", help="Visitors have to know it."),
+    ] = None,
+) -> None:
+    """Show a database in a browser, live while it is tuned into."""
+    work_of("serve").run(db, host, port, token)
+
+
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )

@@ -16,7 +16,7 @@ from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger, smaller
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
-from tilewright.nest.limits import DividedIndex, Limits
+from tilewright.nest.limits import DividedIndex, IndexLimits
 from tilewright.nest.loops import Loop
 
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
@@ -44,7 +44,7 @@ class Reaches:
             found.append((var, abs(scale) * (high - low)))
         return found
 
-    def steps(self, indices: Indices, limits: Limits | None = None) -> tuple[Steps, list[int]]:
+    def steps(self, indices: Indices, limits: IndexLimits | None = None) -> tuple[Steps, list[int]]:
         """By how much the box of an access grows in each dimension once a variable runs.
 
         Then the dimensions where it matters which of several loops run, which are left out: so it
@@ -95,7 +95,7 @@ class MovingRanges(RangeEvaluator):
 class LimitedRanges(MovingRanges):
     """The same where limits hold sums of variables back."""
 
-    def __init__(self, ranges: Ranges, limits: Limits) -> None:
+    def __init__(self, ranges: Ranges, limits: IndexLimits) -> None:
         super().__init__(ranges)
         self._limits = limits
 
@@ -115,7 +115,7 @@ class LimitedRanges(MovingRanges):
         return first + low, last + smaller(high, parts.last)
 
 
-def moving_ranges(ranges: Ranges, limits: Limits | None) -> MovingRanges:
+def moving_ranges(ranges: Ranges, limits: IndexLimits | None) -> MovingRanges:
     """Ranges while some loops run, with or without limits."""
     return MovingRanges(ranges) if limits is None else LimitedRanges(ranges, limits)
 
@@ -216,7 +216,7 @@ class MemoryAccess(BufferAccess):
         ranges: Ranges,
         unit_bytes: int = 0,
         reaches: Reaches | None = None,
-        limits: Limits | None = None,
+        limits: IndexLimits | None = None,
     ) -> None:
         super().__init__(buffer, indices)
         self.is_store = is_store

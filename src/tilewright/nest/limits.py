@@ -39,7 +39,7 @@ class DividedIndex:
     rest: Affine | DividedIndex
 
 
-class Limits:
+class IndexLimits:
     """All limits on one access: which indices they concern, and how they divide those."""
 
     def __init__(self, limits: Sequence[Limit]) -> None:

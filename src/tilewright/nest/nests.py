@@ -17,7 +17,7 @@ from tilewright.arith.ranges import Ranges
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
-from tilewright.nest.limits import Limits, limits_of
+from tilewright.nest.limits import IndexLimits, limits_of
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
@@ -52,7 +52,7 @@ class _Accesses:
     def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
         self._direct = reader.direct
-        self._limits: dict[EnclosingBlock | None, Limits | None] = {}
+        self._limits: dict[EnclosingBlock | None, IndexLimits | None] = {}
         self.ranges: Ranges = reader.counters
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
@@ -87,7 +87,7 @@ class _Accesses:
             self._limits_in(scope),
         )
 
-    def _limits_in(self, scope: EnclosingBlock | None) -> Limits | None:
+    def _limits_in(self, scope: EnclosingBlock | None) -> IndexLimits | None:
         """What the predicates of all blocks around hold back, if anything."""
         if scope not in self._limits:
             predicates = [around.realize.predicate for around in _around(scope)]
@@ -97,7 +97,7 @@ class _Accesses:
                 if not isinstance(predicate, ir.IntImm)
                 for limit in limits_of(predicate, self._reader)
             ]
-            self._limits[scope] = Limits(limits) if limits else None
+            self._limits[scope] = IndexLimits(limits) if limits else None
         return self._limits[scope]
 
     def _raw(self, index: ir.PrimExpr, scope: EnclosingBlock | None) -> Affine:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -116,7 +117,37 @@ class MeasuredPeaks:
         return bool(self.best_operations) and _rounded(size) in self.best_bandwidth
 
 
-Peaks: TypeAlias = BuiltFor | MeasuredPeaks
+@dataclass(frozen=True)
+class GpuRoof:
+    """The peaks that a GPU is built for, with data of some types."""
+
+    gpu: GpuPeaks
+    dtypes: Sequence[str] = ()
+
+    def operations(self) -> float:
+        """Operations a second."""
+        return self.gpu.operations(self.dtypes)
+
+    def bandwidth(self, size: int) -> float:
+        """Bytes a second."""
+        return self.gpu.bandwidth(size)
+
+
+Peaks: TypeAlias = BuiltFor | MeasuredPeaks | GpuRoof
+
+
+def known_peaks(database: Database, target: Target, dtypes: Sequence[str] = ()) -> Peaks | None:
+    """The peaks behind a picture; nothing is measured for it.
+
+    They are those that were measured with the records, else those that the target is built for;
+    None: nobody knows.
+    """
+    if target.kind.name == "cuda":
+        return GpuRoof(GpuPeaks(target), dtypes)
+    if not target.is_cpu:
+        return None
+    stored = MeasuredPeaks.stored(database, target)
+    return stored if stored.covers(_LARGEST) else BuiltFor(target)
 
 
 class _Stored(msgspec.Struct, frozen=True):
