@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on
+# Bytecode is made for what is imported, which is less than what is installed.
+PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on --no-compile
 
 # Versions of the rivals are pinned so that ratios stay comparable.
 BENCH_VENV := .venv-bench
@@ -17,6 +18,9 @@ TVM_PACKAGES := apache-tvm==0.25.0.post1 apache-tvm-ffi==0.1.12 \
 # A stamp is newer than pyproject.toml once its installation went through.
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+
+# Tests and tuning start many processes; bytecode spares each of them compiling the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
@@ -45,17 +49,28 @@ demo: $(INSTALLED) ## set up if needed, then tune a matmul and a conv2d for half
 
 .PHONY: test
 test: $(INSTALLED_DEV) ## set up if needed, then run all tests
-	@$(BIN)/python -m pytest -W error -q -n $(JOBS) -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -W error -q -n $(JOBS) --dist worksteal -m "not slow" $(ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED_DEV) ## style, formatting, types, layers, sizes, dead code, names
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync $(LINTS)
+
+# The longest first; they run beside each other.
+LINTS := lint-types lint-dead-code lint-names lint-sizes lint-style lint-layers
+.PHONY: $(LINTS)
+lint-types:
+	$(BIN)/mypy
+lint-dead-code:
+	$(BIN)/python tools/dead_code.py
+lint-names:
+	$(BIN)/python tools/names_lint.py
+lint-sizes:
+	$(BIN)/python tools/size_report.py
+lint-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+lint-layers:
 	$(BIN)/lint-imports
-	$(BIN)/python tools/size_report.py
-	$(BIN)/python tools/dead_code.py
-	$(BIN)/python tools/names_lint.py
 
 .PHONY: format
 format: $(INSTALLED_DEV) ## rewrite the sources in the house style

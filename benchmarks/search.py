@@ -1,15 +1,20 @@
-"""Seconds to score 10,000 candidates: features, prior and boosted trees, without replaying them.
+"""Seconds to score 10,000 candidates: features, verdicts, prior and boosted trees, no replays.
 
 python benchmarks/search.py [--quick] [--json FILE] [--only ROW ...]
 
 The space is MetaSchedule's for CPUs, of which most candidates differ; all sketches that the algebra
 covers take part, and the note says how many that are. The rival is the same by replay: a few
 candidates are replayed and looked at, and their time is scaled up. TVM scores about 500 a second,
-so 20 seconds.
+so 20 seconds. The structures of the candidates are interpreted before; the note says how long that
+took, once for all populations to come.
+
+`memory_*`: the most megabytes of a process that evolves 100,000 candidates, imports and all.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +24,7 @@ from features import CPU, SPACES, candidates_of
 from harness import HEADER, Report, Row, finish, parse_arguments
 
 from tilewright import meta_schedule as ms
+from tilewright.algebra.evolution import ArrayEvolution
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.population import random_population
@@ -33,7 +39,10 @@ from tilewright.target import Target
 from tilewright.testing.te_workload import create_te_workload
 
 ROWS = (("GMM", 3), ("C2D", 2), ("TBG", 0), ("SFM", 2), ("CBR", 1))
+MEMORY_ROWS = (("C2D", 2), ("TBG", 0))
 COUNT = 10_000
+EVOLVED = 100_000
+_GENERATIONS = 4
 LEARNED = 256  # candidates that the trees have learned from
 SEED = 7
 
@@ -71,23 +80,43 @@ def trees_for(scores: Scores) -> Trees:
     return kind.make().train(data, config, lambda *_: True)
 
 
-def scored(models: list[SpaceModel], runs: int) -> float:
-    """The least seconds of some runs; what is interpreted once has been before."""
+def scored(models: list[SpaceModel], runs: int) -> tuple[float, float]:
+    """The least seconds of some runs; then those of what is interpreted once, before."""
     machine = Machine.of(Target(CPU))
     share = -(-COUNT // len(models))
     random = np.random.default_rng(SEED)
     tasks = []
+    begin = time.perf_counter()
     for model in models:
         columns = random_population(model.decisions, share, random)
-        trees = trees_for(BatchScorer(model, machine).score(columns))
-        tasks.append((BatchScorer(model, machine, trees=trees), columns))
+        scores = BatchScorer(model, machine).score(columns)
+        tasks.append((model, columns, scores))
+    before = time.perf_counter() - begin
+    scorers = [BatchScorer(model, machine, trees=trees_for(known)) for model, _, known in tasks]
     seconds = []
     for _ in range(runs):
         start = time.perf_counter()
-        for scorer, columns in tasks:
+        for scorer, (_, columns, _) in zip(scorers, tasks, strict=True):
             scorer.score(columns)
         seconds.append(time.perf_counter() - start)
-    return min(seconds) * COUNT / (share * len(models))
+    return min(seconds) * COUNT / (share * len(models)), before
+
+
+def evolved_megabytes(name: str, config: int) -> float:
+    """The most memory that this process has taken after an evolution of all sketches."""
+    models, _ = models_of(context_of(name, config))
+    random = np.random.default_rng(SEED)
+    size = EVOLVED // (len(models) * _GENERATIONS)
+    for model in models:
+        scorer = BatchScorer(model, Machine.of(Target(CPU)))
+        ArrayEvolution(scorer, size, _GENERATIONS - 1).run(random)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def megabytes(name: str, config: int) -> float:
+    """The same in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(evolved_megabytes, (name, config))
 
 
 def replayed(context: ms.TuneContext, draws: int) -> float:
@@ -110,10 +139,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         context = context_of(name, config)
         models, reasons = models_of(context)
-        ours = scored(models, 2 if options.quick else 5)
+        ours, before = scored(models, 2 if options.quick else 5)
         rival = replayed(context, 1 if options.quick else 3)
-        note = f"{len(models)} sketches; {len(reasons)} by replay"
+        note = f"{len(models)} sketches, interpreted in {before:.1f} s; {len(reasons)} by replay"
         report.add(Row(row, ours, rival, "replay", "s", note))
+    for name, config in MEMORY_ROWS:
+        row = f"memory_{name}_{config}"
+        if not options.only or row in options.only:
+            report.add(Row(row, megabytes(name, config), None, "", "MB", f"{EVOLVED} candidates"))
     finish(report, options)
     return 0
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 import numpy as np
 from harness import HEADER, Report, Row, finish, parse_arguments
 
-from tilewright.heron.operators import OperatorCase, operation_of
+from tilewright.heron.operators import operation_of
 from tilewright.heron.platforms import heron_platforms
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.solver.array_solver import ArraySolver
@@ -36,8 +36,7 @@ CP_SAT_SAMPLES = 50
 def space(platform: str, shape: tuple[int, ...]) -> HeronSpace:
     """The space of a matrix product."""
     chosen = heron_platforms.create(platform)
-    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype)
-    return space_of(operation_of(case), chosen)
+    return space_of(operation_of(chosen.case("gemm", shape)), chosen)
 
 
 def entropy(of: HeronSpace, drawn: SolutionSet) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import os
 import shutil
 import tempfile
@@ -109,7 +110,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start the driver before any test does: once started, it knows the GPUs that it has found."""
+    """Start the driver before any test does: once started, it knows the GPUs that it has found.
+
+    What was collected stays: the garbage collector need not look at all of it again and again.
+    """
+    gc.freeze()
     if any(item.get_closest_marker("cuda") for item in session.items):
         _gpu.why_missing
         _gpu.hide(from_children=False)

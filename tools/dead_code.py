@@ -21,7 +21,7 @@ PAGES = ("docs", "README.md", "pyproject.toml")
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 # Prefixes of methods that are called by a name made from a node's class or by a library.
-DISPATCHED = ("visit_", "rewrite_", "pytest_", "_repr_", "__")
+DISPATCHED = ("visit_", "rewrite_", "pytest_", "handle_", "_repr_", "__")
 
 # Files that offer names to others: TVM's module paths, and functions that tests find by name.
 OFFERING = (
@@ -39,7 +39,7 @@ ALLOWED = {
     "terminate_task", "tasks_", "remaining_tasks_", "database_", "cost_model_",
     "measure_callbacks_", "resize1d", "resize3d", "InstructionKind", "train_verbose",
     "create_module", "_fields_", "cpu_kind", "data_size", "group_hash",
-    "run_error_count", "pids",
+    "run_error_count", "pids", "session_priority", "count_num_servers", "text_summary",
 }  # fmt: skip
 
 
@@ -101,20 +101,27 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
 
 def unused(root: Path) -> list[str]:
     """One line for each definition that nothing reads."""
-    used = sum((uses(_parse(path)) for path in _files(root, PROGRAMS, ".py")), Counter[str]())
+    used = _uses_of(_files(root, PROGRAMS, ".py"))
     for path in _files(root, PAGES, ".md", ".toml"):
         used.update(WORD.findall(path.read_text(encoding="utf-8")))
-    by_tests = sum((uses(_parse(path)) for path in _files(root, ("tests",), ".py")), Counter[str]())
+    with_tests = used + _uses_of(_files(root, ("tests",), ".py"))
     lines = []
     for path in _files(root, (SOURCE,), ".py"):
         place = path.relative_to(root / SOURCE).as_posix()
         if place.startswith(OFFERING):
             continue
-        known = used + by_tests if place.startswith("testing/") else used
+        known = with_tests if place.startswith("testing/") else used
         for name, line in definitions(_parse(path).body):
             if not known[name] and name not in ALLOWED and not name.startswith(DISPATCHED):
                 lines.append(f"{path.relative_to(root)}:{line}: nothing uses `{name}`")
     return lines
+
+
+def _uses_of(paths: Iterator[Path]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in paths:
+        found.update(uses(_parse(path)))
+    return found
 
 
 def _files(root: Path, places: tuple[str, ...], *endings: str) -> Iterator[Path]:

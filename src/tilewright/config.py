@@ -155,6 +155,11 @@ def environ_for_gpu(number: int) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": given.split(",")[number] if given else str(number)}
 
 
+def tracker_variable(field: str) -> str:
+    """What TVM's variable says of its tracker: host, port or key; empty if it is not set."""
+    return os.environ.get(f"TVM_TRACKER_{field.upper()}", "")
+
+
 @functools.cache
 def settings() -> Settings:
     """The settings of this process, read when first asked for."""

@@ -21,6 +21,7 @@
     │   │   └── StoredDataError stored data that is damaged; names the row
     │   ├── MachineError        the machine lacks something: disk space, memory, files, processes
     │   └── MemberError         a rule, cost model, ... of the user's own raised an exception
+    ├── ServeError              a live page that cannot be served as it was asked for
     └── RegistryError           a name that is registered twice or not at all
 
 A user's mistake is always one of these; a bug of ours surfaces as a built-in exception.
@@ -127,3 +128,7 @@ class MachineError(TuneError):
 
 class MemberError(TuneError):
     """A member of the user's own (rule, cost model, strategy, ...) raised; `__cause__` is what."""
+
+
+class ServeError(TilewrightError, ValueError):
+    """A live page that cannot be served as it was asked for."""

@@ -6,9 +6,6 @@ nothing here, so that no case has to be told apart for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -120,6 +117,9 @@ class NestCost:
         whole = np.ceil(self.lanes * nest.element_bytes[:, None] / self._machine.vector_bytes)
         vectors = np.where(self._is_along(), whole, self.lanes * 1.5)
         count = distinct * np.where(self._moved, vectors, 0.5)
+        units = np.ceil(nest.unit_bytes / self._machine.vector_bytes)[:, None]
+        is_unit = nest.unit_bytes * 2 >= self._machine.vector_bytes
+        count = np.where(is_unit[:, None], distinct * units, count)
         in_tiles = np.array([scope.startswith(TILE_SCOPES) for scope in nest.scopes])
         return np.where(in_tiles[:, None], distinct, count), whole
 
@@ -208,17 +208,3 @@ def _innermost(chosen: Masks) -> Masks:
     """The last chosen slot of each candidate."""
     first: Masks = chosen & (np.cumsum(chosen[::-1], 0)[::-1] == 1)
     return first
-
-
-def total_seconds(parts: Sequence[tuple[int, Any]]) -> Floats:
-    """Seconds of programs, from the costs of their nests.
-
-    Nests with the same number run in one parallel loop, which is started once.
-    """
-    total: Any = 1e-7
-    started: dict[int, Any] = {}
-    for region, part in parts:
-        begins = (part.parallel_extent > 1) & ~started.get(region, np.False_)
-        total = total + part.seconds + np.where(begins, part.start_seconds, 0.0)
-        started[region] = started.get(region, np.False_) | begins
-    return np.atleast_1d(np.asarray(total, np.float64))

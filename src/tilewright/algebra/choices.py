@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.algebra.expr import Value
+from tilewright.algebra.expr import Expr, Value
 
 
 class Undecided(Exception):
     """A case that nobody has chosen yet: which one it is, and the expression that says so."""
 
-    def __init__(self, key: object, value: Value) -> None:
+    def __init__(self, key: object, value: Expr) -> None:
         super().__init__(key)
         self.key = key
         self.value = value

@@ -81,3 +81,8 @@ def columns_of(decisions: Iterable[Decision], vectors: Sequence[Sequence[Any]]) 
     for number, decision in enumerate(decisions):
         found.update(decision.columns([vector[number] for vector in vectors]))
     return found
+
+
+def rows_in(columns: Columns) -> int:
+    """The number of rows of a population; a sketch without decisions has one."""
+    return max((len(column) for column in columns.values()), default=1)

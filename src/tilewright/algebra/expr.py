@@ -258,6 +258,8 @@ def ceil_divide(a: Value, b: Value) -> Value:
         return -(-a // b)
     if type(b) is int and b == 1:
         return a
+    if type(b) is int and (divided := _divided(a, b)) is not None:
+        return divided
     (low, high), (least, most) = bounds(a), bounds(b)
     return _graph(a, b).node("ceil", (a, b), -(-low // most), -(-high // max(1, least)))
 

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.algebra.expr import (
     Value,
-    bounds,
     equal,
     less_equal,
-    minimum,
     multiply,
+    negate,
     product_of,
     remainder,
     where,
 )
-from tilewright.algebra.loop_tree import (
-    LoopNode,
-    LoopTree,
-    NotInterpreted,
-    StageNode,
-    digits_of,
-    loops_of,
-)
-from tilewright.algebra.nest_view import index_terms
-from tilewright.algebra.reach import DigitReaches
+from tilewright.algebra.gpu_memory import shared_bytes
+from tilewright.algebra.gpu_vectors import vector_widths
+from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted, StageNode, loops_of
 from tilewright.algebra.steps import split
 from tilewright.ir.annotation_keys import (
-    BUFFER_DIM_ALIGN,
     COOPERATIVE_FETCH,
-    DOUBLE_BUFFER_SCOPE,
-    MANIFEST_SHARED_MEMORY_LOCAL_STAGE,
-    SOFTWARE_PIPELINE_ORDER,
-    SOFTWARE_PIPELINE_STAGE,
     THREAD_EXTENT_HIGH,
     THREAD_EXTENT_LOW,
     WARP_EXECUTION,
 )
 from tilewright.space.gpu.lowered_kernels import VECTOR_BYTES
+from tilewright.space.postprocs.rewrite_cooperative_fetch import WIDEST_BYTES, moved_bytes
 
 _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-_WIDEST_BYTES = 4  # of values that are fetched as vectors
 
 
 @dataclass(frozen=True)
@@ -56,25 +42,28 @@ class LegalityCheck:
     origin: str
 
 
-def cooperative_fetch(tree: LoopTree) -> None:
+def cooperative_fetch(tree: LoopTree, warp_size: int | None) -> None:
     """Split and bind the loop of every stage that is noted to be copied by all threads."""
     for stage in tree.stages():
         lanes = stage.annotations.pop(COOPERATIVE_FETCH, None)
         if lanes is not None:
-            _fetch(tree, stage, lanes)
+            _fetch(tree, stage, lanes, warp_size)
 
 
-def _fetch(tree: LoopTree, stage: StageNode, lanes: Value) -> None:
+def _fetch(tree: LoopTree, stage: StageNode, lanes: Value, warp_size: int | None) -> None:
     *_, loop = loops_of(stage)
-    threads = _thread_extents(loops_of(stage))
-    if WARP_EXECUTION in stage.annotations or "threadIdx.x" not in threads:
+    threads = {
+        tag: warp_size if around is None else around.extent
+        for tag, around in stage.fetched_by.items()
+        if tag in ("threadIdx.x", "threadIdx.y")
+    }
+    x = threads.get("threadIdx.x")
+    if x is None:
         raise NotInterpreted(f"block {stage.name!r} is fetched by threads that are not known")
-    width = max(
-        region.buffer.dtype.bits // 8 for region in (*stage.block.reads, *stage.block.writes)
-    )
-    fits = equal(remainder(loop.extent, lanes), 0) if width <= _WIDEST_BYTES else 0
-    rows = [threads["threadIdx.y"]] if "threadIdx.y" in threads else []
-    pieces = split(tree, loop, [None, *rows, threads["threadIdx.x"], where(fits, lanes, 1)])
+    width = max(map(moved_bytes, ir.walk(stage.block.body)))
+    fits = equal(remainder(loop.extent, lanes), 0) if width <= WIDEST_BYTES else 0
+    rows = [y for y in (threads.get("threadIdx.y"),) if y is not None]
+    pieces = split(tree, loop, [None, *rows, x, where(fits, lanes, 1)])
     pieces[-1].kind = ir.ForKind.VECTORIZED
     for piece, tag in zip(reversed(pieces[1:-1]), _THREADS, strict=False):
         piece.kind, piece.tag = ir.ForKind.THREAD_BINDING, tag
@@ -94,131 +83,65 @@ def require_bound(tree: LoopTree) -> None:
             )
 
 
-def kernel_checks(tree: LoopTree, most_threads: int, most_bytes: int) -> list[LegalityCheck]:
+@dataclass(frozen=True)
+class KernelLimits:
+    """What a target allows a block of threads."""
+
+    threads: int
+    shared_bytes: int
+    warp_size: int
+
+
+def kernel_checks(tree: LoopTree, limits: KernelLimits) -> list[LegalityCheck]:
     """The limits of a GPU, as conditions on kernels."""
     found: list[LegalityCheck] = []
     for stage in tree.stages():
-        found += _wanted_threads(stage)
+        found += _wanted_threads(stage, limits.warp_size)
     for node in tree.body:
         stages = tree.stages_below(node)
-        found.append(_threads_fit(stages, most_threads))
-        found.append(_memory_fits(tree, stages, most_bytes))
-        _require_narrow_vectors(stages)
+        found += _threads_fit(stages, limits.threads)
+        found += _vectors_fit(stages)
+        memory = f"max_shared_memory_per_block = {limits.shared_bytes} of the target"
+        found.append(_at_most(shared_bytes(stages), limits.shared_bytes, memory))
     return found
 
 
-def _wanted_threads(stage: StageNode) -> list[LegalityCheck]:
+def _at_most(quantity: Value, most: int, origin: str) -> LegalityCheck:
+    return LegalityCheck(less_equal(quantity, most), quantity, most, origin)
+
+
+def _wanted_threads(stage: StageNode, warp_size: int) -> list[LegalityCheck]:
     low = stage.annotations.get(THREAD_EXTENT_LOW)
     high = stage.annotations.get(THREAD_EXTENT_HIGH)
     if low is None or high is None or stage.does == "init":
         return []
-    threads = product_of(list(_thread_extents(loops_of(stage)).values()))
+    extents = _thread_extents(loops_of(stage))
+    if stage.annotations.get(WARP_EXECUTION):
+        extents["threadIdx.x"] = warp_size
+    threads = product_of(list(extents.values()))
+    name = stage.name
     return [
-        LegalityCheck(
-            less_equal(int(low), threads), multiply(threads, -1), -int(low),
-            f"block {stage.name!r} asks for at least {low} threads",
+        _at_most(
+            multiply(threads, -1), -int(low), f"block {name!r} asks for at least {low} threads"
         ),
-        LegalityCheck(
-            less_equal(threads, int(high)), threads, int(high),
-            f"block {stage.name!r} asks for at most {high} threads",
-        ),
-    ]  # fmt: skip
+        _at_most(threads, int(high), f"block {name!r} asks for at most {high} threads"),
+    ]
 
 
-def _threads_fit(stages: Sequence[StageNode], most: int) -> LegalityCheck:
+def _threads_fit(stages: Sequence[StageNode], most: int) -> Iterator[LegalityCheck]:
+    """Each axis has one extent in the whole kernel, and a block has not too many threads."""
     extents: dict[str, Value] = {}
     for stage in stages:
-        for tag, extent in _thread_extents(loops_of(stage)).items():
-            if extents.setdefault(tag, extent) != extent:
-                raise NotInterpreted(f"{tag} has different extents in one kernel")
-    threads = product_of(list(extents.values()))
-    origin = f"max_threads_per_block = {most} of the target"
-    return LegalityCheck(less_equal(threads, most), threads, most, origin)
-
-
-def _require_narrow_vectors(stages: Sequence[StageNode]) -> None:
-    for stage in stages:
-        regions = (*stage.block.reads, *stage.block.writes)
-        width = max([_WIDEST_BYTES, *[region.buffer.dtype.bits // 8 for region in regions]])
         for loop in loops_of(stage):
-            if loop.kind is ir.ForKind.VECTORIZED and bounds(loop.extent)[1] * width > VECTOR_BYTES:
-                raise NotInterpreted(f"vectors of block {stage.name!r} may be too wide")
+            known = extents.setdefault(loop.tag, loop.extent)
+            if loop.tag and known != loop.extent:
+                differ = negate(equal(known, loop.extent))
+                yield _at_most(differ, 0, f"{loop.tag} has one extent in a kernel")
+    threads = product_of([extent for tag, extent in extents.items() if tag in _THREADS])
+    yield _at_most(threads, most, f"max_threads_per_block = {most} of the target")
 
 
-def _versions(tree: LoopTree, loop: LoopNode, buffer: ir.Buffer) -> int:
-    """How many copies of a buffer exist that a software pipeline fills ahead."""
-    stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
-    orders = loop.annotations.get(SOFTWARE_PIPELINE_ORDER)
-    if stages is None or orders is None or len(loop.body) < 2:
-        return 1
-    below = [tree.stages_below(part) for part in loop.body]
-    if any(_is_several(part) for part in (*loop.body, *itertools.chain(*below))):
-        raise NotInterpreted(f"{buffer.name!r} is filled ahead by pipelines in each other")
-    if not len(below) == len(stages) == len(orders):
-        return 1
-    written = [n for n, part in enumerate(below) if _writes(part, buffer)]
-    read = [n for n, part in enumerate(below) if _reads(part, buffer)]
-    if not written or not read:
-        return 1
-    versions = max(max(stages[n] for n in read) - min(stages[n] for n in written) + 1, 1)
-    in_order = all(stages[r] == stages[w] or orders[r] < orders[w] for r in read for w in written)
-    return 1 if versions == 2 and in_order else versions
-
-
-def _is_several(node: LoopNode | StageNode) -> bool:
-    keys = (SOFTWARE_PIPELINE_STAGE, MANIFEST_SHARED_MEMORY_LOCAL_STAGE, DOUBLE_BUFFER_SCOPE)
-    return any(key in node.annotations for key in keys)
-
-
-def _writes(stages: Sequence[StageNode], buffer: ir.Buffer) -> bool:
-    return any(each.buffer is buffer for stage in stages for each in stage.block.writes)
-
-
-def _reads(stages: Sequence[StageNode], buffer: ir.Buffer) -> bool:
-    return any(each.buffer is buffer for stage in stages for each in stage.reads)
-
-
-def _memory_fits(tree: LoopTree, stages: Sequence[StageNode], most: int) -> LegalityCheck:
-    """Buffers that live at the same time add up."""
-    total: Value = 0
-    places: set[LoopNode | None] = set()
-    for stage in stages:
-        for region in stage.block.writes:
-            if region.buffer.scope.startswith("shared") and stage.does != "init":
-                place, size = _shared_bytes(tree, stages, stage, region)
-                places.add(place)
-                total = total + size
-    if len(places) > 1:
-        raise NotInterpreted("buffers in shared memory live at different times")
-    origin = f"max_shared_memory_per_block = {most} of the target"
-    return LegalityCheck(less_equal(total, most), total, most, origin)
-
-
-def _shared_bytes(
-    tree: LoopTree, stages: Sequence[StageNode], writer: StageNode, region: ir.BufferRegion
-) -> tuple[LoopNode | None, Value]:
-    """The loop inside of which a buffer is allocated, and the bytes of its box."""
-    if BUFFER_DIM_ALIGN in writer.annotations:
-        raise NotInterpreted(f"rows of {region.buffer.name!r} are padded")
-    paths = [
-        loops_of(stage)
-        for stage in stages
-        if any(each.buffer is region.buffer for each in (*stage.reads, *stage.block.writes))
-    ]
-    around = [loop for loop in paths[0] if all(loop in path for path in paths)]
-    versions = _versions(tree, around[-1], region.buffer) if around else 1
-    own = loops_of(writer)
-    running = digits_of(
-        loop
-        for position, loop in enumerate(own)
-        if position >= len(around) or loop.tag.startswith(("threadIdx", "vthread"))
-    )
-    reaches = DigitReaches(running, writer.predicates)
-    sizes: list[Value] = []
-    for axis, whole in zip(region.region, region.buffer.shape, strict=True):
-        if not isinstance(axis.extent, ir.IntImm) or not isinstance(whole, ir.IntImm):
-            raise NotInterpreted(f"{region.buffer.name!r} has no constant shape")
-        span = reaches.of(index_terms(writer, axis.min)) + axis.extent.value
-        sizes.append(minimum(span, whole.value))
-    size = multiply(product_of(sizes), versions * max(1, region.buffer.dtype.bits // 8))
-    return (around[-1] if around else None), size
+def _vectors_fit(stages: Sequence[StageNode]) -> Iterator[LegalityCheck]:
+    for stage, width in vector_widths(stages):
+        origin = f"vectors of {VECTOR_BYTES} bytes in block {stage.name!r}"
+        yield _at_most(width, VECTOR_BYTES, origin)

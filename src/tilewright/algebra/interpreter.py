@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import ir
+from tilewright.algebra.block_history import BlockHistory
 from tilewright.algebra.choices import Choices
 from tilewright.algebra.decisions import (
     CategoricalDecision,
@@ -23,12 +24,14 @@ from tilewright.algebra.decisions import (
 )
 from tilewright.algebra.expr import ExprGraph, Value
 from tilewright.algebra.gpu_kernels import LegalityCheck
+from tilewright.algebra.layout_products import SampledFactors, know_products
 from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
 from tilewright.algebra.loop_tree import LoopNode, LoopTree, NotInterpreted
 from tilewright.algebra.postprocs import PostprocContext, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import WARP_EXECUTION
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.compute_at import ComputeAt
@@ -46,8 +49,10 @@ from tilewright.space.base import Postproc
 _ON_BLOCKS = frozenset({
     "CacheRead", "CacheWrite", "ComputeInline", "GetBlock", "GetChildBlocks", "GetConsumers",
     "GetOutputBlocks", "GetProducers", "ReverseComputeInline", "SetScope", "StorageAlign",
-    "TransformLayout",
+    "TransformBlockLayout", "TransformLayout",
 })  # fmt: skip
+# Of these, steps after which nobody sees a block as it was before.
+_REPLACING = frozenset({"ComputeInline", "ReverseComputeInline", "TransformBlockLayout"})
 _MOST_LOOPS = 1 << 10  # around a block; how many there are differs from case to case
 
 
@@ -73,20 +78,26 @@ def interpret(
     Raises `NotInterpreted` with a reason, and `Undecided` where the tree depends on decisions in a
     way that `choices` does not settle.
     """
-    start = _Start(mod, choices, _Decisions(graph))
+    start = _Start(mod, choices, _Decisions(graph, choices))
     main = list(itertools.takewhile(lambda inst: not inst.step.is_postproc, trace.insts))
     first = max(len(trace.fixed_steps()), _after_shapes(main))
     for inst in main[:first]:
         start.run(inst)
-    steps = []
-    for inst in main[first:]:
-        if inst.step.kind in _ON_BLOCKS:
+    history = BlockHistory(start.sch.state)
+    steps: list[tuple[int, Instruction]] = []
+    for number, inst in enumerate(main[first:]):
+        if inst.step.kind in _ON_BLOCKS and start.knows(inst):
             start.run(inst)
-        elif not start.inlines(inst):
-            steps.append(inst)
-    run = _Run(start)
-    for inst in steps:
-        run.step(inst)
+            history.note(number, restarts=inst.step.kind in _REPLACING)
+        elif start.inlines(inst):
+            history.note(number, restarts=True)
+        else:
+            steps.append((number, inst))
+            start.note_factors(inst)
+    run = _Run(start, history)
+    for number, inst in steps:
+        run.step(number, inst)
+    run.finish()
     checks: list[LegalityCheck] = []
     for postproc in postprocs:
         rewrite = rewrite_of(type(postproc).__name__)
@@ -106,9 +117,10 @@ def _after_shapes(steps: Sequence[Instruction]) -> int:
 class _Decisions:
     """The decisions so far, and their variables."""
 
-    def __init__(self, graph: ExprGraph) -> None:
+    def __init__(self, graph: ExprGraph, choices: Choices) -> None:
         self.graph = graph
         self.all: list[Decision] = []
+        self._choices = choices
 
     @property
     def next_name(self) -> str:
@@ -130,6 +142,9 @@ class _Decisions:
             for name, last in zip(tile.names, tile.most, strict=True)
         ]
         self.graph.know_product(factors, extent)
+        know_products(
+            self.graph, dict(zip(tile.names, factors, strict=True)), extent, self._choices
+        )
         return factors
 
     def location(self, inst: Instruction, loops: int) -> Value:
@@ -146,6 +161,7 @@ class _Start:
         self.known: dict[object, Any] = {}
         self.choices = choices
         self.decisions = decisions
+        self.products = SampledFactors()
 
     @property
     def func(self) -> ir.PrimFunc:
@@ -153,6 +169,22 @@ class _Start:
         if len(functions) != 1 or not isinstance(functions[0], ir.PrimFunc):
             raise NotInterpreted("the module has several functions")
         return functions[0]
+
+    def knows(self, inst: Instruction) -> bool:
+        """True where no handle of a step comes from steps that are interpreted."""
+        used = itertools.chain(
+            *[each if isinstance(each, list) else [each] for each in inst.step.inputs]
+        )
+        return all(rv in self.known for rv in used if isinstance(rv, (BlockRV, LoopRV)))
+
+    def note_factors(self, inst: Instruction) -> None:
+        """Remember the factors of a loop, which layouts may be made of."""
+        step = inst.step
+        extent = 0
+        if isinstance(step, SamplePerfectTile) and step.loop in self.known:
+            extent = known_extent(self.sch.get_sref(self.known[step.loop]).loop) or 0
+        if isinstance(step, (SampleCategorical, SamplePerfectTile, SampleComputeLocation)):
+            self.products.note(inst.outputs, extent)
 
     def inlines(self, inst: Instruction) -> bool:
         """True for a block that is computed where it is used: this is done at once."""
@@ -164,7 +196,8 @@ class _Start:
 
     def run(self, inst: Instruction) -> None:
         try:
-            step = inst.step.with_handles(self.known)
+            known = {**self.known, **self.products.settled(inst.step, self.choices)}
+            step = inst.step.with_handles(known)
             made = self.sch.run(step, self._decided(inst, step))
             self.known.update(learned(inst, made))
         except (ScheduleError, KeyError) as error:
@@ -189,7 +222,7 @@ class _Start:
 
 
 class _Run:
-    def __init__(self, start: _Start) -> None:
+    def __init__(self, start: _Start, history: BlockHistory) -> None:
         self._start = start
         self.tree, nodes = lift(start.func)
         self._known: dict[object, Any] = {}
@@ -201,7 +234,17 @@ class _Run:
             else:
                 self._known[rv] = start.sch.int_of(own)
 
-    def step(self, inst: Instruction) -> None:
+        if any(WARP_EXECUTION in stage.annotations for stage in self.tree.stages()):
+            self.tree.thread_axes["threadIdx.x"] = None
+        self._versions = history.versions_of(nodes)
+
+    def finish(self) -> None:
+        """Blocks are what all steps made of them."""
+        self._versions.show(None)
+
+    def step(self, number: int, inst: Instruction) -> None:
+        """Carry out a step, on blocks as they were at that time."""
+        self._versions.show(number)
         step = inst.step
         if isinstance(step, SampleCategorical):
             made: list[Any] = [self._start.decisions.categorical(inst, step)]

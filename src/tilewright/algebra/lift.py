@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from tilewright import ir
+from tilewright.algebra.indices import divided
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
     LoopTree,
     Node,
     NotInterpreted,
+    Predicate,
     StageNode,
     Terms,
+    adopt,
 )
 from tilewright.arith.affine import affine_of
 
@@ -55,18 +58,56 @@ class _Lifting:
 
     def _stage(self, realize: ir.BlockRealize, parent: LoopNode | None) -> StageNode:
         block = realize.block
-        if not isinstance(realize.predicate, ir.IntImm):
-            raise NotInterpreted(f"block {block.name_hint!r} has a predicate from the start")
         bindings = [self._binding(block, value) for value in realize.iter_values]
-        stage = StageNode(block.name_hint, block, bindings, [], parent)
+        predicates = [
+            self._predicate(block, part)
+            for part in ir.conjuncts(realize.predicate)
+            if not isinstance(part, ir.IntImm)
+        ]
+        stage = StageNode(block.name_hint, block, bindings, predicates, parent)
         stage.annotations = dict(block.annotations)
         self.nodes[block] = stage
+        if not block.match_buffers:
+            adopt(stage, self._parts(block.body), self._parts(block.init))
         return stage
+
+    def _parts(self, body: ir.Stmt | None) -> list[Node]:
+        """What is inside of a block that has blocks in it."""
+        if body is None or isinstance(body, ir.BufferStore) or not _has_blocks(body):
+            return []
+        return [self.visit(stmt, None) for stmt in ir.statements_of(body)]
+
+    def _predicate(self, block: ir.Block, condition: ir.PrimExpr) -> Predicate:
+        match condition:
+            case ir.LT(a=value, b=ir.IntImm(value=limit)):
+                return Predicate(self._binding(block, value), limit)
+        raise NotInterpreted(f"block {block.name_hint!r} runs only where `{condition}`")
 
     def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:
         form = affine_of(value)
-        if form.base or any(term not in self._digits for term in form.terms):
-            raise NotInterpreted(
-                f"block {block.name_hint!r} binds `{value}`, which is no sum of loops"
-            )
-        return {self._digits[term]: scale for term, scale in form.terms.items()}
+        found: Terms = {}
+        for term, scale in form.terms.items():
+            digit = self._digits.get(term) or self._part(term)
+            if digit is None or form.base:
+                raise NotInterpreted(
+                    f"block {block.name_hint!r} binds `{value}`, which is no sum of loops"
+                )
+            found[digit] = scale
+        return found
+
+    def _part(self, term: ir.PrimExpr) -> Digit | None:
+        """`loop // below % extent`: what was a loop before it was fused with others."""
+        parts = divided(term)
+        digit = None if parts is None else self._digits.get(parts[0])
+        if parts is None or digit is None:
+            return None
+        _, below, extent = parts
+        assert isinstance(digit.extent, int)
+        most = -(-digit.extent // below)
+        made = Digit(min(extent, most), {digit: 1}, below, digit.extent, is_covered=True)
+        self._digits[term] = made
+        return made
+
+
+def _has_blocks(body: ir.Stmt) -> bool:
+    return any(True for _ in ir.nodes_of(body, ir.BlockRealize))

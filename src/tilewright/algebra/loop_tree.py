@@ -34,6 +34,7 @@ class Digit:
     below: Value = 1
     total: Value = 1  # what the source stays below, by a predicate where tiles do not divide
     is_covered: bool = False  # it takes all its values while all of the source runs
+    is_aligned: bool = False  # tiles of the source are multiples of `below`, or divide it
 
 
 Terms: TypeAlias = dict[Digit, Value]
@@ -78,6 +79,11 @@ class StageNode:
     parent: LoopNode | None = None
     does: str = "all"  # "init" or "update" where a reduction is taken apart
     annotations: dict[str, Any] = field(default_factory=dict)
+    outer: StageNode | None = None  # the block that it stands in
+    parts: list[Node] = field(default_factory=list)  # of a block with blocks inside: its body
+    init_parts: list[Node] = field(default_factory=list)  # and its initialisation
+    is_made: bool = True  # False: by a later step
+    fetched_by: dict[str, LoopNode | None] = field(default_factory=dict)  # axes; None: a warp
 
     @property
     def reads(self) -> tuple[ir.BufferRegion, ...]:
@@ -113,6 +119,8 @@ class LoopTree:
 
     body: list[Node] = field(default_factory=list)
     annotations: dict[str, Any] = field(default_factory=dict)  # of the root block
+    # The last loop that was bound to each thread axis; None: the threads of a warp.
+    thread_axes: dict[str, LoopNode | None] = field(default_factory=dict)
 
     def siblings(self, node: Node) -> list[Node]:
         """The statements among which a node stands."""
@@ -149,7 +157,8 @@ class LoopTree:
 def _stages(nodes: Iterable[Node]) -> Iterator[StageNode]:
     for node in nodes:
         if isinstance(node, StageNode):
-            yield node
+            if node.is_made:
+                yield node
         else:
             yield from _stages(node.body)
 
@@ -162,6 +171,32 @@ def loops_of(node: Node) -> list[LoopNode]:
         found.append(parent)
         parent = parent.parent
     return found[::-1]
+
+
+def scopes_of(stage: StageNode) -> list[StageNode]:
+    """A stage and the blocks that it stands in, the outermost first."""
+    return [stage] if stage.outer is None else [*scopes_of(stage.outer), stage]
+
+
+def iterators_of(stage: StageNode) -> dict[ir.Var, Terms]:
+    """What the iterators of a stage stand for, and those of the blocks around it."""
+    return {
+        iter_var.var: terms
+        for scope in scopes_of(stage)
+        for iter_var, terms in zip(scope.block.iter_vars, scope.bindings, strict=True)
+    }
+
+
+def inner_stages(parts: Iterable[Node]) -> list[StageNode]:
+    """The stages in the body of a block."""
+    return list(_stages(parts))
+
+
+def adopt(outer: StageNode, parts: Iterable[Node], init_parts: Iterable[Node] = ()) -> None:
+    """Let a block have these parts."""
+    outer.parts, outer.init_parts = list(parts), list(init_parts)
+    for stage in _stages((*outer.parts, *outer.init_parts)):
+        stage.outer = outer
 
 
 def loops_between(stage: StageNode, top: LoopNode | None) -> list[LoopNode]:

@@ -7,25 +7,23 @@ rows are divided into cases. Each case is interpreted when the first row needs i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright import ir
+from tilewright.algebra.batch_cases import CaseTree, Fork, Rows as Rows
 from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
-from tilewright.algebra.evaluation import ArrayProgram
-from tilewright.algebra.expr import Expr, ExprGraph
+from tilewright.algebra.expr import ExprGraph
 from tilewright.algebra.interpreter import Interpretation, interpret
+from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
-from tilewright.algebra.nest_columns import NestProgram, key_of
+from tilewright.algebra.nest_columns import NestProgram, NestTable
 from tilewright.algebra.nest_view import NestView, nests_of
 from tilewright.schedule import Trace
 from tilewright.space.base import Postproc
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +43,6 @@ class Uncovered:
     reason: str
 
 
-@dataclass(eq=False)
-class _Fork:
-    """Rows go different ways, by the value of an expression."""
-
-    key: object
-    program: ArrayProgram
-    choices: Choices
-    ways: dict[int, _Node] = field(default_factory=dict)
-
-
-_Node: TypeAlias = _Fork | StructureCase | Uncovered
-
-
 class SpaceModel:
     """The algebra of a sketch. Raises `NotInterpreted`, with the reason, where there is none.
 
@@ -66,12 +51,10 @@ class SpaceModel:
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
         self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
-        self._graph = ExprGraph()
-        self._nests: dict[tuple[Any, ...], NestProgram] = {}
-        self._root = self._interpreted(Choices())
-        self.decisions: tuple[Decision, ...] = tuple(
-            self._any_case(self._root).interpretation.decisions
-        )
+        self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
+        self.nests = NestTable()
+        self.tree: CaseTree[StructureCase | Uncovered] = CaseTree(self._interpreted)
+        self.decisions: tuple[Decision, ...] = tuple(self._any_case(0).interpretation.decisions)
 
     def columns(self, vectors: Sequence[Sequence[Any]]) -> Columns:
         """Decision vectors, as traces have them, as columns."""
@@ -79,53 +62,34 @@ class SpaceModel:
 
     def cases(self, columns: Columns) -> Iterator[tuple[StructureCase | Uncovered, Rows]]:
         """The cases that occur in a population, each with its rows."""
-        count = max((len(column) for column in columns.values()), default=1)
-        yield from self._divided(self._root, columns, np.arange(count))
+        numbers = self.tree.numbers(columns)
+        for number in np.unique(numbers):
+            case = self.tree.nodes[number]
+            assert not isinstance(case, Fork)
+            yield case, np.flatnonzero(numbers == number)
 
-    def _divided(
-        self, node: _Node, columns: Columns, rows: Rows
-    ) -> Iterator[tuple[StructureCase | Uncovered, Rows]]:
-        if not isinstance(node, _Fork):
-            yield node, rows
-            return
-        (values,) = node.program({name: columns[name][rows] for name in node.program.inputs})
-        for number in np.unique(values):
-            way = int(number)
-            if way not in node.ways:
-                choices = node.choices.with_choice(node.key, way)
-                node.ways[way] = self._interpreted(choices)
-            yield from self._divided(node.ways[way], columns, rows[values == number])
-
-    def _interpreted(self, choices: Choices) -> _Node:
+    def _interpreted(self, choices: Choices) -> Fork | StructureCase | Uncovered:
         try:
-            found = interpret(self._mod, self._trace, self._postprocs, choices, self._graph)
+            graph = self._graphs.setdefault(fixed_products(choices), ExprGraph())
+            found = interpret(self._mod, self._trace, self._postprocs, choices, graph)
             nests = nests_of(found.tree)
         except Undecided as fork:
-            return _Fork(fork.key, ArrayProgram([fork.value]), choices)
+            return Fork(fork.key, fork.value, choices)
         except NotInterpreted as why:
             return Uncovered(str(why))
-        programs = tuple(map(self._shared, nests))
+        programs = tuple(map(self.nests.add, nests))
         return StructureCase(found, tuple(nests), programs, tuple(_regions(nests)))
 
-    def _shared(self, nest: NestView) -> NestProgram:
-        key = key_of(nest)
-        if key not in self._nests:
-            self._nests[key] = NestProgram(nest)
-        return self._nests[key]
-
-    def _any_case(self, node: _Node) -> StructureCase:
+    def _any_case(self, number: int) -> StructureCase:
         """A case that is covered; raises the reason where there is none."""
+        node = self.tree.nodes[number]
         if isinstance(node, StructureCase):
             return node
         if isinstance(node, Uncovered):
             raise NotInterpreted(node.reason)
-        (value,) = node.program.outputs
-        assert isinstance(value, Expr)
-        for way in (value.high, value.low):
-            choices = node.choices.with_choice(node.key, way)
-            node.ways[way] = self._interpreted(choices)
+        for way in (node.value.high, node.value.low):
             try:
-                return self._any_case(node.ways[way])
+                return self._any_case(self.tree.behind(number, way))
             except NotInterpreted as why:
                 reason = why
         raise reason

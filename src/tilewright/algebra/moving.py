@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.algebra.expr import (
@@ -19,6 +19,7 @@ from tilewright.algebra.expr import (
     negate,
     where,
 )
+from tilewright.algebra.indices import quotient_terms
 from tilewright.algebra.loop_tree import (
     EVERYTHING,
     Digit,
@@ -29,6 +30,7 @@ from tilewright.algebra.loop_tree import (
     StageNode,
     Terms,
     digits_of,
+    iterators_of,
     loops_between,
     loops_of,
     nest_of,
@@ -101,21 +103,24 @@ def terms_of(stage: StageNode, index: ir.PrimExpr) -> tuple[list[tuple[int, Term
         elif (constant := _constant(stage, term)) is not None:
             base += scale * constant
         else:
-            parts.append((scale, {_quotient(stage, term): 1}))
+            parts.append((scale, _quotient(stage, term)))
     return sorted(parts, key=lambda part: part[0]), base
 
 
-def _quotient(stage: StageNode, term: ir.PrimExpr) -> Digit:
-    """An iterator over a power of two, where the iterator has a power of two of values.
+def _quotient(stage: StageNode, term: ir.PrimExpr) -> Terms:
+    """A quotient or remainder as a sum of digits.
 
-    Tiles of such an iterator begin at multiples of the divisor, or lie between two of them.
+    Tiles of an iterator with a power of two of values, over a power of two, begin at multiples of
+    the divisor or lie between two of them.
     """
-    if isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
+    made = quotient_terms(iterators_of(stage), term)
+    is_cut = all(digit.total != EVERYTHING for digit in made)
+    if not is_cut and isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
             sizes = (_own_extent(iter_var), term.b.value)
             if iter_var.var is term.a and all(size & (size - 1) == 0 for size in sizes):
-                return Digit(EVERYTHING, terms, term.b.value, EVERYTHING)
-    raise NotInterpreted(f"block {stage.name!r} has `{term}` in an index")
+                return {Digit(EVERYTHING, terms, term.b.value, EVERYTHING, is_aligned=True): 1}
+    return made
 
 
 def _constant(stage: StageNode, term: ir.PrimExpr) -> int | None:
@@ -207,9 +212,9 @@ class _Axis:
                 found.update({digit: stride} if inside else {})
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
-            elif digit.source is not None and digit.total == EVERYTHING:
+            elif digit.source is not None and digit.is_aligned:
                 part = self._part(dict(digit.source), inside=inside)
-                found[Digit(EVERYTHING, part, digit.below, EVERYTHING)] = stride
+                found[replace(digit, source=part)] = stride
             else:
                 raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
         return found
@@ -270,13 +275,24 @@ def _solved(stage: StageNode, accessed: ir.BufferRegion, box: Sequence[Span]) ->
     """For each iterator of a stage the values that make an access touch a box; None: all."""
     wanted: dict[ir.Var, Span] = {}
     for axis, span in zip(accessed.region, box, strict=True):
-        index = axis.min
+        index = _without_units(stage, axis.min)
         if isinstance(index, ir.IntImm):
             continue
         if not isinstance(index, ir.Var) or index in wanted or not ir.is_one(axis.extent):
             raise NotInterpreted(f"block {stage.name!r} is moved by way of the index `{index}`")
         wanted[index] = span
     return [wanted.get(each.var) for each in stage.block.iter_vars]
+
+
+def _without_units(stage: StageNode, index: ir.PrimExpr) -> ir.PrimExpr:
+    """An index without iterators that have one value only; these are zero."""
+    units = {each.var for each in stage.block.iter_vars if _own_extent(each) == 1}
+    form = affine_of(index)
+    left = {term: scale for term, scale in form.terms.items() if term not in units}
+    if form.base or len(left) > 1:
+        return index
+    only = next(iter(left.items()), (ir.const(0), 1))
+    return only[0] if only[1] == 1 else index
 
 
 def _move(
@@ -328,27 +344,25 @@ def _position(tree: LoopTree, stage: StageNode, loop: LoopNode, index: int) -> i
     """After producers, before consumers: the last such place, or (-2) the first."""
     if index not in (-1, -2):
         raise NotInterpreted("a block is moved to a numbered place in a loop")
-    writes = {region.buffer for region in stage.block.writes}
-    reads = {region.buffer for region in stage.block.reads}
     first, last = 0, len(loop.body)
     for number, child in enumerate(loop.body):
         below = [each for each in tree.stages_below(child) if each is not stage]
-        if last == len(loop.body) and any(_touches(each.block.reads, writes) for each in below):
+        if last == len(loop.body) and any(_reads_from(each, stage) for each in below):
             last = number
-        if any(_touches(each.block.writes, reads) for each in below):
+        if any(_reads_from(stage, each) for each in below):
             first = number + 1
     return last if index == -1 else first
 
 
-def _touches(regions: Sequence[ir.BufferRegion], buffers: set[ir.Buffer]) -> bool:
-    return any(region.buffer in buffers for region in regions)
+def _reads_from(reader: StageNode, writer: StageNode) -> bool:
+    written = {region.buffer for region in writer.block.writes}
+    return any(read.buffer in written for read in reader.block.reads)
 
 
 def readers_of(tree: LoopTree, stage: StageNode) -> Iterator[StageNode]:
     """The stages that read what a stage writes."""
-    writes = {region.buffer for region in stage.block.writes}
     for other in tree.stages():
-        if other is not stage and _touches(other.block.reads, writes):
+        if other is not stage and _reads_from(other, stage):
             yield other
 
 

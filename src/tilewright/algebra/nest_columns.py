@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.algebra.decisions import Columns, rows_in
 from tilewright.algebra.evaluation import ArrayProgram, Column
 from tilewright.algebra.expr import Expr, Value
 from tilewright.algebra.nest_view import NestView
@@ -17,6 +20,7 @@ from tilewright.ir import ForKind, IntImm
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,34 +44,94 @@ class NestColumns:
     share: Floats
     unroll_step: Floats
     reduction_width: Floats
+    unit_bytes: npt.NDArray[np.int64]  # of accesses, that a tensor instruction touches at once
 
 
+@dataclass(frozen=True)
+class NestLayout:
+    """Where the values of a nest stand; nests that differ in their values alone share it."""
+
+    kinds: tuple[ForKind, ...]
+    scopes: tuple[str, ...]
+    element_bytes: tuple[int, ...]
+    unit_bytes: tuple[int, ...]
+    is_reduction: bool
+    shares: int
+
+    @staticmethod
+    def of(nest: NestView) -> NestLayout:
+        """The layout of a nest."""
+        return NestLayout(
+            tuple(slot.kind for slot in nest.slots),
+            tuple(each.buffer.scope for each in nest.accesses),
+            tuple(each.element_bytes for each in nest.accesses),
+            tuple(each.unit_bytes for each in nest.accesses),
+            nest.is_reduction,
+            len(nest.shares),
+        )
+
+    def columns(self, table: Floats) -> NestColumns:
+        """Values of nests, by rows in the order of `values_of`, in their places."""
+        slots, accesses, count = len(self.kinds), len(self.scopes), table.shape[1]
+        parts = _Parts(table)
+        operations, unroll_step, reduction_width = parts.next(3)
+        boundaries = parts.next(slots + 1) != 0
+        extents = parts.next(slots)
+        in_parallel, in_vector = parts.next(slots) != 0, parts.next(slots) != 0
+        footprints = parts.next(accesses * (slots + 1)).reshape(accesses, slots + 1, count)
+        depends = parts.next(accesses * slots).reshape(accesses, slots, count) != 0
+        strides = np.abs(parts.next(accesses * slots).reshape(accesses, slots, count))
+        shares = parts.next(2 * self.shares)
+        return NestColumns(
+            extents,
+            in_parallel,
+            in_vector,
+            self._is(ForKind.PARALLEL),
+            self._is(ForKind.VECTORIZED),
+            self._is(ForKind.SERIAL),
+            footprints,
+            depends,
+            strides,
+            boundaries,
+            np.array(self.element_bytes),
+            self.scopes,
+            np.maximum(operations, 0.5),
+            self.is_reduction,
+            np.minimum(1.0, shares[::2] / shares[1::2]).prod(0),
+            unroll_step,
+            reduction_width,
+            np.array(self.unit_bytes),
+        )
+
+    def _is(self, kind: ForKind) -> Masks:
+        return np.array([each is kind for each in self.kinds], np.bool_)
+
+
+class _Parts:
+    """Rows of a table, one group after the other."""
+
+    def __init__(self, table: Floats) -> None:
+        self._table = table
+        self._first = 0
+
+    def next(self, count: int) -> Floats:
+        self._first += count
+        return self._table[self._first - count : self._first]
+
+
+@dataclass(frozen=True, eq=False)
 class NestProgram:
-    """Evaluates all expressions of a nest at once, and puts them in their places."""
+    """A nest on arrays; one object for all nests with the same numbers."""
 
-    def __init__(self, nest: NestView) -> None:
-        self.nest = nest
-        self.work = work_of(nest)
-        self._rows: dict[Value | float, int] = {}
-        for value in values_of(nest):
-            self._rows.setdefault(value, len(self._rows))
-        self._program = ArrayProgram([each for each in self._rows if isinstance(each, Expr)])
-        self._constants = [
-            (n, each) for each, n in self._rows.items() if not isinstance(each, Expr)
-        ]
-        self._columns = [n for each, n in self._rows.items() if isinstance(each, Expr)]
-        slots, accesses = nest.slots, nest.accesses
-        self._extents = self._places([slot.extent for slot in slots])
-        self._in_parallel = self._places([slot.in_parallel for slot in slots])
-        self._in_vector = self._places([slot.in_vector for slot in slots])
-        self._boundaries = self._places(nest.boundaries)
-        self._footprints = np.stack([self._places(each.footprints) for each in accesses])
-        self._depends = np.stack([self._places(each.depends) for each in accesses])
-        self._strides = np.stack([self._places(each.strides) for each in accesses])
-        self._shares = [self._places(each) for each in nest.shares]
+    nest: NestView
+    number: int  # among the nests of a model
+    layout: NestLayout
+    values: tuple[Value | float, ...]
+    work: float
 
-    def _places(self, values: Sequence[Value]) -> npt.NDArray[np.int64]:
-        return np.array([self._rows[value] for value in values], np.int64)
+    @cached_property
+    def _program(self) -> ArrayProgram:
+        return ArrayProgram([each for each in self.values if isinstance(each, Expr)])
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -76,60 +140,106 @@ class NestProgram:
 
     def __call__(self, columns: Mapping[str, Column], count: int) -> NestColumns:
         """The nest of `count` candidates."""
-        table = np.empty((len(self._rows), count), np.float64)
-        for row, constant in self._constants:
-            table[row] = constant
-        for row, column in zip(self._columns, self._program(columns), strict=True):
-            table[row] = column
-        share = np.ones(count)
-        for limit, covered in self._shares:
-            share *= np.minimum(1.0, table[limit] / table[covered])
-        nest, accesses = self.nest, self.nest.accesses
-        kinds = [slot.kind for slot in nest.slots]
-        return NestColumns(
-            table[self._extents],
-            table[self._in_parallel] != 0,
-            table[self._in_vector] != 0,
-            np.array([kind is ForKind.PARALLEL for kind in kinds], np.bool_),
-            np.array([kind is ForKind.VECTORIZED for kind in kinds], np.bool_),
-            np.array([kind is ForKind.SERIAL for kind in kinds], np.bool_),
-            table[self._footprints],
-            table[self._depends] != 0,
-            np.abs(table[self._strides]),
-            table[self._boundaries] != 0,
-            np.array([access.element_bytes for access in accesses]),
-            tuple(access.buffer.scope for access in accesses),
-            np.maximum(table[self._rows[nest.operations]], 0.5),
-            nest.is_reduction,
-            share,
-            table[self._rows[nest.unroll_step]],
-            table[self._rows[nest.reduction_width]],
-        )
+        table = np.empty((len(self.values), count))
+        made = iter(self._program(columns))
+        for row, value in enumerate(self.values):
+            table[row] = next(made) if isinstance(value, Expr) else value
+        return self.layout.columns(table)
 
 
-def values_of(nest: NestView) -> list[Value | float]:
-    """All values of a nest, in a fixed order."""
-    found: list[Value | float] = [
-        nest.operations,
-        nest.unroll_step,
-        nest.reduction_width,
-        *nest.boundaries,
-    ]
-    for slot in nest.slots:
-        found += [slot.extent, slot.in_parallel, slot.in_vector]
-    for access in nest.accesses:
-        found += [*access.footprints, *access.depends, *access.strides]
-    for limit, covered in nest.shares:
-        found += [limit, covered]
-    return found
+class NestGroup:
+    """The nests of one layout, by the rows of a table where their values are."""
+
+    def __init__(self, layout: NestLayout) -> None:
+        self.layout = layout
+        self._nests: list[Rows] = []
+        self._varied = self._same = self._all = np.zeros((0, 0), np.int64)
+
+    def add(self, places: Rows) -> int:
+        """The number of a new nest."""
+        self._nests.append(places)
+        return len(self._nests) - 1
+
+    def columns(self, values: Floats, nests: Rows, candidates: Rows) -> NestColumns:
+        """The values of nests, each for one of the candidates.
+
+        Many nests differ in a few values only, and many values of a nest are the same: those are
+        copied, not looked up one by one.
+        """
+        if self._varied.shape[1] < len(self._nests):
+            self._compare()
+        same = values[self._same[:, 0]].take(candidates, axis=1)
+        places = self._varied[:, nests] * values.shape[1]
+        places += candidates
+        return self.layout.columns(np.concatenate([same, values.ravel().take(places)])[self._all])
+
+    def _compare(self) -> None:
+        different, which = np.unique(np.stack(self._nests, axis=1), axis=0, return_inverse=True)
+        is_same = (different == different[:, :1]).all(1)
+        self._same, self._varied = different[is_same], different[~is_same]
+        place = np.empty(len(different), np.int64)
+        place[np.flatnonzero(is_same)] = np.arange(len(self._same))
+        place[np.flatnonzero(~is_same)] = len(self._same) + np.arange(len(self._varied))
+        self._all = place[which.ravel()]
 
 
-def key_of(nest: NestView) -> tuple[Any, ...]:
-    """The same for nests of which all numbers are the same."""
-    kinds = tuple(slot.kind for slot in nest.slots)
-    scopes = tuple((each.buffer.scope, each.element_bytes) for each in nest.accesses)
-    own = (nest.is_reduction, nest.packs_weights, work_of(nest))
-    return (*own, kinds, scopes, *values_of(nest))
+class NestTable:
+    """All nests of a model. Values that several of them have are worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], NestProgram] = {}
+        self._rows: dict[Value | float, int] = {}
+        self._groups: dict[NestLayout, NestGroup] = {}
+        self._members: list[tuple[int, int]] = []  # by nest: its group, and its number there
+        self._program = ArrayProgram([])
+
+    def add(self, nest: NestView) -> NestProgram:
+        """The nest on arrays."""
+        values = tuple(values_of(nest))
+        layout = NestLayout.of(nest)
+        work = work_of(nest)
+        key = (nest.packs_weights, work, layout, values)
+        if key not in self._known:
+            places = [self._rows.setdefault(value, len(self._rows)) for value in values]
+            group = self._groups.setdefault(layout, NestGroup(layout))
+            number = group.add(np.array(places, np.int64))
+            self._known[key] = NestProgram(nest, len(self._members), layout, values, work)
+            self._members.append((list(self._groups).index(layout), number))
+        return self._known[key]
+
+    def values(self, columns: Columns) -> Floats:
+        """All values that nests have, by rows, for each candidate."""
+        expressions = [each for each in self._rows if isinstance(each, Expr)]
+        if len(expressions) > len(self._program.outputs):
+            self._program = ArrayProgram(expressions)
+        made = iter(self._program(columns))
+        table = np.empty((len(self._rows), rows_in(columns)))
+        for row, value in enumerate(self._rows):
+            table[row] = next(made) if isinstance(value, Expr) else value
+        return table
+
+    def by_group(self, nests: Rows) -> Iterator[tuple[NestGroup, Rows, Rows]]:
+        """The groups of some nests, each with the places of its nests and their numbers in it."""
+        group, member = np.array(self._members, np.int64).T
+        order = np.argsort(nests, kind="stable")
+        ordered = nests[order]
+        own = group[ordered]
+        for number, each in enumerate(self._groups.values()):
+            chosen = own == number
+            if chosen.any():
+                yield each, order[chosen], member[ordered[chosen]]
+
+
+def values_of(nest: NestView) -> Iterator[Value | float]:
+    """All values of a nest, in the order that `NestLayout` takes them apart."""
+    slots, accesses = nest.slots, nest.accesses
+    yield from (nest.operations, nest.unroll_step, nest.reduction_width)
+    yield from nest.boundaries
+    for name in ("extent", "in_parallel", "in_vector"):
+        yield from (getattr(slot, name) for slot in slots)
+    for name in ("footprints", "depends", "strides"):
+        yield from itertools.chain(*[getattr(access, name) for access in accesses])
+    yield from itertools.chain(*nest.shares)
 
 
 def work_of(nest: NestView) -> float:

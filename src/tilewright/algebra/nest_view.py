@@ -10,54 +10,45 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
+from tilewright.algebra.access_view import AccessReader, AccessView, Touched
 from tilewright.algebra.expr import (
     Expr,
     Value,
     both,
-    bounds,
-    ceil_divide,
     either,
-    equal,
-    floor_divide,
     is_more_than_one,
-    less,
-    less_equal,
     maximum,
     multiply,
     negate,
-    product_of,
-    remainder,
-    where,
 )
 from tilewright.algebra.loop_tree import (
-    EVERYTHING,
-    Digit,
     LoopNode,
     LoopTree,
+    Node,
     NotInterpreted,
     StageNode,
-    Terms,
     digits_of,
+    inner_stages,
     is_spatial,
+    iterators_of,
     loops_of,
     roots_of,
+    scopes_of,
 )
-from tilewright.algebra.reach import DigitReaches, scaled, summed
-from tilewright.arith.affine import affine_of
+from tilewright.algebra.reach import DigitReaches
 from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
     LAYOUT_REWRITE_PREPROC,
     SKIP_ZERO_TERMS,
     VECTOR_REDUCTION,
 )
-from tilewright.nest.access import LINE
 from tilewright.nest.nests import (
     WrittenOperations,
     distinct_loads,
     operations_of,
+    tensor_operations,
     unconditional,
 )
 
@@ -71,21 +62,6 @@ class Slot:
     loop: LoopNode
     in_parallel: Value = 0
     in_vector: Value = 0
-
-
-@dataclass
-class AccessView:
-    """An access as seen from each depth; `depends` is 1 for slots that move it."""
-
-    buffer: ir.Buffer
-    is_store: bool
-    footprints: list[Value]  # bytes in whole lines below each slot, and (last) below none
-    depends: list[Value]
-    strides: list[Value]  # elements between two iterations of each slot; 0: none, or by no rule
-
-    @property
-    def element_bytes(self) -> int:
-        return max(1, self.buffer.dtype.bits // 8)
 
 
 @dataclass
@@ -115,18 +91,48 @@ def nests_of(tree: LoopTree) -> list[NestView]:
     return [nest for stage in tree.stages() for nest in _nests(stage)]
 
 
-def _nests(stage: StageNode) -> list[NestView]:
+def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[NestView]:
     block = stage.block
+    loops = [*around, *loops_of(stage)]
     if block.match_buffers:
-        raise NotInterpreted(f"block {stage.name!r} is a tensor instruction")
+        return [_tensor_nest(stage, loops)]
     found: list[NestView] = []
-    loops = loops_of(stage)
     if block.init is not None and stage.does != "update":
         results = loops if stage.does == "init" else _loops_of_results(stage, loops)
-        found.append(_nest(stage, block.init, results))
+        found += _body_nests(stage, block.init, stage.init_parts, results)
     if stage.does != "init":
-        found.append(_nest(stage, block.body, loops))
+        found += _body_nests(stage, block.body, stage.parts, loops)
     return found
+
+
+def _body_nests(
+    stage: StageNode, body: ir.Stmt, parts: Sequence[Node], loops: Sequence[LoopNode]
+) -> list[NestView]:
+    """The nests of a statement of a block, or of the blocks in it."""
+    if not parts:
+        return [_nest(stage, body, loops)]
+    return [nest for inner in inner_stages(parts) for nest in _nests(inner, loops)]
+
+
+def _tensor_nest(stage: StageNode, loops: Sequence[LoopNode]) -> NestView:
+    """A block that is one tensor instruction: it touches regions, whatever it does inside."""
+    if len(stage.block.writes) != 1:
+        raise NotInterpreted(f"the instruction of block {stage.name!r} has several results")
+    (write,) = stage.block.writes
+    reads = [region for region in stage.block.reads if region.buffer is not write.buffer]
+    sizes = [_elements(region) for region in (write, *reads)]
+    touched = [
+        Touched(region.buffer, [axis.min for axis in region.region], size)
+        for region, size in zip((write, *reads), sizes, strict=True)
+    ]
+    again = len(reads) < len(stage.block.reads)
+    return _view(stage, loops, touched, tensor_operations(sizes), again)
+
+
+def _elements(region: ir.BufferRegion) -> int:
+    return math.prod(
+        axis.extent.value if isinstance(axis.extent, ir.IntImm) else 1 for axis in region.region
+    )
 
 
 def _loops_of_results(stage: StageNode, loops: Sequence[LoopNode]) -> list[LoopNode]:
@@ -150,26 +156,45 @@ def _nest(stage: StageNode, body: ir.Stmt, loops: Sequence[LoopNode]) -> NestVie
         raise NotInterpreted(f"block {stage.name!r} chooses between expressions by an index")
     loads = distinct_loads(written.loads)
     others = [load for load in loads if load.buffer is not body.buffer]
+    touched = [Touched(body.buffer, body.indices)]
+    touched += [Touched(load.buffer, load.indices) for load in others]
+    operations = _operations(stage, written, _slots(loops))
+    return _view(stage, loops, touched, operations, len(others) < len(loads))
+
+
+def _slots(loops: Sequence[LoopNode]) -> list[Slot]:
+    """What never runs twice is no place at which anything could be seen."""
+    return [
+        Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector)
+        for loop in loops
+        if not isinstance(loop.extent, int) or loop.extent > 1
+    ]
+
+
+def _view(
+    stage: StageNode,
+    loops: Sequence[LoopNode],
+    touched: Sequence[Touched],  # first what is stored to
+    operations: Value | float,
+    is_reduction: bool,
+) -> NestView:
     region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
-    region = region or (loops[0] if loops else None)
-    everything = loops
-    # What never runs twice is no place at which anything could be seen.
-    loops = [each for each in loops if not isinstance(each.extent, int) or each.extent > 1]
-    reader = _Accesses(stage, loops)
-    slots = [Slot(loop.extent, loop.kind, loop, loop.in_parallel, loop.in_vector) for loop in loops]
+    slots = _slots(loops)
+    reader = AccessReader(stage, [slot.loop for slot in slots])
+    store, *loads = [reader.read(each, number == 0) for number, each in enumerate(touched)]
     return NestView(
         stage.name,
         slots,
-        reader.read(body.buffer, body.indices, True),
-        [reader.read(load.buffer, load.indices, False) for load in others],
-        _operations(stage, written, slots),
-        len(others) < len(loads),
-        _shares(stage, loops),
-        _largest(AUTO_UNROLL_MAX_STEP, everything),
-        _largest(VECTOR_REDUCTION, everything),
-        LAYOUT_REWRITE_PREPROC in stage.annotations,
+        store,
+        loads,
+        operations,
+        is_reduction,
+        _shares(stage),
+        _largest(AUTO_UNROLL_MAX_STEP, loops),
+        _largest(VECTOR_REDUCTION, loops),
+        any(LAYOUT_REWRITE_PREPROC in each.annotations for each in scopes_of(stage)),
         _boundaries(slots),
-        region,
+        region or (loops[0] if loops else None),
     )
 
 
@@ -204,13 +229,13 @@ def _moved_inside(stage: StageNode, slots: Sequence[Slot]) -> dict[ir.Var, Value
         chosen.append((slot, either(first, both(runs, joins))))
         waiting = both(waiting, negate(runs))
     found: dict[ir.Var, Value] = {}
-    for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
+    for var, terms in iterators_of(stage).items():
         roots = roots_of(terms)
         moves: Value = 0
         for slot, is_chosen in chosen:
             if not roots.isdisjoint(slot.loop.digits):
                 moves = either(moves, is_chosen)
-        found[iter_var.var] = moves
+        found[var] = moves
     return found
 
 
@@ -224,9 +249,12 @@ def _boundaries(slots: Sequence[Slot]) -> list[Value]:
     return [*found, 1] if slots else found
 
 
-def _shares(stage: StageNode, loops: Sequence[LoopNode]) -> list[tuple[Value, Value]]:
-    everything = DigitReaches(digits_of(loops_of(stage)))
-    return [(each.limit, everything.of(each.terms) + 1) for each in stage.predicates]
+def _shares(stage: StageNode) -> list[tuple[Value, Value]]:
+    return [
+        (each.limit, DigitReaches(digits_of(loops_of(scope))).of(each.terms) + 1)
+        for scope in scopes_of(stage)
+        for each in scope.predicates
+    ]
 
 
 def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
@@ -235,158 +263,3 @@ def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
     for loop in loops:
         most = maximum(most, loop.annotations.get(key, 0))
     return most
-
-
-def index_terms(stage: StageNode, index: ir.PrimExpr) -> Terms:
-    """An index of a stage as a sum of digits; its base does not matter."""
-    return _Accesses(stage, ())._terms(index)
-
-
-class _Accesses:
-    """Reads the accesses of a stage; depths share what is known of digits."""
-
-    def __init__(self, stage: StageNode, loops: Sequence[LoopNode]) -> None:
-        self._stage = stage
-        self._loops = loops
-        self._below = [
-            DigitReaches(digits_of(loops[depth:]), stage.predicates)
-            for depth in range(len(loops) + 1)
-        ]
-        self._alone = [DigitReaches(set(loop.digits)) for loop in loops]
-        self._values = {
-            each.var: terms
-            for each, terms in zip(stage.block.iter_vars, stage.bindings, strict=True)
-        }
-
-    def read(self, buffer: ir.Buffer, indices: Sequence[ir.PrimExpr], is_store: bool) -> AccessView:
-        forms = [self._terms(index) for index in indices]
-        width = max(1, buffer.dtype.bits // 8)
-        below = list(zip(*[self._reaches(form) for form in forms], strict=True))
-        found = [_bytes([reach + 1 for reach in reaches], width) for reaches in below]
-        if not forms:
-            found = [LINE] * (len(self._loops) + 1)
-        depends = [self._depends(number, forms) for number in range(len(self._loops))]
-        strides = _strides(buffer)
-        flat = summed([scaled(f, s) for f, s in zip(forms, strides, strict=True)])
-        steps = [_stride(flat, loop) for loop in self._loops]
-        return AccessView(buffer, is_store, found, depends, steps)
-
-    def _reaches(self, form: Terms) -> list[Value]:
-        """How far a sum reaches below each loop, and below none."""
-        held = {digit for each in self._stage.predicates for digit in each.terms}
-        if any(digit.source is not None or digit in held for digit in form):
-            return [reach.of(form) for reach in self._below]
-        found: list[Value] = [0]
-        for alone in reversed(self._alone):
-            found.append(found[-1] + alone.of(form))
-        return found[::-1]
-
-    def _terms(self, index: ir.PrimExpr) -> Terms:
-        """An index as a sum of digits; its base does not matter."""
-        parts: list[Terms] = []
-        for term, scale in affine_of(index).terms.items():
-            if isinstance(term, ir.Var) and term in self._values:
-                parts.append(scaled(self._values[term], scale))
-            else:
-                parts.append(scaled(self._quotient(term), scale))
-        return summed(parts)
-
-    def _quotient(self, term: ir.PrimExpr) -> Terms:
-        """`x // below % extent`, or one of both."""
-        extent, below = EVERYTHING, 1
-        inner: Any = term
-        if isinstance(inner, ir.FloorMod) and isinstance(inner.b, ir.IntImm):
-            inner, extent = inner.a, inner.b.value
-        if isinstance(inner, ir.FloorDiv) and isinstance(inner.b, ir.IntImm):
-            inner, below = inner.a, inner.b.value
-        if extent == EVERYTHING and below == 1:
-            raise NotInterpreted(f"block {self._stage.name!r} has `{term}` in an index")
-        whole = self._whole(inner)
-        high, low = _cut(whole, below)
-        if low is None:
-            return {Digit(extent, whole, below, EVERYTHING): 1}
-        quotient = {digit: floor_divide(stride, below) for digit, stride in high.items()}
-        _, rest = _cut(quotient, extent)
-        return {Digit(extent, quotient, 1, EVERYTHING): 1} if rest is None else rest
-
-    def _whole(self, expr: ir.PrimExpr) -> Terms:
-        if affine_of(expr).base:
-            raise NotInterpreted(f"block {self._stage.name!r} divides `{expr}` in an index")
-        return self._terms(expr)
-
-    def _depends(self, number: int, forms: Sequence[Terms]) -> Value:
-        moves: Value = 0
-        for form in forms:
-            moves = either(moves, less_equal(1, self._alone[number].of(form)))
-        return moves
-
-
-def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:
-    """The multiples of a divisor in a sum, and the rest if that stays below the divisor."""
-    high: Terms = {d: s for d, s in terms.items() if isinstance(s, int) and s % divisor == 0}
-    low = {d: s for d, s in terms.items() if d not in high}
-    reach = DigitReaches(roots_of(low)).of(low)
-    return high, low if bounds(reach)[1] < divisor else None
-
-
-def _strides(buffer: ir.Buffer) -> list[int]:
-    shape = [each.value if isinstance(each, ir.IntImm) else 1 for each in buffer.shape]
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
-def _bytes(spans: Sequence[Value], width: int) -> Value:
-    lines = ceil_divide(multiply(spans[-1], width), LINE)
-    return multiply(product_of([*spans[:-1], lines]), LINE)
-
-
-def _stride(flat: Terms, loop: LoopNode) -> Value:
-    """Elements between two iterations of a loop; 0 where they follow no rule."""
-    stride: Value = 0
-    expected: Value = 0
-    regular: Value = 1
-    found: Value = 0  # the innermost digit that runs
-    for digit in reversed(loop.digits):
-        runs = 1 if len(loop.digits) == 1 else is_more_than_one(digit.extent)
-        own = _digit_stride(flat, digit)
-        regular = both(regular, either(negate(both(runs, found)), equal(own, expected)))
-        stride = where(both(runs, negate(found)), own, stride)
-        expected = where(runs, multiply(own, digit.extent), expected)
-        found = either(found, runs)
-    return multiply(regular, stride)
-
-
-def _digit_stride(flat: Terms, digit: Digit) -> Value:
-    """Elements by which one step of a digit moves an access; 0 where that follows no rule."""
-    direct = flat.get(digit, 0)
-    derived = [each for each in flat if each.source is not None and digit in each.source]
-    if not derived:
-        return direct
-    if all(each.extent == EVERYTHING for each in derived):
-        return _quotient_stride(flat, digit, derived)
-    source = derived[0].source
-    if direct != 0 or source is None or any(each.source != source for each in derived):
-        return 0
-    last = next((each for each in derived if type(each.below) is int and each.below == 1), None)
-    if last is None:
-        return 0
-    regular: Value = 1
-    for each in derived:
-        expected = multiply(flat[last], each.below)
-        fits = equal(flat[each], expected)
-        regular = both(regular, either(fits, equal(each.extent, 1)))
-    return multiply(regular, multiply(flat[last], source[digit]))
-
-
-def _quotient_stride(flat: Terms, digit: Digit, quotients: Sequence[Digit]) -> Value:
-    """The same where indices divide: only multiples of the divisor step evenly."""
-    stride = flat.get(digit, 0)
-    regular: Value = 1
-    for each in quotients:
-        assert each.source is not None
-        step = each.source[digit]
-        divides = equal(remainder(step, each.below), 0)
-        stays = less(multiply(step, digit.extent - 1), each.below)
-        regular = both(regular, either(divides, stays))
-        even = multiply(flat[each], floor_divide(step, each.below))
-        stride = stride + where(divides, even, 0)
-    return multiply(regular, stride)

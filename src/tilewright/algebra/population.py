@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,61 @@ def random_population(
     for decision in decisions:
         found.update(_drawn(decision, count, random))
     return found
+
+
+def every_vector(decisions: Sequence[Decision], most: int) -> Columns | None:
+    """All decision vectors; None where there are more than so many."""
+    options: list[npt.NDArray[np.int64]] = []
+    left = most
+    for decision in decisions:
+        own = _options(decision, left)
+        if own is None:
+            return None
+        options.append(own)
+        left //= len(own)
+    sizes = [len(own) for own in options]
+    places = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
+    found: Columns = {}
+    for decision, own, place in zip(decisions, options, places, strict=True):
+        found.update(decision.columns(own[place]))
+    return found
+
+
+def _options(decision: Decision, most: int) -> npt.NDArray[np.int64] | None:
+    """All that can be decided, if that is not more than `most`."""
+    made: npt.NDArray[np.int64]
+    match decision:
+        case CategoricalDecision(values=values):
+            made = np.arange(len(values))
+        case LocationDecision(loops=loops):
+            made = np.arange(INLINE, max(1, loops))
+        case TileDecision(parts=parts, extent=extent):
+            primes = factorize(extent)
+            if math.prod(math.comb(power + parts - 1, power) for _, power in primes) > most:
+                return None
+            made = np.ones((1, parts), np.int64)
+            for prime, power in primes:
+                made = (made[:, None] * prime ** _compositions(power, parts)).reshape(-1, parts)
+            made = made[made[:, -1] <= decision.most[-1]]
+    return made if len(made) <= most else None
+
+
+def moved_factors(
+    tile: TileDecision, factors: npt.NDArray[np.int64], random: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Tiles of which a prime factor goes to another place, where that fits."""
+    primes = [prime for prime, _ in factorize(tile.extent)]
+    if not primes or tile.parts < 2:
+        return factors
+    rows = np.arange(len(factors))
+    prime = np.array(primes)[random.integers(0, len(primes), len(rows))]
+    taken, given = random.integers(0, tile.parts, (2, len(rows)))
+    made = factors.copy()
+    made[rows, given] *= prime
+    fits = (factors[rows, taken] % prime == 0) & (taken != given)
+    fits &= made[:, -1] <= tile.most[-1]
+    made[rows, taken] //= prime
+    return np.where(fits[:, None], made, factors)
 
 
 def vector_at(decisions: Sequence[Decision], columns: Columns, row: int) -> list[Any]:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.algebra.blocks import child_stages, tensorize
 from tilewright.algebra.choices import Choices
 from tilewright.algebra.expr import is_more_than_one
 from tilewright.algebra.gpu_kernels import (
+    KernelLimits,
     LegalityCheck,
     cooperative_fetch,
     kernel_checks,
@@ -24,9 +26,12 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.parallel_vector import rewrite_parallel_vectorize_unroll
 from tilewright.algebra.reductions import decompose_reduction
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE
+from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.space.base import Postproc
 from tilewright.space.layout_free import layout_free_buffers
+from tilewright.space.postprocs.rewrite_cooperative_fetch import RewriteCooperativeFetch
+from tilewright.space.postprocs.rewrite_tensorize import RewriteTensorize
 from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode
 
 
@@ -58,8 +63,15 @@ def _reductions(tree: LoopTree, context: PostprocContext) -> None:
             reduces = is_more_than_one(loop.extent) if loop.is_fused else 1
             key = (stage.name, "reduces", len(loops_of(loop)))
             if context.choices.decide(key, reduces):
-                decompose_reduction(tree, stage, loop)
+                _pass_on_intrinsics(stage, decompose_reduction(tree, stage, loop))
                 break
+
+
+def _pass_on_intrinsics(stage: StageNode, init: StageNode) -> None:
+    """The initialisation gets the intrinsic meant for it instead of the one of its block."""
+    if AUTO_TENSORIZE in stage.annotations:
+        init.annotations[AUTO_TENSORIZE] = stage.annotations.pop(AUTO_TENSORIZE_INIT, "")
+        init.annotations.pop(AUTO_TENSORIZE_INIT, None)
 
 
 def _over_threads(stage: StageNode) -> bool:
@@ -73,9 +85,31 @@ def _over_threads(stage: StageNode) -> bool:
 
 
 def _tensorize(tree: LoopTree, context: PostprocContext) -> None:
+    """Blocks that do not fit the instruction that they are marked with stay as they are."""
+    assert isinstance(context.postproc, RewriteTensorize)
     for stage in tree.stages():
-        if AUTO_TENSORIZE in stage.annotations:
-            raise NotInterpreted(f"block {stage.name!r} becomes a tensor instruction")
+        name = stage.annotations.pop(AUTO_TENSORIZE, None)
+        if name:
+            try:
+                tensorize(tree, stage, name, preserve=True)
+            except ScheduleError as error:
+                _require_fixed_layouts(stage, context, error)
+        elif name is not None and context.postproc.vectorize_init_loop:
+            _vectorize_only_loop(stage)
+
+
+def _require_fixed_layouts(stage: StageNode, context: PostprocContext, error: Exception) -> None:
+    """Operands whose layout is free would be packed and tried again."""
+    free = layout_free_buffers(context.func)
+    for region in stage.block.reads:
+        if region.buffer in free:
+            raise NotInterpreted(f"the layout of {region.buffer.name!r} follows an instruction")
+
+
+def _vectorize_only_loop(stage: StageNode) -> None:
+    (child,) = child_stages(stage)
+    (loop,) = loops_of(child)
+    loop.kind = ir.ForKind.VECTORIZED
 
 
 def _layout(tree: LoopTree, context: PostprocContext) -> None:
@@ -90,7 +124,8 @@ def _parallel_vector(tree: LoopTree, context: PostprocContext) -> None:
 
 
 def _fetches(tree: LoopTree, context: PostprocContext) -> None:
-    cooperative_fetch(tree)
+    assert isinstance(context.postproc, RewriteCooperativeFetch)
+    cooperative_fetch(tree, context.postproc.thread_warp_size)
 
 
 def _unbound(tree: LoopTree, context: PostprocContext) -> None:
@@ -100,8 +135,12 @@ def _unbound(tree: LoopTree, context: PostprocContext) -> None:
 def _gpu_limits(tree: LoopTree, context: PostprocContext) -> None:
     postproc = context.postproc
     assert isinstance(postproc, VerifyGPUCode)
-    threads, memory = postproc.max_threads_per_block, postproc.max_shared_memory_per_block
-    context.checks.extend(kernel_checks(tree, threads, memory))
+    limits = KernelLimits(
+        postproc.max_threads_per_block,
+        postproc.max_shared_memory_per_block,
+        postproc.thread_warp_size,
+    )
+    context.checks.extend(kernel_checks(tree, limits))
 
 
 _REWRITES: dict[str, Rewrite] = {

@@ -54,7 +54,9 @@ class DigitReaches:
             else:
                 total = total + multiply(size, self._of_digit(digit))
         for stride, extent in _joined(loops):
-            total = total + multiply(stride, extent - 1)
+            whole = multiply(stride, extent - 1)
+            # So that a constant that is added next leaves a multiple of the stride.
+            total = total + (multiply(stride, extent) - stride if type(stride) is int else whole)
         return total
 
     def _of_digit(self, digit: Digit) -> Value:

@@ -12,6 +12,7 @@ from tilewright.algebra.loop_tree import (
     Predicate,
     StageNode,
     Terms,
+    adopt,
     is_spatial,
     loops_of,
     nest_of,
@@ -46,6 +47,8 @@ def decompose_reduction(tree: LoopTree, stage: StageNode, loop: LoopNode) -> Sta
     for copy, each in zip(copies, kept, strict=True):
         copy.annotations = dict(each.annotations)
         copy.in_parallel, copy.in_vector = each.in_parallel, each.in_vector
+    adopt(init, (), stage.init_parts)
+    adopt(stage, stage.parts)
     stage.name, stage.does = f"{stage.name}_update", "update"
     position = tree.siblings(loop).index(loop)
     tree.insert(nest_of(copies, init), loop.parent, position)

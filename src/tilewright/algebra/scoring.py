@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.algebra.batch_features import COLUMNS, NestFacts, features_of
-from tilewright.algebra.batch_prior import NestCost, total_seconds
-from tilewright.algebra.decisions import Columns
+from tilewright.algebra.batch_cases import NOT_REACHED, Rows
+from tilewright.algebra.batch_features import FACTS, facts_of, features_of, total_seconds
+from tilewright.algebra.batch_prior import NestCost
+from tilewright.algebra.batch_programs import NOTHING, ProgramTable
+from tilewright.algebra.decisions import Columns, rows_in
 from tilewright.algebra.evaluation import chunks
-from tilewright.algebra.legality import verdicts_on
-from tilewright.algebra.model import Rows, SpaceModel, StructureCase
-from tilewright.algebra.nest_columns import NestProgram
+from tilewright.algebra.legality import Verdicts, verdicts_on
+from tilewright.algebra.model import SpaceModel, StructureCase, Uncovered
 from tilewright.cost_model.boosters import Trees
 from tilewright.cost_model.prior import Machine
 
 Floats = npt.NDArray[np.float64]
-_Parts: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # regions of nests, and their ranks
+Masks = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,78 +34,81 @@ class Scores:
     to_replay: Mapping[int, str]  # rows that are not covered, and why
 
 
-@dataclass(frozen=True, eq=False)
 class BatchScorer:
     """Scores candidates of one sketch without making them."""
 
-    model: SpaceModel
-    machine: Machine
-    packed_before: bool = False
-    trees: Trees | None = None
+    def __init__(
+        self,
+        model: SpaceModel,
+        machine: Machine,
+        packed_before: bool = False,
+        trees: Trees | None = None,
+    ) -> None:
+        self.model = model
+        self.machine = machine
+        self.trees = trees
+        self._programs = ProgramTable(model.tree, packed_before)
 
-    def score(self, columns: Columns) -> Scores:
-        """The scores of a population, in its order."""
-        count = max((len(column) for column in columns.values()), default=1)
-        features = np.full((count, len(COLUMNS)), np.nan)
-        prior = np.full(count, np.nan)
-        legal = np.zeros(count, np.bool_)
-        to_replay: dict[int, str] = {}
-        for chunk in chunks(count):
+    def score(self, columns: Columns, most_new: int | None = None) -> Scores:
+        """The scores of a population, in its order.
+
+        With `most_new`, at most so many structures are interpreted; rows of others stay unknown.
+        """
+        last = None if most_new is None else len(self.model.tree.nodes) + most_new
+        parts = []
+        for chunk in chunks(rows_in(columns)):
+            left = None if last is None else last - len(self.model.tree.nodes)
             part = {name: column[chunk] for name, column in columns.items()}
-            found = list(self.model.cases(part))
-            verdicts = verdicts_on(found, part)
-            legal[chunk] = verdicts.legal
-            to_replay.update({row + chunk.start: why for row, why in verdicts.to_replay.items()})
-            cases = [(case, rows) for case, rows in found if isinstance(case, StructureCase)]
-            seconds, features[chunk] = self._chunk(part, cases, chunk.stop - chunk.start)
-            prior[chunk] = np.log2(seconds)
-        return Scores(features, prior, self._corrected(features, prior), legal, to_replay)
+            parts.append(self._chunk(part, self.model.tree.numbers(part, left), chunk.start))
+        features, prior, legal, to_replay = zip(*parts, strict=True)
+        joined, priors = np.concatenate(features), np.concatenate(prior)
+        return Scores(
+            joined,
+            priors,
+            self._corrected(joined, priors),
+            np.concatenate(legal),
+            {row: why for part in to_replay for row, why in part.items()},
+        )
 
     def _chunk(
-        self, columns: Columns, cases: Sequence[tuple[StructureCase, Rows]], count: int
-    ) -> tuple[Floats, Floats]:
-        """Seconds and features of some rows; each nest is looked at once, for all its cases."""
-        places: dict[NestProgram, list[Rows]] = {}
-        for case, rows in cases:
-            for nest in case.nests:
-                places.setdefault(nest, []).append(rows)
-        known = {nest: self._facts(nest, columns, parts) for nest, parts in places.items()}
-        alike: dict[_Parts, list[tuple[Rows, list[NestFacts]]]] = {}
-        for case, rows in cases:
-            facts = [next(known[nest]) for nest in case.nests]
-            kept = self._kept(case)
-            # Programs whose nests play the same parts are put together at once.
-            ranked = tuple(sorted(range(len(kept)), key=lambda n: -case.nests[kept[n]].work))
-            parts = (tuple(case.regions[n] for n in kept), ranked)
-            alike.setdefault(parts, []).append((rows, [facts[n] for n in kept]))
-        seconds = np.full(count, np.nan)
-        features = np.full((count, len(COLUMNS)), np.nan)
-        for (regions, ranked), group in alike.items():
-            rows = np.concatenate([own for own, _ in group])
-            joined = [NestFacts.joined(each) for each in zip(*[f for _, f in group], strict=True)]
-            seconds[rows] = total_seconds(list(zip(regions, joined, strict=True)))
-            features[rows] = features_of([joined[n] for n in ranked], seconds[rows])
-        return seconds, features
+        self, columns: Columns, cases: Rows, first: int
+    ) -> tuple[Floats, Floats, Masks, dict[int, str]]:
+        verdicts = self._verdicts(columns, cases)
+        to_replay = {row + first: why for row, why in verdicts.to_replay.items()}
+        table = self._programs.at(cases)
+        facts = self._facts(columns, table.nests)
+        seconds = total_seconds(facts, table.regions)
+        seconds[~table.is_known] = np.nan
+        features = features_of(facts, table.ranked, seconds)
+        return features, np.log2(seconds), verdicts.legal, to_replay
 
-    def _kept(self, case: StructureCase) -> list[int]:
-        """The nests that run each time."""
-        return [
-            number
-            for number, nest in enumerate(case.nests)
-            if not (nest.nest.packs_weights and self.packed_before)
-        ]
+    def _verdicts(self, columns: Columns, cases: Rows) -> Verdicts:
+        """What is not checked is legal."""
+        asked = []
+        for number in np.unique(cases):
+            case = self.model.tree.nodes[number]
+            if isinstance(case, Uncovered) or (
+                isinstance(case, StructureCase) and case.interpretation.checks
+            ):
+                asked.append((case, np.flatnonzero(cases == number)))
+        verdicts = verdicts_on(asked, columns)
+        others = cases != NOT_REACHED
+        for _, rows in asked:
+            others[rows] = False
+        verdicts.legal[others] = True
+        return verdicts
 
-    def _facts(
-        self, nest: NestProgram, columns: Columns, parts: Sequence[Rows]
-    ) -> Iterator[NestFacts]:
-        """What is known of a nest, for each of the groups of rows that have it."""
-        rows = np.concatenate(parts)
-        numbers = nest({name: columns[name][rows] for name in nest.inputs}, len(rows))
-        facts = NestFacts.of(NestCost(numbers, self.machine))
-        first = 0
-        for part in parts:
-            yield facts.at(slice(first, first + len(part)))
-            first += len(part)
+    def _facts(self, columns: Columns, nests: Rows) -> Floats:
+        """Facts by places in a program by candidates; nests that are laid out alike go together."""
+        known = self.model.nests
+        values = known.values(columns)
+        facts = np.zeros((len(FACTS), nests.shape[1], nests.shape[0]))
+        rows, places = np.nonzero(nests != NOTHING)
+        for group, chosen, numbers in known.by_group(nests[rows, places]):
+            columns_of_nests = group.columns(values, numbers, rows[chosen])
+            found = facts_of(NestCost(columns_of_nests, self.machine))
+            facts[:, places[chosen], rows[chosen]] = found
+        return facts
 
     def _corrected(self, features: Floats, prior: Floats) -> Floats:
         if self.trees is None:

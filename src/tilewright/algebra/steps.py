@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright import ir
+from tilewright.algebra.blocks import blockize, child_stages, tensorize
 from tilewright.algebra.expr import Value, ceil_divide, multiply, product_of
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
     LoopTree,
     Node,
+    NotInterpreted,
     Predicate,
     StageNode,
     Terms,
@@ -21,6 +23,8 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.moving import compute_at, reverse_compute_at
 from tilewright.algebra.reductions import decompose_reduction
+from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule.trace.instruction import Primitive
 
 Inputs = Sequence[Any]
@@ -180,12 +184,22 @@ def _kind(kind: ir.ForKind) -> Transfer:
 _transfers["Parallel"] = _kind(ir.ForKind.PARALLEL)
 _transfers["Vectorize"] = _kind(ir.ForKind.VECTORIZED)
 _transfers["Unroll"] = _kind(ir.ForKind.UNROLLED)
-_transfers["Bind"] = _kind(ir.ForKind.THREAD_BINDING)
+
+
+@transfer("Bind")
+def _bind(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    tree.thread_axes[given["thread_axis"]] = given["loop"]
+    return _kind(ir.ForKind.THREAD_BINDING)(tree, step, given)
 
 
 @transfer("Annotate")
 def _annotate(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
-    given["block_or_loop"].annotations[given["ann_key"]] = given["ann_val"]
+    node, key = given["block_or_loop"], given["ann_key"]
+    node.annotations[key] = given["ann_val"]
+    if key == WARP_EXECUTION:
+        tree.thread_axes["threadIdx.x"] = None
+    elif key == COOPERATIVE_FETCH:
+        node.fetched_by = dict(tree.thread_axes)
     return []
 
 
@@ -218,6 +232,31 @@ def _place(loop: LoopNode | str) -> LoopNode | None:
 @transfer("DecomposeReduction")
 def _decompose_reduction(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
     return [decompose_reduction(tree, given["block"], given["loop"])]
+
+
+@transfer("Blockize")
+def _blockize(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(given["target"], LoopNode):
+        raise NotInterpreted("several blocks become one")
+    return [blockize(tree, given["target"], preserve_unit_iters=step.preserve_unit_iters)]
+
+
+@transfer("Tensorize")
+def _tensorize(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    try:
+        tensorize(
+            tree, given["block_or_loop"], step.tensor_intrin, preserve=step.preserve_unit_iters
+        )
+    except ScheduleError as error:
+        raise NotInterpreted(f"no candidate is possible: {error}") from error
+    return []
+
+
+@transfer("GetChildBlocks")
+def _get_child_blocks(tree: LoopTree, step: Any, given: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(given["block_or_loop"], StageNode):
+        raise NotInterpreted("the blocks under a loop are asked for")
+    return list(child_stages(given["block_or_loop"]))
 
 
 __all__ = ["Node", "fuse", "roots_of", "split", "transfer", "transfer_of"]

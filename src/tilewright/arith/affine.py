@@ -75,13 +75,19 @@ class Affine:
             high = high + scale * (last if scale > 0 else first)
         return low, high
 
+    def ends(self, ranges: Mapping[Any, Bound]) -> Bound:
+        """The same of a plain form, while variables run."""
+        low = high = self.base
+        for term, scale in self.terms.items():
+            first, last = ranges.get(term, STILL)
+            low = low + scale * (first if scale > 0 else last)
+            high = high + scale * (last if scale > 0 else first)
+        return low, high
+
     def reach(self, ranges: Mapping[Any, Bound]) -> Any:
         """How far apart the ends of a plain form are while variables run."""
-        total = 0
-        for term, scale in self.terms.items():
-            low, high = ranges.get(term, STILL)
-            total = total + abs(scale) * (high - low)
-        return total
+        low, high = self.ends(ranges)
+        return high - low
 
     def in_order(self) -> Iterator[tuple[ir.PrimExpr | None, int]]:
         """The terms as they are printed: falling scales; None stands for the base."""

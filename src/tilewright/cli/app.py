@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import dataset_app, db_app, model_app, share_app, space_app
+from tilewright.cli import dataset_app, db_app, model_app, rpc_app, share_app, space_app
 from tilewright.cli.arguments import (
     PROGRAM_FORMS,
+    ClusterOption,
     CostModelOption,
     DatabaseOption,
     JsonOption,
@@ -128,6 +129,7 @@ def tune(
     ] = False,
     output: OutputOption = None,
     cost_model: CostModelOption = None,
+    on: ClusterOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -139,7 +141,7 @@ def tune(
         work = work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
-            bound, pending, reading, output, cost_model,
+            bound, pending, reading, output, cost_model, on,
         )  # fmt: skip
         status = work.run(options)
     raise typer.Exit(status)
@@ -208,6 +210,26 @@ def report(
     work_of("report").run(destination, db)
 
 
+@app.command()
+def serve(
+    db: DatabaseOption = None,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="HOST", help="Where to listen; others need --token."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes a free one."),
+    ] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="SECRET", help="Visitors have to know it."),
+    ] = None,
+) -> None:
+    """Show a database in a browser, live while it is tuned into."""
+    work_of("serve").run(db, host, port, token)
+
+
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
@@ -242,10 +264,13 @@ def heron(
     show_space: Annotated[
         bool, typer.Option("--show-space", help="Print knobs, candidates and variables.")
     ] = False,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Measure the best of an earlier run, search nothing.")
+    ] = False,
 ) -> None:
     """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
     work = work_of("heron")
-    command = work.HeronCommand(platform, config, seed, trials, measure, show_space)
+    command = work.HeronCommand(platform, config, seed, trials, measure, show_space, tuned)
     raise typer.Exit(work.run(command))
 
 
@@ -259,6 +284,7 @@ def doctor(
 
 model_app.add_to(app)
 share_app.add_to(app)
+rpc_app.add_to(app)
 
 
 def main() -> None:

@@ -40,7 +40,12 @@ ModelArgument = Annotated[
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Where to save a model: NAME.twm."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to save a model: NAME.twm, or NAME.so for a library with a C header.",
+    ),
 ]
 CostModelOption = Annotated[
     Path | None,
@@ -74,6 +79,15 @@ WinogradOption = Annotated[
         "--winograd/--no-winograd",
         help="Inside of a model: Winograd's tiles for convolutions where they are faster; they "
         "round a little more, which is reported.",
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="CLUSTER",
+        help="Build and measure on a Ray cluster: ray://HOST:PORT, or ray for one that is started "
+        "here.",
     ),
 ]
 SpaceOption = Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +19,8 @@ from tilewright.schedule.primitives.sample_perfect_tile import (
     SamplePartitionedTile,
     SamplePerfectTile,
 )
+from tilewright.schedule.trace.text import without_probabilities
 from tilewright.space.mutators.mutate_tile_size import divisors
-
-_PROBABILITIES = re.compile(r", probs=\[[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def decisions_of(mod: IRModule, sketch: Schedule) -> list[Decision]:
         return decision
 
     trace.apply_to_schedule(sch, remove_postproc=False, decision_provider=count)
-    lines = [_PROBABILITIES.sub("", line) for line in Trace(trace.insts).as_python()]
+    lines = [without_probabilities(line) for line in Trace(trace.insts).as_python()]
     return [Decision(lines[position], number) for position, number in choices.items()]
 
 

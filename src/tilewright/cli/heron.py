@@ -8,14 +8,15 @@ from pathlib import Path
 from rich.console import Console
 
 from tilewright.cli.console import make_console, print_json
-from tilewright.cli.space_constraints import ProblemAnswer
+from tilewright.cli.space_constraints import ProblemAnswer, solutions_in_words
 from tilewright.heron.config import HeronCase, HeronConfig, read_config
 from tilewright.heron.demands import with_demands
 from tilewright.heron.measuring import measurer_of
-from tilewright.heron.operators import OperatorCase, operation_of
+from tilewright.heron.operators import operation_of
 from tilewright.heron.platforms import Platform, heron_platforms
 from tilewright.heron.rules.user_defined import loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
+from tilewright.heron.tuned import best_of_records, measured_again
 from tilewright.heron.tuning import HeronResult, HeronRun
 from tilewright.report.units import count, seconds
 from tilewright.solver.array_solver import ArraySolver
@@ -35,6 +36,7 @@ class HeronCommand:
     max_trials: int | None = None
     measures: bool = True
     prints_space: bool = False
+    is_tuned: bool = False  # only the best of an earlier run is measured
 
 
 def run(command: HeronCommand) -> int:
@@ -70,13 +72,7 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
 
 def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
     """The space of a case, with the rules and demands of the user."""
-    asked = OperatorCase(
-        case.operator,
-        case.shape,
-        config.in_dtype or platform.in_dtype,
-        config.out_dtype or platform.out_dtype,
-        platform.weight_block,
-    )
+    asked = platform.case(case.operator, case.shape, config.in_dtype, config.out_dtype)
     rules = [loaded_rule(text) for text in config.rules]
     return with_demands(space_of(operation_of(asked), platform, rules), config.constraints)
 
@@ -101,15 +97,17 @@ def _tune(
             console.print(f"round {number}: {_summary(name, space, result)}", markup=False)
 
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
-    job.write_space()
+    if not command.is_tuned:
+        job.write_space()
     variables = len(space.problem.variables)
-    known = f", about {solutions.count:.3g} solutions" if solutions.count else ""
-    console.print(f"{name}: {count(variables, 'variable')}{known}; {folder}", markup=False)
+    size = f"{count(variables, 'variable')}, {solutions_in_words(solutions.count)}"
+    console.print(f"{name}: {size}; {folder}", markup=False)
     if not command.measures:
         return None
+    best = best_of_records(space, folder) if command.is_tuned else None
     measurer = measurer_of(platform, space, config)
     try:
-        result = job.tune(measurer)
+        result = measured_again(best, measurer) if best else job.tune(measurer)
     finally:
         measurer.close()
     console.print(_summary(name, space, result), markup=False)

@@ -9,7 +9,7 @@ from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
 from tilewright.cli.models import SAVED, Model, ModelOptions, load_model
 from tilewright.cli.options import buildable_target, reading
-from tilewright.cli.saved_models import check_writable
+from tilewright.cli.saved_models import check_writable, save
 from tilewright.model import CompiledModel, compile_model, served_by
 from tilewright.report.units import seconds
 from tilewright.target import Target
@@ -25,7 +25,7 @@ def run(
     start = time.perf_counter()
     executable = compiled(model, target, db)
     took = time.perf_counter() - start
-    executable.save(path)
+    save(executable, path)
     console = make_console()
     report = served_by(executable)
     console.print(str(report), markup=False)

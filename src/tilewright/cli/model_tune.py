@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
-from tilewright.cli.saved_models import check_writable
+from tilewright.cli.saved_models import check_writable, save
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.graph.graph import Array
@@ -86,8 +86,8 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     display = make_model_display(job.console, peaks, as_json=job.options.as_json)
     interrupted, profiler = False, Profiler()
     try:
-        with display, profiler:
-            job.search(database, limits, [display, job.deliver])
+        with job.options.members(job.target) as members, display, profiler:
+            job.search(database, limits, [display, job.deliver], members)
     except KeyboardInterrupt:
         interrupted = True
         job.compare(database)
@@ -141,7 +141,13 @@ class _Job:
         if isinstance(event, TuningStarted):
             self.options.interrupt.deliver()
 
-    def search(self, database: Database, limits: RunLimits, observers: Sequence[Any]) -> None:
+    def search(
+        self,
+        database: Database,
+        limits: RunLimits,
+        observers: Sequence[Any],
+        members: Mapping[str, Any],
+    ) -> None:
         """Tune with the limits of the command; its budget is for all that it does."""
         options, budget = self.options, limits.budget_secs
         self._run_original()
@@ -158,7 +164,7 @@ class _Job:
             observers=observers,
             console=False,
             keep_going=options.keep_going,
-            **options.members,
+            **members,
         )
 
     def compare(self, database: Database) -> None:
@@ -175,7 +181,7 @@ class _Job:
         executable = calculated if database is None else self.tuning.compile(database)
         checked_by, wrong = self._check(executable)
         if not wrong:
-            executable.save(self.path)
+            save(executable, self.path)
         if self.options.as_json:
             print_json(self._as_json(executable, checked_by, wrong, interrupted))
         else:

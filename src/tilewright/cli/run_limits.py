@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing as closing_at_end, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.models import ModelOptions
 from tilewright.errors import TuneError
+from tilewright.fleet.ray_builder import RayBuilder
+from tilewright.fleet.ray_runner import RayRunner
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 from tilewright.tune.budget import parse_seconds
 
 
@@ -51,15 +55,22 @@ class TuneCommand:
     model: ModelOptions = field(default_factory=ModelOptions)  # these two for models
     output: Path | None = None
     cost_model: Path | None = None  # one that was trained before
+    on: str | None = None  # a cluster: "ray", or its address
 
-    @property
-    def members(self) -> dict[str, Any]:
+    @contextmanager
+    def members(self, target: Target) -> Iterator[dict[str, Any]]:
         """The members of the search that the user chose, as options of `tune_tir`."""
-        if self.cost_model is None:
-            return {}
-        from tilewright.dataset.pretrain import load_pretrained  # with all that datasets need
+        chosen: dict[str, Any] = {}
+        if self.cost_model is not None:
+            from tilewright.dataset.pretrain import load_pretrained  # with all that datasets need
 
-        return {"cost_model": load_pretrained(self.cost_model)}
+            chosen["cost_model"] = load_pretrained(self.cost_model)
+        with ExitStack() as closing:
+            if self.on is not None:
+                builder = closing.enter_context(closing_at_end(RayBuilder(self.on)))
+                runner = closing.enter_context(closing_at_end(RayRunner(self.on, target=target)))
+                chosen |= {"builder": builder, "runner": runner}
+            yield chosen
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilewright.errors import GraphError
-from tilewright.model import RunnableModel, load
+from tilewright.model import CompiledModel, RunnableModel, load
+
+LIBRARY = ".so"
 
 
 def check_writable(path: Path) -> None:
@@ -14,6 +16,14 @@ def check_writable(path: Path) -> None:
         raise GraphError(f"there is no directory {path.parent}; create it first")
     if path.is_dir():
         raise GraphError(f"{path} is a directory; name a file")
+
+
+def save(model: CompiledModel, path: Path) -> None:
+    """Write a model: as a file of ours, or as a library for C with its header."""
+    if path.suffix == LIBRARY:
+        model.export_library(path)
+    else:
+        model.save(path)
 
 
 def load_saved(path: Path) -> RunnableModel:

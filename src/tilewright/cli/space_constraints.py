@@ -15,9 +15,12 @@ from tilewright.heron.demands import read_demand
 from tilewright.report.units import count
 from tilewright.search.constrained.decision_problem import structure_of
 from tilewright.solver.array_solver import ArraySolver
-from tilewright.solver.conflicts import Conflict, conflict_of, in_words
+from tilewright.solver.conflicts import Conflict, conflict_of
+from tilewright.solver.forms import in_words
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
+
+_FEW = 100_000  # solutions that are told exactly
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,7 @@ class ProblemAnswer:
         )
         if self.conflict is not None:
             return f"{self.name}: {size}, no solution: {self.conflict}"
-        known = "an unknown number of" if self.count is None else f"about {self.count:.3g}"
-        return f"{self.name}: {size}, {known} solutions"
+        return f"{self.name}: {size}, {solutions_in_words(self.count)}"
 
     def as_json(self) -> dict[str, object]:
         """Plain values."""
@@ -56,6 +58,14 @@ class ProblemAnswer:
             "solutions": self.count,
             "conflict": [{"constraint": in_words(m), "origin": m.origin} for m in members],
         }
+
+
+def solutions_in_words(found: float | None) -> str:
+    """How many solutions there are; None: nobody knows."""
+    if found is None:
+        return "an unknown number of solutions"
+    few = found < _FEW
+    return count(round(found), "solution") if few else f"about {found:.3g} solutions"
 
 
 def constraints(

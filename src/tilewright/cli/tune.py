@@ -54,7 +54,7 @@ def run(options: TuneCommand) -> int:
     refusals = {program.name: why_not_tuned(program.name, program.func) for program in programs}
     tunable = [program for program in programs if refusals[program.name] is None]
     limits = limits_of(options, len(tunable))
-    target = runnable_target(options.target)
+    target = runnable_target(options.target) if options.on is None else Target(options.target)
     create_space_generator(options.space)  # raises before anything is written
     console = make_console()
     _tell(list(filter(None, refusals.values())), console, as_json=options.as_json)
@@ -153,7 +153,7 @@ class _Search:
         """Run the search; True if the user ended it."""
         options, profiler = self.options, Profiler()
         try:
-            with display, profiler:
+            with options.members(self.target) as members, display, profiler:
                 tune_tir(
                     IRModule({program.name: program.func for program in self.programs}),
                     self.target,
@@ -167,7 +167,7 @@ class _Search:
                     observers=[display, self._deliver],
                     console=False,
                     keep_going=options.keep_going,
-                    **options.members,
+                    **members,
                 )
         except KeyboardInterrupt:
             return True

@@ -87,11 +87,9 @@ MISSING: Mapping[str, str] = {
     "tvm.autotvm": "templates are superseded by tvm.meta_schedule, which is here",
     "tvm.auto_scheduler": "it is superseded by tvm.meta_schedule, which is here",
     "tvm.te.gradient": "there is no automatic differentiation",
-    "tvm.rpc": "programs are measured on this machine, in processes of their own",
-    "tvm.meta_schedule.runner.RPCRunner": "programs are measured on this machine: LocalRunner",
-    "tvm.meta_schedule.runner.RPCConfig": "programs are measured on this machine: LocalRunner",
-    "tvm.meta_schedule.testing.local_rpc": "programs are measured on this machine",
-    "tvm.meta_schedule.testing.distributed_measure_callback": "there is one machine",
+    "tvm.rpc": "other machines are nodes of a Ray cluster: meta_schedule.runner.RPCRunner",
+    "tvm.meta_schedule.testing.local_rpc": "tilewright rpc-tracker and rpc-server start servers",
+    "tvm.meta_schedule.testing.distributed_measure_callback": "RPCRunner measures on all servers",
     "tvm.meta_schedule.schedule": (
         "it schedules layout changes of Relay's networks for GPUs, and there is no Relay"
     ),

@@ -39,7 +39,7 @@ def kernel_seconds(nests: Sequence[StoreNest], gpu: GpuDescription) -> float:
     threads = math.prod(n for tag, n in extents.items() if tag.startswith("threadIdx"))
     if blocks * threads == 0:
         return 0.0  # nothing is launched
-    moved = sum(float(each.footprints(nest.loops)[0]) for nest, each in _in_memory(nests))
+    moved = sum(float(each.touched(nest.loops)) for nest, each in _in_memory(nests))
     operations = sum(nest.operations * _turns(nest.loops) for nest in nests)
     rate = gpu.multiprocessors * _CORES * _USED_CORES * gpu.clock_mhz * 1e6
     at_once = gpu.multiprocessors * _resident_blocks(nests, threads, gpu)
@@ -77,7 +77,7 @@ def _resident_blocks(nests: Sequence[StoreNest], threads: int, gpu: GpuDescripti
 def _bytes_of_thread(nest: StoreNest) -> float:
     """What one thread stores of an array."""
     own = [loop for loop in nest.loops if not loop.tag]
-    box = float(nest.store.footprints(own, 1)[0])
+    box = float(nest.store.touched(own, 1))
     return min(box, _turns(own) * nest.store.element_bytes)
 
 
@@ -87,7 +87,7 @@ def _waiting(nest: StoreNest) -> float:
     loads = [load for load in nest.loads if load.buffer.scope == "global"]
     if loads:
         turns = _turns(loop for loop in nest.loops if loop.kind not in _EXPANDED)
-        is_small = all(load.footprints(nest.loops)[0] <= _SMALL for load in loads)
+        is_small = all(load.touched(nest.loops) <= _SMALL for load in loads)
         seconds += (_CACHE_LATENCY if is_small else _LATENCY) * math.ceil(turns / _TOGETHER)
     together = _threads_of_reduction(nest)
     return seconds + (_REDUCTION + _BARRIER * together if together > 1 else 0.0)

@@ -16,6 +16,7 @@ from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.cost_model.gpu_loops import kernel_seconds
 from tilewright.cost_model.gpu_thread_tiles import thread_tile_seconds
+from tilewright.ir.annotation_keys import TILE_STAGES
 from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
@@ -55,15 +56,14 @@ _NARROW_STEP = 13  # cycles of an instruction at least
 def estimate_on_gpu(func: ir.PrimFunc, target: Target, reading: Reading | None = None) -> float:
     """Seconds that one run of a scheduled function takes, roughly."""
     total = 1e-7
-    loops = list(tile_loops(func.body))
-    for loop in loops:
-        total += _tile_seconds(loop, processors_of(target))
-    inside = {loop.loop_var for loop in loops}
-    others = (
-        nest
-        for nest in nests_in(reading or read(func))
-        if not any(each.var in inside for each in nest.loops)
-    )
+    reading = reading or read(func)
+    others = nests_in(reading)
+    if any(TILE_STAGES in loop.annotations for site in reading.sites for loop in site.loops):
+        loops = list(tile_loops(func.body))
+        for loop in loops:
+            total += _tile_seconds(loop, processors_of(target))
+        inside = {loop.loop_var for loop in loops}
+        others = (nest for nest in others if not any(each.var in inside for each in nest.loops))
     for kernel in _by_kernel(others):
         total += _LAUNCH + kernel_seconds(kernel, target.gpu)
     return total

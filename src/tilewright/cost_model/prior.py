@@ -204,8 +204,10 @@ class _NestCost:
         """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
         if access.buffer.scope.startswith(("local", TILE_SCOPES)):
             return 0.0
-        moving = [loop for loop in self._unrolled if access.depends_on(loop)]
         ways = self._machine.l1_bytes // CACHE_WAY_BYTES
+        if all([loop.extent <= ways for loop in self._unrolled]):
+            return 0.0
+        moving = [loop for loop in self._unrolled if access.depends_on(loop)]
         for loop in moving:
             stride = abs(access.stride(loop) or 0) * access.element_bytes
             places = CACHE_WAY_BYTES // math.gcd(stride, CACHE_WAY_BYTES)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import tilewright.heron.rules
 import tilewright.heron.wmma_tiles  # noqa: F401  (registers instructions)
+from tilewright.heron.operators import OperatorCase
+from tilewright.heron.rules.always_inline import AlwaysInline
 from tilewright.heron.rules.base import HeronRule, heron_rules
 from tilewright.heron.rules.cpu_loops import UnrollRoot
 from tilewright.support.plugins import Family
@@ -21,6 +23,18 @@ class Platform:
     in_dtype: str
     out_dtype: str
     weight_block: int = 0  # sides of the square blocks in which it takes weights
+    as_matrices: bool = False  # it computes products of matrices and nothing else
+
+    def case(
+        self,
+        operator: str,
+        shape: tuple[int, ...],
+        in_dtype: str | None = None,
+        out_dtype: str | None = None,
+    ) -> OperatorCase:
+        """An operator in the layouts that it wants; without data types in those that it is for."""
+        dtypes = in_dtype or self.in_dtype, out_dtype or self.out_dtype
+        return OperatorCase(operator, shape, *dtypes, self.weight_block, self.as_matrices)
 
 
 heron_platforms: Family[Platform] = Family("platform of Heron", "tilewright.heron_platform")
@@ -37,6 +51,7 @@ def dlboost() -> Platform:
         "dlboost",
         _rules("Always-Inline", "Add-Cache-Stage"),
         _rules(
+            "Merge-Consumer",
             "Unroll-Pragma",
             "Parallel",
             "Tile-For-Cache",
@@ -55,8 +70,9 @@ def tensorcore() -> Platform:
     """NVIDIA GPUs with tensor cores."""
     return Platform(
         "tensorcore",
-        _rules("Always-Inline", "Add Multi-level SPM"),
+        (*_rules("Add Multi-level SPM"), AlwaysInline(is_strict=False)),
         (
+            *_rules("Default-Schedule"),
             UnrollRoot(is_outermost=False),
             *_rules(
                 "Default-Shared-Load",
@@ -74,6 +90,7 @@ def tensorcore() -> Platform:
         ),
         "float16",
         "float16",
+        as_matrices=True,
     )
 
 
@@ -82,7 +99,7 @@ def vta() -> Platform:
     """The accelerator VTA, which is simulated."""
     return Platform(
         "vta",
-        _rules("Always-Inline", "Add Multi-Scope SPM"),
+        (*_rules("Add Multi-Scope SPM"), AlwaysInline(is_strict=False)),
         _rules("Bind-Cthread", "Tile-Store", "Tensorize-VTA", "Load-Scratchpad"),
         "int8",
         "int32",

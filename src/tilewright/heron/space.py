@@ -99,6 +99,8 @@ def space_of(
             if rule.why_not(template, stage) is None:
                 rule.apply(template, stage)
                 stage.done.add(rule.name)
+                if rule.is_last:
+                    break
     template.require(*constraints)
     return HeronSpace(
         operation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +32,14 @@ def divisors(number: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(number // d for d in small)}))
 
 
+@dataclass(frozen=True)
+class StageWindow:
+    """Neighbours of the consumer read windows `step` apart, each as long as `reach`."""
+
+    step: int
+    reach: int
+
+
 @dataclass
 class TensorStage:
     """A tensor that is computed or copied: its iterators, and its loops so far."""
@@ -43,6 +52,10 @@ class TensorStage:
     follows: dict[str, str] = field(default_factory=dict)  # iterators of the consumer
     is_input: bool = False
     is_injective: bool = False
+    has_branch: bool = False  # reads only where a condition holds
+    lanes: tuple[str, ...] = ()  # iterators that an instruction takes as a whole
+    windows: dict[str, StageWindow] = field(default_factory=dict)  # of iterators that slide
+    run: int = 0  # so many neighbours are neighbours in memory, too; 0: whole rows
     scope: str = "global"
     loops: list[str] = field(default_factory=list)
     tiles: list[tuple[list[str], str]] = field(default_factory=list)
@@ -113,7 +126,8 @@ class Template:
 
     def _range(self, stage: str, axis: str) -> range:
         if ".fused" in axis:
-            return range(1, _LARGEST_FUSED + 1)
+            whole = math.prod(self.stages[stage].extents.values())
+            return range(1, max(_LARGEST_FUSED, whole) + 1)
         root = self.root(stage, axis)
         return range(1, self.stages[stage].extents[root] + 1)
 
@@ -150,13 +164,15 @@ class Template:
 
     # --- loops ----------------------------------------------------------------------------------
 
-    def split(self, name: str, axis: str, parts: Term, by_factor: bool = False) -> None:
-        """Cut a loop in two, `parts` times the rest."""
+    def split(
+        self, name: str, axis: str, parts: Term, by_factor: bool = False, origin: str = ""
+    ) -> None:
+        """Cut a loop in two, `parts` times the rest; `origin`: the limit that wants it."""
         stage = self.stages[name]
         whole = self.whole(name, axis) if axis in stage.axes else self.loop(name, axis)
         outer, inner = f"{axis}.outer", f"{axis}.inner"
         pair = self.loop(name, outer), self.loop(name, inner)
-        origin = f"split of {axis} in {name}"
+        origin = origin or f"split of {axis} in {name}"
         self.require(Prod(origin, whole, pair), Eq(origin, pair[1 if by_factor else 0], parts))
         self.steps.append(steps.SplitStep(name, axis, parts, by_factor))
         for one, other in (pair, pair[::-1]):
@@ -240,6 +256,8 @@ class Template:
         """
         follows = stage.follows[axis]
         inside = self.inside(consumer, follows, place)
+        if axis in stage.windows:
+            return self.window(stage, axis, inside, place)
         whole_and_part = self.shared_by_warps.get((consumer, follows))
         if stage.scope != "shared" or whole_and_part is None:
             return inside
@@ -251,6 +269,25 @@ class Template:
             Key("V", stage.name, axis, f"reach{place}"), range(1, stage.extents[axis] + 1)
         )
         self.require(Sum(origin, both, (inside, whole)), Sum(origin, both, (reach, part)))
+        return reach
+
+    def window(self, stage: TensorStage, axis: str, inside: Term, place: int = 0) -> Term:
+        """How far the windows of neighbours reach together: (inside - 1) * step + reach."""
+        window, most = stage.windows[axis], stage.extents[axis]
+        known = Key("V", stage.name, axis, f"reach{place}").full
+        if known in self.variables:
+            return known
+        origin = f"windows of {stage.name} along {axis}"
+        both, reach = (
+            self.declare(Key("V", stage.name, axis, f"{what}{place}"), range(1, largest))
+            for what, largest in (("both", 2 * most + window.step), ("reach", most + 1))
+        )
+        scaled = self.declare(Key("V", stage.name, axis, f"scaled{place}"), range(1, 2 * most + 1))
+        self.require(
+            Prod(origin, scaled, (inside, window.step)),
+            Sum(origin, both, (scaled, window.reach)),
+            Sum(origin, both, (reach, window.step)),
+        )
         return reach
 
     def _select(self, own: str, position: Term, choices: Sequence[Term], origin: str) -> None:

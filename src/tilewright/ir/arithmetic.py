@@ -81,8 +81,13 @@ def is_true(condition: object) -> bool:
     return isinstance(condition, IntImm) and bool(condition.value)
 
 
+_SMALL = 1 << 31
+
+
 def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
     """A constant; Python ints become int32, floats float32, unless `dtype` says otherwise."""
+    if (dtype is INT32 or dtype is INT64) and type(value) is int and -_SMALL <= value < _SMALL:
+        return int_imm(dtype, value)  # nearly all of them
     if dtype is None:
         dtype = _literal_dtype(value)
     kind = DType(dtype)
@@ -122,7 +127,7 @@ def _literal_dtype(value: int | float | bool) -> DType:
     if isinstance(value, bool):
         return BOOL
     if isinstance(value, int):
-        return INT32 if -(2**31) <= value < 2**31 else INT64
+        return INT32 if -_SMALL <= value < _SMALL else INT64
     return FLOAT32
 
 

@@ -6,6 +6,7 @@ and prints as one; code, bits and lanes are attributes, computed once for each d
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -43,11 +44,21 @@ _relaned: dict[tuple[DType, int], DType] = {}  # a type with another number of l
 class DType(str):
     """A data type such as `float32`, `int8x16`, `bool` or `handle`."""
 
-    __slots__ = ("bits", "code", "lanes", "variant")
+    __slots__ = (
+        "bits", "code", "is_bool", "is_float", "is_handle", "is_int", "is_integral", "is_uint",
+        "lanes", "variant",
+    )  # fmt: skip
     code: str  # "int", "uint", "float", "bfloat", "bool", "handle" or "void"
     bits: int  # of one lane
     lanes: int
     variant: str  # "" or the float8 flavour, e.g. "_e4m3fn"
+    # Attributes rather than properties, since everything that builds expressions asks for them.
+    is_float: bool
+    is_int: bool  # signed integers only
+    is_uint: bool
+    is_integral: bool  # signed or unsigned integers, not bool
+    is_bool: bool
+    is_handle: bool
 
     def __new__(cls, spelling: str) -> DType:
         found = _interned.get(spelling)
@@ -57,32 +68,6 @@ class DType(str):
     def element_of(self) -> DType:
         """The type of one lane."""
         return self if self.lanes == 1 else self.with_lanes(1)
-
-    @property
-    def is_float(self) -> bool:
-        return self.code in ("float", "bfloat")
-
-    @property
-    def is_int(self) -> bool:
-        """Signed integers only."""
-        return self.code == "int"
-
-    @property
-    def is_uint(self) -> bool:
-        return self.code == "uint"
-
-    @property
-    def is_integral(self) -> bool:
-        """Signed or unsigned integers, not bool."""
-        return self.code in ("int", "uint")
-
-    @property
-    def is_bool(self) -> bool:
-        return self.code == "bool"
-
-    @property
-    def is_handle(self) -> bool:
-        return self.code == "handle"
 
     @property
     def is_vector(self) -> bool:
@@ -144,6 +129,10 @@ def _parse(spelling: str) -> DType:
     if dtype is None:
         dtype = str.__new__(DType, canonical)
         dtype.code, dtype.bits, dtype.lanes, dtype.variant = code, bits, lanes, variant
+        dtype.is_float = code in ("float", "bfloat")
+        dtype.is_int, dtype.is_uint = code == "int", code == "uint"
+        dtype.is_integral = dtype.is_int or dtype.is_uint
+        dtype.is_bool, dtype.is_handle = code == "bool", code == "handle"
         _interned[canonical] = dtype
     _interned[spelling] = dtype
     return dtype
@@ -166,6 +155,7 @@ def has_infinity(dtype: DType) -> bool:
     return dtype.is_float and dtype.variant != "_e4m3fn"
 
 
+@functools.cache
 def min_value_of(dtype: DType) -> int | float:
     """The smallest value of a scalar type (for floats the lowest finite one)."""
     if dtype.is_int:
@@ -175,6 +165,7 @@ def min_value_of(dtype: DType) -> int | float:
     return -_float_max(dtype)
 
 
+@functools.cache
 def max_value_of(dtype: DType) -> int | float:
     """The largest value of a scalar type (for floats the largest finite one)."""
     if dtype.is_int:

@@ -61,8 +61,9 @@ class Visitor(Dispatcher):
 
     def generic_visit(self, node: Any) -> None:
         """Visit all children."""
-        for child in children(node):
-            self.visit(child)
+        if node.child_fields:
+            for child in children(node):
+                self.visit(child)
 
 
 class Rewriter(Dispatcher):
@@ -70,6 +71,8 @@ class Rewriter(Dispatcher):
 
     def generic_visit(self, node: NodeT) -> NodeT:
         """Rewrite all children; a sequence that took in another one stays flat."""
+        if not node.child_fields:
+            return node
         result = map_children(node, self.visit)
         if type(result) is SeqStmt and result is not node:
             return flattened(result)  # type: ignore[arg-type, return-value] # a sequence, too

@@ -12,7 +12,7 @@ from functools import reduce
 
 from tilewright import ir
 from tilewright.arith import Analyzer, estimate_region_strict_bound
-from tilewright.arith.affine import affine_in, is_dense
+from tilewright.arith.affine import affine_in, affine_of, is_dense
 from tilewright.lowering.access_bounds import IndexBounds
 from tilewright.lowering.tried_boxes import holds_everywhere, try_out
 
@@ -179,11 +179,16 @@ class Boxes:
 
     def _above(self, outer: Sequence[ir.PrimExpr], inner: Sequence[ir.PrimExpr]) -> bool:
         known = [*inner, reduce(ir.maximum, inner)] if len(inner) > 1 else inner
-        return all(any(self._prove(low <= start) for start in known) for low in outer)
+        return all(any(self._proves_order(low, start) for start in known) for low in outer)
 
     def _below(self, inner: Sequence[ir.PrimExpr], outer: Sequence[ir.PrimExpr]) -> bool:
         known = [*inner, reduce(ir.minimum, inner)] if len(inner) > 1 else inner
-        return all(any(self._prove(end <= high) for end in known) for high in outer)
+        return all(any(self._proves_order(end, high) for end in known) for high in outer)
+
+    def _proves_order(self, small: ir.PrimExpr, large: ir.PrimExpr) -> bool:
+        """True if one index surely is at most another."""
+        gap = affine_of(large).plus(affine_of(small), -1)
+        return self._prove(small <= large) if gap.terms else bool(gap.base >= 0)
 
     def _prove(self, claim: ir.PrimExpr) -> bool:
         """Minima and maxima of minima and maxima are beyond all rules; loops are often short."""

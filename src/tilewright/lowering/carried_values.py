@@ -45,6 +45,13 @@ class _Access:
     axes: Axes
     path: _Path
 
+    def is_like(self, other: _Access) -> bool:
+        """True for the same elements at the same place."""
+        return self.path == other.path and all(
+            ir.expr_deep_equal(mine.min, its.min) and ir.expr_deep_equal(mine.extent, its.extent)
+            for mine, its in zip(self.axes, other.axes, strict=True)
+        )
+
     def alone(self, shared: int) -> tuple[Domains, list[ir.PrimExpr]]:
         """The loops that run and the tests that count when the first `shared` parts stand still."""
         inner = self.path[shared:]
@@ -86,6 +93,7 @@ class _Scanner(ir.Visitor):
         self._boxes = Boxes(analyzer)
         self._path: list[_Loop | _Tests] = []
         self.writes: list[_Access] = []
+        self._covered: list[_Access] = []  # reads: what was written once stays so
         self._is_shared_by_threads = not buffer.scope.startswith("local")
         self.carried = False
 
@@ -178,10 +186,13 @@ class _Scanner(ir.Visitor):
         if self.carried:
             return
         read = _Access(axes, tuple(self._path))
+        if any(map(read.is_like, self._covered)):
+            return
         known = list(_tests(read.path))
         with self._analyzer.constraint_scope(ir.logical_and(*known)) if known else nullcontext():
             written = self._is_covered(read) or self._is_covered_by_iterations(read)
         self.carried = not written
+        self._covered.append(read)
 
     # --- whether it was written before ---------------------------------------------------------
 

@@ -40,6 +40,8 @@ class LocalBuilder(PlacedMember, Builder):
     Each artefact lies in a folder of its own; all go away with the builder.
     """
 
+    owner = "LocalBuilder"  # whom messages name
+
     def __init__(
         self,
         *,
@@ -70,28 +72,30 @@ class LocalBuilder(PlacedMember, Builder):
         if self._placement.pool is None:
             return [self._build_here(build_input) for build_input in build_inputs]
         results: list[BuilderResult | None] = []
-        tasks: list[Task] = []
+        requests: list[BuildRequest] = []
         for build_input in build_inputs:
             try:
-                tasks.append(self._task(build_input))
+                requests.append(request_for(build_input))
                 results.append(None)
             except (IRError, TypeError) as error:
-                text = f"LocalBuilder: {error}"
+                text = f"{self.owner}: {error}"
                 results.append(BuilderResult(None, text, FailureKind.BUILD_ERROR))
-        outcomes = iter(self._placement.pool.run(tasks))
-        return [result or self._result(next(outcomes)) for result in results]
+        built = iter(self.build_prepared(requests))
+        return [result or next(built) for result in results]
 
-    def _task(self, build_input: BuilderInput) -> Task:
-        params = build_input.params
-        request = BuildRequest(
-            save_json(build_input.mod),
-            build_input.target.export(),
-            self._folder.path,
-            None if params is None else {name: _wrap(array) for name, array in params.items()},
-            with_twins=with_twins(build_input.mod) if build_input.is_reference else None,
-            **self._placement.hooks,  # type: ignore[arg-type]
-        )
-        return Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
+    def build_prepared(self, requests: Sequence[BuildRequest]) -> list[BuilderResult]:
+        """The same for inputs that are in the form of workers already."""
+        assert self._placement.pool is not None
+        hooks: Any = self._placement.hooks
+        placed = [
+            msgspec.structs.replace(request, folder=self._folder.path, **hooks)
+            for request in requests
+        ]
+        tasks = [
+            Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
+            for request in placed
+        ]
+        return [self._result(outcome) for outcome in self._placement.pool.run(tasks)]
 
     def _build_here(self, build_input: BuilderInput) -> BuilderResult:
         hooks: Any = self._placement.hooks
@@ -105,7 +109,19 @@ class LocalBuilder(PlacedMember, Builder):
             path = outcome.payload.decode()
             return BuilderResult(path, artifact=read_artifact(path))
         kind = FailureKind.BUILD_ERROR if kind is FailureKind.RUN_ERROR else kind
-        return BuilderResult(None, outcome.complaint("LocalBuilder", self.timeout_sec), kind)
+        return BuilderResult(None, outcome.complaint(self.owner, self.timeout_sec), kind)
+
+
+def request_for(build_input: BuilderInput) -> BuildRequest:
+    """An input in the form of workers; the builder adds its folder and its hooks."""
+    params = build_input.params
+    return BuildRequest(
+        save_json(build_input.mod),
+        build_input.target.export(),
+        folder="",
+        params=None if params is None else {name: _wrap(array) for name, array in params.items()},
+        with_twins=with_twins(build_input.mod) if build_input.is_reference else None,
+    )
 
 
 def with_twins(mod: IRModule) -> str | None:

@@ -74,6 +74,7 @@ class LocalRunner(PlacedMember, Runner):
     seed: int | None = None
     f_load: Hook | None = None
     devices: Sequence[int] | None = None  # GPUs; without it all of the first one's model
+    owner: str = "LocalRunner"  # whom messages name
 
     def __post_init__(self) -> None:
         if self.f_load is not None and self.f_run_evaluator is None:
@@ -237,14 +238,14 @@ class LocalRunner(PlacedMember, Runner):
     def _result(self, outcome: Outcome, limit: float) -> RunnerResult:
         if outcome.failure is None:
             return self._result_of(_report.decode(outcome.payload), self.protocol)
-        text = outcome.complaint("LocalRunner", limit)
+        text = outcome.complaint(self.owner, limit)
         return RunnerResult(None, text, outcome.failure, protocol=self.protocol)
 
     def _result_of(self, report: RunReport, protocol: str) -> RunnerResult:
         if report.failure:
             return RunnerResult(
                 None,
-                f"LocalRunner: {report.message}",
+                f"{self.owner}: {report.message}",
                 FailureKind(report.failure),
                 protocol=protocol,
                 step_secs=report.step_secs,

@@ -1,5 +1,6 @@
 """Builders."""
 
+from tilewright.fleet.members import RayBuilder as RayBuilder
 from tilewright.measure import (
     Builder as Builder,
     LocalBuilder as LocalBuilder,

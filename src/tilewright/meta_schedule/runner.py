@@ -2,6 +2,15 @@
 
 from collections.abc import Callable
 
+from tilewright.fleet.members import (
+    RayRunner as RayRunner,
+    RPCConfig as RPCConfig,
+    RPCRunner as RPCRunner,
+)
+from tilewright.fleet.session_task import (
+    default_create_session as default_create_session,
+    default_upload_module as default_upload_module,
+)
 from tilewright.measure import (
     EvaluatorConfig as EvaluatorConfig,
     FinishedFuture,

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.errors import ArgumentError, IRError
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.program import ModelProgram, ValueInfo
+from tilewright.runtime.compact import compact_copy
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.tensor_view import Array, view_of
@@ -89,13 +90,6 @@ def _listed(infos: Sequence[ValueInfo]) -> str:
 def _is_usable(array: Array) -> bool:
     """True if kernels can have the array as it is."""
     return array.flags.c_contiguous and array.flags.aligned
-
-
-def compact_copy(array: Array) -> Array:
-    """A row-major copy in aligned memory."""
-    copy = aligned_memory(array.shape, array.dtype)
-    copy[...] = array
-    return copy
 
 
 def _readable(array: Array) -> Array:

@@ -1,14 +1,18 @@
 """Schedules without a search for many programs at once, on all cores, and their machine code.
 
 Choosing a schedule is work for Python, which uses one core, and so is most of compiling; so worker
-processes take the programs. Starting those takes a while, and a few programs are faster done here.
-Code that a store keeps between runs is made, or found, by the caller.
+processes take programs for the other cores. Starting those takes a while: this process begins at
+once, with the shortest programs, and a few programs are faster done by it alone. Code that a store
+keeps between runs is made, or found, by the caller.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import msgspec
 
@@ -65,36 +69,78 @@ def perform(payload: bytes) -> bytes:
     scheduled = default_schedule(load_json(request.func), target).mod
     made = _Made(save_json(scheduled))
     if request.with_code:
-        compiled = _compiled(scheduled, target)
+        compiled = _compiled(scheduled, target, may_abort=True)
         made = _Made(made.module, compiled.info, compiled.artifact)
     return msgspec.msgpack.encode(made)
 
 
-def _compiled(scheduled: ir.IRModule, target: Target) -> Module:
+def _compiled(scheduled: ir.IRModule, target: Target, *, may_abort: bool = False) -> Module:
     """Code for constants that were packed before, as `model.kernels.compiled` makes it."""
-    return driver.compile_only(separate_packing(scheduled), target)
+    return driver.compile_only(separate_packing(scheduled), target, may_abort=may_abort)
 
 
 def schedules_without_search(
     funcs: Sequence[ir.PrimFunc], target: Target
 ) -> list[ScheduledKernel | None]:
     """Schedules of programs in their order; None where a program is left to the caller."""
-    workers = min(available_cores(), len(funcs) // 2)
-    if workers < 2 or len(funcs) < LEAST or not target.is_cpu:
+    workers = min(available_cores(), len(funcs) // 2) - 1
+    if workers < 1 or len(funcs) < LEAST or not target.is_cpu:
         return [None] * len(funcs)
-    texts = [save_json(func) for func in funcs]
-    # The longest programs first: no worker is left with one of them while others are done.
-    order = sorted(range(len(funcs)), key=lambda number: -len(texts[number]))
-    pool = WorkerPool(PoolOptions(workers, preload=(PRELOAD,)))
-    try:
-        outcomes = pool.run([_task(texts[number], target) for number in order])
-        made = dict(zip(order, outcomes, strict=True))
-        return [_scheduled(made[number], target) for number in range(len(funcs))]
-    except (TilewrightError, OSError) as error:
-        _log.info("schedules are chosen in this process: %s", error)
-        return [None] * len(funcs)
-    finally:
-        pool.close()
+    return _SharedWork(funcs, target).done(workers)
+
+
+class _SharedWork:
+    """Programs that are taken from both ends: the longest by workers, the others here."""
+
+    def __init__(self, funcs: Sequence[ir.PrimFunc], target: Target) -> None:
+        self._funcs, self._target = funcs, target
+        self._texts = [save_json(func) for func in funcs]
+        order = sorted(range(len(funcs)), key=lambda number: -len(self._texts[number]))
+        self._waiting = deque(order)
+        self._outcomes: dict[int, Outcome] = {}
+        self._made: dict[int, ScheduledKernel | None] = {}
+
+    def done(self, workers: int) -> list[ScheduledKernel | None]:
+        """All of it."""
+        pools = [WorkerPool(PoolOptions(1, preload=(PRELOAD,))) for _ in range(workers)]
+        with ThreadPoolExecutor(workers) as threads:
+            try:
+                busy = [threads.submit(self._by_worker, pool) for pool in pools]
+                self._by_this_process()
+                for each in busy:
+                    each.result()
+            finally:
+                self._waiting.clear()
+                for pool in pools:
+                    pool.stop()
+        for number, outcome in self._outcomes.items():
+            self._made[number] = _scheduled(outcome, self._target)
+        return [self._made.get(number) for number in range(len(self._funcs))]
+
+    def _by_worker(self, pool: WorkerPool) -> None:
+        try:
+            with suppress(IndexError):  # until nothing is left
+                while True:
+                    number = self._waiting.popleft()
+                    task = _task(self._texts[number], self._target)
+                    (self._outcomes[number],) = pool.run([task])
+        except (TilewrightError, OSError) as error:
+            _log.info("schedules are chosen in this process: %s", error)
+        finally:
+            pool.close()
+
+    def _by_this_process(self) -> None:
+        with suppress(IndexError):
+            while True:
+                number = self._waiting.pop()
+                self._made[number] = _made_here(self._funcs[number], self._target)
+
+
+def _made_here(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+    scheduled = default_schedule(func, target).mod
+    if code_store() is not None:
+        return ScheduledKernel(scheduled)
+    return ScheduledKernel(scheduled, code=driver.load(_compiled(scheduled, target)))
 
 
 def _task(text: str, target: Target) -> Task:

@@ -12,7 +12,6 @@ from tilewright.graph.external import is_external
 from tilewright.graph.graph import Array, Graph, GraphValue
 from tilewright.graph.views import is_view
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.model.arguments import compact_copy
 from tilewright.model.external import ExternalCall
 from tilewright.model.kernels import KernelCall, ModelKernel
 from tilewright.model.memory import Lifetime, plan_memory
@@ -25,6 +24,7 @@ from tilewright.model.program import (
     Packing,
     ValueInfo,
 )
+from tilewright.runtime.compact import compact_copy
 from tilewright.runtime.cpu_device import ALIGNMENT, aligned_memory
 from tilewright.runtime.tensor_view import address_of
 from tilewright.schedule.analysis import flop_of
@@ -176,8 +176,8 @@ class _Planner:
 def _packed(kernel: ModelKernel, position: int, array: Array) -> Array:
     packer = kernel.packers[position]
     spec = packer.signature[1]
-    result = aligned_memory(tuple(map(int, spec.shape)), to_numpy(spec.dtype))
-    result[...] = 0  # packers leave padding as it is, and files should not depend on chance
+    # Packers leave padding as it is, and files should not depend on chance.
+    result = aligned_memory(tuple(map(int, spec.shape)), to_numpy(spec.dtype), zeros=True)
     packer(array, result)
     return result
 

@@ -16,7 +16,7 @@ from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger, smaller
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
-from tilewright.nest.limits import Limit
+from tilewright.nest.limits import DividedIndex, IndexLimits
 from tilewright.nest.loops import Loop
 
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
@@ -44,7 +44,7 @@ class Reaches:
             found.append((var, abs(scale) * (high - low)))
         return found
 
-    def steps(self, indices: Indices, limits: Sequence[Limit] = ()) -> tuple[Steps, list[int]]:
+    def steps(self, indices: Indices, limits: IndexLimits | None = None) -> tuple[Steps, list[int]]:
         """By how much the box of an access grows in each dimension once a variable runs.
 
         Then the dimensions where it matters which of several loops run, which are left out: so it
@@ -54,10 +54,11 @@ class Reaches:
         others: list[int] = []
         known = self._known
         for axis, index in enumerate(indices):
-            if index not in known:
-                known[index] = self._of(index)
-            reaches = known[index]
-            if limits and any(limit.concerns(index) for limit in limits):
+            try:
+                reaches = known[index]
+            except KeyError:
+                reaches = known[index] = self._of(index)
+            if limits is not None and limits.concern(index):
                 reaches = None
             if reaches is None:
                 others.append(axis)
@@ -83,7 +84,7 @@ class MovingRanges(RangeEvaluator):
 
     def of_index(self, index: Affine) -> Bound:
         """The smallest and the largest value of a sum."""
-        return index.bounds(self.of)
+        return index.ends(self.ranges) if index.is_plain else index.bounds(self.of)
 
     def _of_other(self, expr: ir.PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
@@ -94,39 +95,29 @@ class MovingRanges(RangeEvaluator):
 class LimitedRanges(MovingRanges):
     """The same where limits hold sums of variables back."""
 
-    def __init__(self, ranges: Ranges, limits: Sequence[Limit]) -> None:
+    def __init__(self, ranges: Ranges, limits: IndexLimits) -> None:
         super().__init__(ranges)
         self._limits = limits
-        self._held: dict[tuple[Limit, Affine], Limit | None] = {}
 
     def of(self, expr: ir.PrimExpr) -> Bound:
         if type(expr) in _SUMS:
-            return self.of_index(affine_of(expr))
+            return self.of_index(self._limits.form_of(expr))
         return super().of(expr)
 
     def of_index(self, index: Affine) -> Bound:
-        return self._bounds(index, self._limits)
+        return self._of_parts(self._limits.divide(index))
 
-    def _bounds(self, index: Affine, limits: Sequence[Limit]) -> Bound:
-        for number, limit in enumerate(limits):
-            held = self._held_in(limit, index)
-            if held is not None:
-                inside = limits[number + 1 :]
-                low, high = self._bounds(held.form, inside)
-                first, last = self._bounds(index.plus(held.form, -1), inside)
-                return first + low, last + smaller(high, held.last)
-        return index.bounds(super().of)
-
-    def _held_in(self, limit: Limit, index: Affine) -> Limit | None:
-        key = limit, index
-        if key not in self._held:
-            self._held[key] = limit.held_in(index)
-        return self._held[key]
+    def _of_parts(self, parts: Affine | DividedIndex) -> Bound:
+        if isinstance(parts, Affine):
+            return super().of_index(parts)
+        low, high = self._of_parts(parts.held)
+        first, last = self._of_parts(parts.rest)
+        return first + low, last + smaller(high, parts.last)
 
 
-def moving_ranges(ranges: Ranges, limits: Sequence[Limit]) -> MovingRanges:
+def moving_ranges(ranges: Ranges, limits: IndexLimits | None) -> MovingRanges:
     """Ranges while some loops run, with or without limits."""
-    return LimitedRanges(ranges, limits) if limits else MovingRanges(ranges)
+    return MovingRanges(ranges) if limits is None else LimitedRanges(ranges, limits)
 
 
 def ranges_of(extents: Mapping[ir.Var, Any]) -> dict[ir.Var, Bound]:
@@ -225,7 +216,7 @@ class MemoryAccess(BufferAccess):
         ranges: Ranges,
         unit_bytes: int = 0,
         reaches: Reaches | None = None,
-        limits: Sequence[Limit] = (),
+        limits: IndexLimits | None = None,
     ) -> None:
         super().__init__(buffer, indices)
         self.is_store = is_store
@@ -258,14 +249,16 @@ class MemoryAccess(BufferAccess):
 
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
-        total, scale = 0, 1
+        total, scale, var = 0, 1, loop.var
         others: list[tuple[ir.PrimExpr, int]] = []
+        may_move = False
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
-            total += index.terms.get(loop.var, 0) * scale
+            total += index.terms.get(var, 0) * scale
             if not index.is_plain:
                 others += [(term, index.terms[term] * scale) for term in irregular(index)]
+                may_move = may_move or var in index.variables
             scale *= extent.value if type(extent) is ir.IntImm else 1
-        moved = [(part, step) for part, step in others if _is_moved(part, loop)]
+        moved = [each for each in others if _is_moved(each[0], loop)] if may_move else None
         if not moved:
             return total
         joined = _stride_of_digits(others, loop)
@@ -278,14 +271,28 @@ class MemoryAccess(BufferAccess):
         moving = moving_ranges(ranges_of(extents), self._limits)
         return self._bytes([_span(index, moving) for index in self.indices], line)
 
+    def touched(self, loops: Sequence[Loop], line: int = LINE) -> Any:
+        """The same while all of some loops run."""
+        running = {loop.var: self._ranges.get(loop.var, STILL) for loop in loops}
+        spans = [1] * len(self.indices)
+        for var in running:
+            for axis, reach in self._steps.get(var, ()):
+                spans[axis] = spans[axis] + reach
+        if self._others:
+            moving = moving_ranges(running, self._limits)
+            for axis in self._others:
+                spans[axis] = _span(self.indices[axis], moving)
+        return self._bytes(spans, line)
+
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
         steps, others = self._steps, self._others
         running: dict[ir.Var, Bound] = {}
         moving = moving_ranges(running, self._limits)
         spans = [1] * len(self.indices)
-        for axis in others:
-            spans[axis] = _span(self.indices[axis], moving)
+        used = [(axis, index := self.indices[axis], index.variables) for axis in others]
+        for axis, index, _ in used:
+            spans[axis] = _span(index, moving)
         found = [self._bytes(spans, line)]
         for loop in reversed(loops):
             var = loop.var
@@ -295,9 +302,9 @@ class MemoryAccess(BufferAccess):
                     spans[axis] = spans[axis] + reach
             if others:
                 running[var] = self._ranges.get(var, STILL)
-            for axis in others:
-                if var in self.indices[axis].variables:
-                    spans[axis] = _span(self.indices[axis], moving)
+            for axis, index, variables in used:
+                if var in variables:
+                    spans[axis] = _span(index, moving)
                     moved = True
             found.append(self._bytes(spans, line) if moved else found[-1])
         return found[::-1]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tilewright import ir
-from tilewright.arith.affine import Affine
+from tilewright.arith.affine import Affine, affine_of
 from tilewright.nest.index_reader import IndexReader
 
 
@@ -19,19 +17,64 @@ class Limit:
     form: Affine
     last: int
 
-    def concerns(self, index: Affine) -> bool:
-        """True when an index uses variables that the limit holds back."""
-        return not self.form.variables.isdisjoint(index.variables)
-
     def held_in(self, index: Affine) -> Limit | None:
         """The part of an index that is held back: its terms that are in the sum, in proportion."""
-        shared = [(term, scale) for term, scale in self.form.terms.items() if term in index.terms]
-        ratios = {Fraction(index.terms[term], scale) for term, scale in shared}
-        ratio = ratios.pop() if len(ratios) == 1 else Fraction(0)
-        if ratio <= 0:
+        found, own = index.terms, self.form.terms
+        shared = {term: found[term] for term in own if term in found}
+        if not shared:
             return None
-        part = Affine({term: index.terms[term] for term, _ in shared})
-        return Limit(part, math.floor(self.last * ratio))
+        first = next(iter(shared))
+        times, of = shared[first], own[first]
+        if times < 0 or any([scale * of != own[term] * times for term, scale in shared.items()]):
+            return None
+        return Limit(Affine(shared), self.last * times // of)
+
+
+@dataclass(frozen=True)
+class DividedIndex:
+    """A sum as a part that a limit holds back, its largest value, and all else."""
+
+    held: Affine | DividedIndex
+    last: int
+    rest: Affine | DividedIndex
+
+
+class IndexLimits:
+    """All limits on one access: which indices they concern, and how they divide those."""
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._limits = limits
+        self._variables = set().union(*[limit.form.variables for limit in limits])
+        self._divided: dict[Affine, Affine | DividedIndex] = {}
+        self._forms: dict[ir.PrimExpr, Affine] = {}
+
+    def concern(self, index: Affine) -> bool:
+        """True when an index uses variables that a limit holds back."""
+        return not self._variables.isdisjoint(index.variables)
+
+    def divide(self, index: Affine) -> Affine | DividedIndex:
+        """An index as parts of which each is bounded by itself."""
+        known = self._divided.get(index)
+        if known is None:
+            known = self._divided[index] = _divided(index, self._limits)
+        return known
+
+    def form_of(self, expr: ir.PrimExpr) -> Affine:
+        """A sum inside of an index."""
+        known = self._forms.get(expr)
+        if known is None:
+            known = self._forms[expr] = affine_of(expr)
+        return known
+
+
+def _divided(index: Affine, limits: Sequence[Limit]) -> Affine | DividedIndex:
+    for number, limit in enumerate(limits):
+        held = limit.held_in(index)
+        if held is not None:
+            inside = limits[number + 1 :]
+            rest = index.plus(held.form, -1)
+            return DividedIndex(_divided(held.form, inside), held.last, _divided(rest, inside))
+    return index
 
 
 def limits_of(predicate: ir.PrimExpr, reader: IndexReader) -> list[Limit]:

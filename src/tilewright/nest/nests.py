@@ -17,7 +17,7 @@ from tilewright.arith.ranges import Ranges
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.nest.access import MemoryAccess, MovingRanges, Reaches, raw_index
 from tilewright.nest.index_reader import IndexReader
-from tilewright.nest.limits import Limit, limits_of
+from tilewright.nest.limits import IndexLimits, limits_of
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
@@ -52,7 +52,7 @@ class _Accesses:
     def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
         self._direct = reader.direct
-        self._limits: dict[EnclosingBlock | None, list[Limit]] = {}
+        self._limits: dict[EnclosingBlock | None, IndexLimits | None] = {}
         self.ranges: Ranges = reader.counters
         self._reaches = Reaches(MovingRanges(self.ranges))
         self._divided: dict[tuple[EnclosingBlock | None, ir.PrimExpr], Affine] = {}
@@ -87,10 +87,9 @@ class _Accesses:
             self._limits_in(scope),
         )
 
-    def _limits_in(self, scope: EnclosingBlock | None) -> list[Limit]:
-        """What the predicates of all blocks around hold back."""
-        known = self._limits.get(scope)
-        if known is None:
+    def _limits_in(self, scope: EnclosingBlock | None) -> IndexLimits | None:
+        """What the predicates of all blocks around hold back, if anything."""
+        if scope not in self._limits:
             predicates = [around.realize.predicate for around in _around(scope)]
             limits = [
                 limit
@@ -98,8 +97,8 @@ class _Accesses:
                 if not isinstance(predicate, ir.IntImm)
                 for limit in limits_of(predicate, self._reader)
             ]
-            known = self._limits[scope] = limits
-        return known
+            self._limits[scope] = IndexLimits(limits) if limits else None
+        return self._limits[scope]
 
     def _raw(self, index: ir.PrimExpr, scope: EnclosingBlock | None) -> Affine:
         known = self._divided.get((scope, index))
@@ -119,13 +118,19 @@ def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> Store
     target = accesses.of_region(write, True, site.scope)
     loads = [accesses.of_region(region, False, site.scope) for region in block.reads]
     others = tuple(load for load in loads if load.buffer is not write.buffer)
-    # The sides of a product of matrices follow from the sizes of its three operands.
-    sizes = (each.unit_bytes // each.element_bytes for each in (target, *others))
-    products = math.sqrt(math.prod(sizes))
-    operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
+    operations = tensor_operations(
+        [each.unit_bytes // each.element_bytes for each in (target, *others)]
+    )
     again = len(others) < len(loads)
     share = _share(site.scope, accesses.ranges)
     return StoreNest(site.loops, target, others, operations, again, share, site.packs_weights)
+
+
+def tensor_operations(sizes: Sequence[int]) -> float:
+    """What a tensor instruction costs, by the elements of its result and of its operands."""
+    # The sides of a product of matrices follow from the sizes of its three operands.
+    products = math.sqrt(math.prod(sizes))
+    return max(1.0, products / _TILE_PRODUCTS) if len(sizes) == 3 else 1.0
 
 
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
@@ -142,7 +147,7 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
             count.of(Interner().intern(store.value))
         operations = count.inside(_moving(site))
     if any(loop.kind == ir.ForKind.UNROLLED and loop.extent > 1 for loop in site.loops):
-        operations /= _cases(store.value)
+        operations /= count.cases
     others = [load for load in loads if load.buffer is not store.buffer]
     return StoreNest(
         site.loops,
@@ -163,17 +168,6 @@ def unconditional(value: ir.PrimExpr) -> ir.PrimExpr:
         return call.args[1] if is_choice and len(call.args) == 3 else call
 
     return ir.rewrite(value, {ir.Call: chosen})
-
-
-def _cases(value: ir.PrimExpr) -> int:
-    """Of how many expressions an index chooses one: where it is written out, one is left."""
-    choices = [
-        node
-        for node in ir.nodes_of(value, ir.Select)
-        if isinstance(node.condition, ir.EQ) and isinstance(node.condition.b, ir.IntImm)
-    ]
-    indices = {str(node.condition.a) for node in choices if isinstance(node.condition, ir.EQ)}
-    return 1 + len(choices) // max(1, len(indices))
 
 
 def _share(scope: EnclosingBlock | None, ranges: Ranges) -> float:
@@ -245,13 +239,14 @@ def operations_of(value: ir.PrimExpr) -> WrittenOperations:
     count = _Operations()
     total = count.of(value)
     loads = count.loads
+    cases = count.cases
     moving = None
     if total > LONG_EXPRESSION:
         if count.has_variables or len(distinct_loads(loads)) < len(loads):
             count = _Operations()
             count.of(Interner().intern(value))
         moving = count.by_variables()
-    return WrittenOperations(total, loads, moving, _cases(value))
+    return WrittenOperations(total, loads, moving, cases)
 
 
 class _Operations:
@@ -260,6 +255,7 @@ class _Operations:
     def __init__(self) -> None:
         self.loads: list[ir.BufferLoad] = []
         self.has_variables = False  # outside of indices of loads
+        self._choices: list[ir.Select] = []
         self._costs: dict[ir.Node, float] = {}  # of operations, each object once
 
     def of(self, expr: ir.Node) -> float:
@@ -275,7 +271,9 @@ class _Operations:
             below = self.of(a) + self.of(b)
         elif expr.child_fields:
             cost = _COSTS.get(kind, 0.0)
-            if isinstance(expr, ir.Call):
+            if isinstance(expr, ir.Select):
+                self._choices.append(expr)
+            elif isinstance(expr, ir.Call):
                 cost = 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
             below = sum([self.of(part) for part in ir.children(expr)])
         else:
@@ -292,6 +290,17 @@ class _Operations:
         """
         moves: dict[ir.Node, bool] = dict.fromkeys(moving, True)
         return sum([cost for expr, cost in self._costs.items() if _is_moving(expr, moves)])
+
+    @property
+    def cases(self) -> int:
+        """Of how many expressions an index chooses one: where it is written out, one is left."""
+        conditions = [choice.condition for choice in self._choices]
+        compared = [
+            str(condition.a)
+            for condition in conditions
+            if isinstance(condition, ir.EQ) and isinstance(condition.b, ir.IntImm)
+        ]
+        return 1 + len(compared) // max(1, len(set(compared)))
 
     def by_variables(self) -> list[tuple[float, frozenset[ir.Var]]]:
         """All costs, with the variables that move what costs them."""

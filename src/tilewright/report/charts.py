@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from tilewright.database import Trial, failures_by_cause
 from tilewright.report.collect import TaskSummary
 from tilewright.report.predictions import predicted_places
-from tilewright.report.svg import Axis, Plot, bars
+from tilewright.report.svg import Axis, Plot, bars, sparkline
 from tilewright.report.units import seconds
 
 
 def best_so_far_chart(task: TaskSummary) -> str:
     """Every trial as a dot, the best so far as a line, over the trials of all runs."""
-    measured = [
-        (place, trial) for place, trial in enumerate(task.trials, 1) if trial.mean_secs is not None
-    ]
+    measured = _measured(task.trials)
     if not measured:
         return ""
     times = [trial.mean_secs for _, trial in measured if trial.mean_secs is not None]
@@ -33,6 +31,32 @@ def best_so_far_chart(task: TaskSummary) -> str:
         plot.dot(place, trial.mean_secs, f"trial {place}: {seconds(trial.mean_secs)}")
     plot.line(_staircase(measured, len(task.trials)))
     return plot.svg()
+
+
+def falling_latency(task: TaskSummary) -> str:
+    """The best so far as a line that fits into a row of a table."""
+    measured = _measured(task.trials)
+    return sparkline(_staircase(measured, len(task.trials)), "best so far") if measured else ""
+
+
+def compared_chart(runs: Sequence[Sequence[Trial]], names: Sequence[str]) -> str:
+    """The best so far of two runs of one task, over their trials."""
+    known = [(_measured(trials), len(trials)) for trials in runs]
+    curves = [_staircase(measured, last) for measured, last in known if measured]
+    if len(curves) < len(runs):
+        return ""
+    points = [point for curve in curves for point in curve]
+    x = Axis.over([place for place, _ in points], "trial")
+    y = Axis.over([secs for _, secs in points], "running time", log=True, text=seconds)
+    plot = Plot(x, y, f"best so far: {' and '.join(names)}")
+    for curve, style in zip(curves, ("line", "line other"), strict=True):
+        plot.line(curve, style)
+    return plot.svg()
+
+
+def _measured(trials: Sequence[Trial]) -> list[tuple[int, Trial]]:
+    """The trials that have a running time, with their places."""
+    return [(place, each) for place, each in enumerate(trials, 1) if each.mean_secs is not None]
 
 
 def shown_roofline(task: TaskSummary) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tilewright.database import Database, Trial, funnel_totals
 from tilewright.database.base import by_task, speed_order
@@ -50,7 +51,7 @@ class TaskSummary:
     funnel: tuple[StageTotal, ...]
     errors: Mapping[FailureKind, str]  # the first message of each cause
 
-    @property
+    @cached_property
     def best(self) -> TuningRecord | None:
         """The fastest valid record."""
         valid = (record for record in self.records if record.is_valid)

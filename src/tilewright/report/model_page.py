@@ -10,13 +10,15 @@ from tilewright.database import Database
 from tilewright.model.finals import StepComparison
 from tilewright.report.html_parts import figure, table
 from tilewright.report.model_notes import ModelNote
-from tilewright.report.roofline import MeasuredPeaks, Peaks
+from tilewright.report.roofline import Peaks, known_peaks
 from tilewright.report.svg import WIDTH, Axis, Plot
 from tilewright.report.units import count, gflops, percent, seconds, short_target, speed_up
 
 _MEMORY = 64 << 20  # bytes: no cache holds that
 _LEAST_INTENSITY = 0.01  # FLOP a byte; what moves data only has no place in the plot
+_NAMED = 6  # of more kernels the names would cover each other
 _LEFT, _ROW, _GAP = 90, 46, 20
+_LETTER, _LEAST_LETTERS = 6.0, 6  # the width of one in a bar; bars for fewer have no name
 _HEADER = ("task", "runs", "calculated", "tuned", "speed-up", "share", "GFLOPS", "FLOP a byte")
 
 
@@ -25,7 +27,7 @@ def model_section(note: ModelNote, database: Database) -> str:
     final = note.final
     if not final.steps or not final.secs:
         return ""
-    peaks = MeasuredPeaks.stored(database, note.where)
+    peaks = known_peaks(database, note.where)
     beaten = ", ".join(map(escape, note.beaten))
     stay = f"<p>Calculated kernels were faster in place and stay: {beaten}</p>" if beaten else ""
     head = (
@@ -37,7 +39,7 @@ def model_section(note: ModelNote, database: Database) -> str:
         timeline_chart(final.steps), "Timeline of operators",
         "one run, before and after tuning, on the same scale; rest the mouse on a kernel",
     )  # fmt: skip
-    plot = figure(roofline_chart(final.steps, peaks), "Roofline", _roofline_caption(peaks))
+    plot = roofline_figure(final.steps, peaks)
     wide = timeline.replace("<figure>", '<figure class="wide">', 1)
     return f'{head}<div class="figures">{wide}{plot}</div>{_tasks(final.steps)}'
 
@@ -77,11 +79,24 @@ def _bars(
             f'<rect class="{style}" x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_ROW}">'
             f"<title>{hint}</title></rect>"
         )
+        letters = int(width / _LETTER) - 1
+        if letters >= _LEAST_LETTERS:
+            name = step.name if len(step.name) <= letters else f"{step.name[: letters - 1]}…"
+            place = f'x="{x + width / 2:.2f}" y="{y + _ROW / 2 + 4:.0f}"'
+            look = style.replace("bar", "inside")
+            bars.append(f'<text class="{look}" {place}>{escape(name)}</text>')
         x += width
     return bars
 
 
 # --- roofline -----------------------------------------------------------------------------------
+
+
+def roofline_figure(steps: Sequence[StepComparison], peaks: Peaks | None) -> str:
+    """The chart with its caption; nothing where the machine is not known."""
+    if peaks is None:
+        return ""
+    return figure(roofline_chart(steps, peaks), "Roofline", _roofline_caption(peaks))
 
 
 def roofline_chart(steps: Sequence[StepComparison], peaks: Peaks) -> str:
@@ -108,6 +123,8 @@ def roofline_chart(steps: Sequence[StepComparison], peaks: Peaks) -> str:
             if secs:
                 hint = f"{step.name}, {word}: {gflops(step.flop, secs)} GFLOPS"
                 plot.dot(step.flop / step.bytes, step.flop / secs, hint, style)
+        if len(shown) <= _NAMED:
+            plot.note(step.flop / step.bytes, step.flop / step.secs, step.name.split(" · ")[0][:20])
     return plot.svg()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from tilewright.database import Database, Run
@@ -17,7 +17,8 @@ from tilewright.report.model_notes import model_notes
 from tilewright.report.model_page import model_section
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
-from tilewright.report.units import count, duration, gflops, percent, seconds, speed_up
+from tilewright.report.task_rooflines import task_rooflines
+from tilewright.report.units import count, date, duration, gflops, percent, seconds, speed_up
 from tilewright.version import __version__
 
 
@@ -33,7 +34,8 @@ def render(database: Database, source: str, *, now: datetime.datetime | None = N
     )
     models = [model_section(note, database) for note in model_notes(database)]
     own = map(_task, range(len(tasks)), tasks)
-    body = "".join([head, *models, _overview(tasks), _runs(runs), *own])
+    rooflines = f'<div class="figures">{task_rooflines(tasks, database)}</div>'
+    body = "".join([head, *models, _overview(tasks), rooflines, _runs(runs), *own])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -66,38 +68,47 @@ def _overview(tasks: Sequence[TaskSummary]) -> str:
 
 
 def _runs(runs: Sequence[Run]) -> str:
-    if not runs:
-        return ""
+    return f"<h2>Runs</h2>{runs_table(runs)}" if runs else ""
+
+
+def runs_table(runs: Iterable[Run]) -> str:
+    """Runs with their dates."""
     rows = [
         (
             str(run.id),
             escape(run.name),
             escape(run.status),
-            datetime.datetime.fromtimestamp(run.started).strftime("%Y-%m-%d %H:%M"),
+            date(run.started),
             "-" if run.finished is None else duration(run.finished - run.started),
             "-" if run.seed is None else str(run.seed),
         )
         for run in runs
     ]
-    return "<h2>Runs</h2>" + table(("run", "tasks", "status", "started", "took", "seed"), rows)
+    return table(("run", "tasks", "status", "started", "took", "seed"), rows)
 
 
 # --- one task -----------------------------------------------------------------------------------
 
 
 def _task(number: int, task: TaskSummary) -> str:
-    figures = "".join(part(task) for part in (_best_so_far, _predictions, _funnel, _failures))
-    notes = "".join(f"<p>note: {escape(note)}</p>" for note in task.notes)
+    packing = "" if task.best is None else packing_note(packed_by(task.best))
     return (
-        f'<h2 id="task-{number}">{escape(task.title)}</h2>{_figures_of_merit(task)}{notes}'
-        f'<div class="figures">{figures}</div>{_winner(task)}'
+        f'<h2 id="task-{number}">{escape(task.title)}</h2>{figures_of_merit(task, packing)}'
+        f"{task_figures(task)}{_winner(task)}"
     )
 
 
-def _figures_of_merit(task: TaskSummary) -> str:
+def task_figures(task: TaskSummary) -> str:
+    """What to know of a task, and its pictures."""
+    figures = "".join(part(task) for part in (_best_so_far, _predictions, _funnel, _failures))
+    notes = "".join(f"<p>note: {escape(note)}</p>" for note in task.notes)
+    return f'{notes}<div class="figures">{figures}</div>'
+
+
+def figures_of_merit(task: TaskSummary, packing: str = "") -> str:
+    """The best candidate in figures, and what it is compared with."""
     if task.best is None:
         return "<p>None of the candidates worked.</p>"
-    packing = packing_note(packed_by(task.best))
     bound = "" if task.roofline is None else f" ({task.roofline.bound}-bound)"
     return (
         f"<p>best <b>{seconds(task.best_secs)}</b> · {gflops(task.flop, task.best_secs)} GFLOPS · "
@@ -203,6 +214,8 @@ svg text{font:12px system-ui,sans-serif;fill:var(--dim)}.tick.x,.label.x{text-an
 stroke-dasharray:4 3}.line{fill:none;stroke:var(--main);stroke-width:2}
 .dot{fill:var(--main);fill-opacity:.5}.bar{fill:var(--main)}.bar.bad{fill:var(--bad)}
 .bar.next{fill-opacity:.6}.dot.old{fill:var(--bad)}.wide{grid-column:1/-1}
+.line.other{stroke:var(--bad)}svg text.inside{font-size:9.5px;fill:var(--back);text-anchor:middle;
+pointer-events:none}svg text.inside.next{fill:var(--ink)}
 .tok-comment{color:var(--dim);font-style:italic}.tok-string{color:var(--good)}
 .tok-decorator{color:var(--odd)}.tok-keyword{color:var(--main);font-weight:600}
 .tok-namespace{color:var(--name)}.tok-number{color:var(--bad)}

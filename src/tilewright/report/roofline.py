@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -61,7 +62,7 @@ class MeasuredPeaks:
 
         It takes some hundredths of a second for each size. GPUs have the peaks of their table.
         """
-        if not self.target.is_cpu:
+        if not self.target.is_cpu or not self.target.cpu.is_host:
             return
         self._measure_operations()
         for known in list(self.best_bandwidth) if size is None else [_rounded(size)]:
@@ -116,7 +117,37 @@ class MeasuredPeaks:
         return bool(self.best_operations) and _rounded(size) in self.best_bandwidth
 
 
-Peaks: TypeAlias = BuiltFor | MeasuredPeaks
+@dataclass(frozen=True)
+class GpuRoof:
+    """The peaks that a GPU is built for, with data of some types."""
+
+    gpu: GpuPeaks
+    dtypes: Sequence[str] = ()
+
+    def operations(self) -> float:
+        """Operations a second."""
+        return self.gpu.operations(self.dtypes)
+
+    def bandwidth(self, size: int) -> float:
+        """Bytes a second."""
+        return self.gpu.bandwidth(size)
+
+
+Peaks: TypeAlias = BuiltFor | MeasuredPeaks | GpuRoof
+
+
+def known_peaks(database: Database, target: Target, dtypes: Sequence[str] = ()) -> Peaks | None:
+    """The peaks behind a picture; nothing is measured for it.
+
+    They are those that were measured with the records, else those that the target is built for;
+    None: nobody knows.
+    """
+    if target.kind.name == "cuda":
+        return GpuRoof(GpuPeaks(target), dtypes)
+    if not target.is_cpu:
+        return None
+    stored = MeasuredPeaks.stored(database, target)
+    return stored if stored.covers(_LARGEST) else BuiltFor(target)
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -237,7 +268,7 @@ def roofline_of(
         return None
     dtypes, size = [info.dtype for info in args_info_of(mod)], bytes_of(mod)
     if target.is_cpu:
-        known = peaks or BuiltFor(target)
+        known = peaks if peaks and target.cpu.is_host else BuiltFor(target)
         factor = operations_per_cycle(target, dtypes) / operations_per_cycle(target)
         rate, bandwidth = known.operations() * factor, known.bandwidth(size)
     else:

@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 118, 16, 14, 60
 _TICK_ROOM, _TITLE = 22, 18
 _TICKS = 5
+_LETTER, _LINE = 6.6, 13.0  # the size of notes
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Plot:
     def __init__(self, x: Axis, y: Axis, title: str) -> None:
         self._x, self._y, self._title = x, y, title
         self._marks: list[str] = []
+        self._notes: list[tuple[float, float, float]] = []  # from, to, and how high
 
     def line(self, points: Sequence[tuple[float, float]], style: str = "line") -> None:
         """A line through points."""
@@ -86,6 +88,18 @@ class Plot:
             f'<circle class="{style}" cx="{self._px(x):.1f}" cy="{self._py(y):.1f}" r="3">'
             f"<title>{escape(hint)}</title></circle>"
         )
+
+    def note(self, x: float, y: float, text: str) -> None:
+        """A few words beside a place, on the side that has room; none where others stand."""
+        is_right = self._x.place(x) > 0.7
+        at, high = self._px(x) + (-8 if is_right else 8), self._py(y) + 4
+        length = _LETTER * len(text)
+        left = at - length if is_right else at
+        if any(a < left + length and left < b and abs(high - h) < _LINE for a, b, h in self._notes):
+            return
+        self._notes.append((left, left + length, high))
+        style, place = "tick y" if is_right else "tick", f'x="{at:.1f}" y="{high:.1f}"'
+        self._marks.append(f'<text class="{style}" {place}>{escape(text)}</text>')
 
     def vertical(self, x: float, label: str) -> None:
         """A dashed line from top to bottom."""
@@ -150,4 +164,20 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar")
     return (
         f'<svg viewBox="0 0 {WIDTH} {total}" role="img" aria-label="{escape(title)}">'
         f"{''.join(parts)}</svg>"
+    )
+
+
+def sparkline(points: Sequence[tuple[float, float]], title: str) -> str:
+    """A falling line without axes; a logarithmic one, so that each gain shows."""
+    width, height, edge = 120, 28, 2
+    xs, ys = ([point[side] for point in points] for side in (0, 1))
+    x = Axis("", min(xs), max(max(xs), min(xs) + 1))
+    y = Axis("", min(ys), max(max(ys), min(ys) * 1.01), log=True)
+    places = " ".join(
+        f"{x.place(a) * width:.1f},{height - edge - y.place(b) * (height - 2 * edge):.1f}"
+        for a, b in points
+    )
+    return (
+        f'<svg class="spark" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}"><polyline class="line" points="{places}"/></svg>'
     )

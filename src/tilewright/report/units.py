@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import math
+
 from tilewright.runtime.timing import format_seconds
 from tilewright.target import Target
 
@@ -36,12 +39,22 @@ def speed_up(before: float | None, after: float | None) -> str:
 
 def duration(value: float) -> str:
     """A span of time that somebody waits: `7 s`, `2:05`, `1:02:05`."""
+    if not math.isfinite(value):
+        return NOTHING
     whole = max(0, round(value))
     if whole < 60:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def date(moment: float) -> str:
+    """A moment, in seconds since 1970, on the reader's clock; a dash if no calendar has it."""
+    try:
+        return datetime.datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+    except (OSError, OverflowError, ValueError):
+        return NOTHING
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

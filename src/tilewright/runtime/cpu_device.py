@@ -25,9 +25,10 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 _READ_THROUGH_BYTES = 256 << 20
 
 
-def aligned_memory(shape: tuple[int, ...], dtype: ElementType) -> Array:
-    """An array with undefined elements, aligned to a cache line, as NumPy's own."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+def aligned_memory(shape: tuple[int, ...], dtype: ElementType, *, zeros: bool = False) -> Array:
+    """An array with undefined elements, or zeros, aligned to a cache line, as NumPy's own."""
+    make = np.zeros if zeros else np.empty  # zeros of a large array cost nothing until it is used
+    raw = make(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
     made: Array = np.ndarray(shape, dtype, raw, -address_of(raw) % ALIGNMENT)
     return made
 

@@ -20,8 +20,9 @@ _DefinitionT = TypeVar("_DefinitionT", ast.FunctionDef, ast.ClassDef)
 
 
 @functools.lru_cache(maxsize=16)
-def _parse_file(filename: str, text: str) -> ast.Module:
-    return ast.parse(text, filename)
+def _definitions(filename: str, text: str) -> list[ast.FunctionDef | ast.ClassDef]:
+    tree = ast.parse(text, filename)
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
 
 
 def find_definition(code: types.CodeType, kind: type[_DefinitionT]) -> tuple[Source, _DefinitionT]:
@@ -35,7 +36,7 @@ def find_definition(code: types.CodeType, kind: type[_DefinitionT]) -> tuple[Sou
             "cell, or pass its text to tilewright.script.from_source"
         )
     found: _DefinitionT | None = None
-    for node in ast.walk(_parse_file(filename, "".join(lines))):
+    for node in _definitions(filename, "".join(lines)):
         if not isinstance(node, kind):
             continue
         if _first_line(node) <= code.co_firstlineno <= (node.end_lineno or node.lineno):

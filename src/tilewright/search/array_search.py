@@ -2,74 +2,113 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import Self
 
-from tilewright.algebra.evolution import Ranking, evolve
+from tilewright.algebra.evolution import ArrayEvolution, Ranking
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel
-from tilewright.algebra.population import vector_at
 from tilewright.algebra.scoring import BatchScorer
 from tilewright.cost_model.boosters import HISTOGRAM, Trees
 from tilewright.cost_model.gbdt import GBDTConfig
 from tilewright.cost_model.pack_sum import PackSum
-from tilewright.cost_model.prior import Machine
+from tilewright.cost_model.prior import AnalyticPrior, Machine
 from tilewright.errors import TuneError
-from tilewright.records import Candidates, RunnerResults
+from tilewright.records import Candidates, RunnerResults, entry_function
 from tilewright.schedule import Trace
 from tilewright.search.base import search_strategies
 from tilewright.search.replayer import Draft, Sketch
 from tilewright.search.task_search import TaskSearch, Tuning
+from tilewright.space.layout_free import has_bound_weights
 
 _FEWEST_SAMPLES = 16  # until then the prior ranks alone
-_SPARE = 4  # times as many vectors as are wanted, since some programs are the same
+_SPREAD = 0.5  # the power of the number of vectors up to which ranks are drawn
+_DRAWS = 256  # of ranks, until all others follow in order
+_MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
+_LEAST_NEW = 16  # for each of them
+_MEASURED_PARENTS = 64  # of a sketch, in the first generation
+_REPLAYED = 4  # times as many candidates of sketches without algebra as are wanted
+_TOLERANCE = 1e-6  # between the prior on arrays and that of a replay
+
+Vector: TypeAlias = list[Any]
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """A vector that may be replayed."""
+class Choice:
+    """A vector that is to be replayed, and what is known of it."""
 
-    predicted: float
-    sketch: Sketch
-    vector: list[Any]
+    sketch: int
+    vector: Vector
     features: list[float]
     prior: float
+    predicted: float
 
 
-@dataclass
-class _Lessons:
-    """Features of measured candidates, and by how much the prior was wrong."""
+@dataclass(frozen=True)
+class Lesson:
+    """A choice that was measured."""
 
-    features: list[list[float]] = field(default_factory=list)
-    errors: list[float] = field(default_factory=list)
+    choice: Choice
+    seconds: float
 
-    def trees(self) -> Trees | None:
-        if len(self.errors) < _FEWEST_SAMPLES:
-            return None
-        rows = [np.array([row], np.float32) for row in self.features]
-        data = PackSum(rows, np.array(self.errors), np.ones(len(rows)))
-        config = GBDTConfig().booster_config(len(rows), 1)
-        return HISTOGRAM.make().train(data, config, lambda *_: True)
+    @property
+    def error(self) -> float:
+        """By how much the prior was wrong."""
+        return math.log2(self.seconds) - self.choice.prior
+
+
+class Lessons(list[Lesson]):
+    """All that was measured; trees learn from it again when it has grown by a fifth."""
+
+    def __init__(self, known: Sequence[Lesson] = (), learned: int = 0) -> None:
+        super().__init__(known)
+        self.learned = 0
+        self.trees: Trees | None = None
+        if learned:
+            self._learn(learned)
+
+    def update(self) -> Trees | None:
+        """What trees have learned so far."""
+        if len(self) >= max(_FEWEST_SAMPLES, 1.2 * self.learned):
+            self._learn(len(self))
+        return self.trees
+
+    def _learn(self, count: int) -> None:
+        self.learned = count
+        rows = [np.array([each.choice.features], np.float32) for each in self[:count]]
+        data = PackSum(rows, np.array([each.error for each in self[:count]]), np.ones(count))
+        config = GBDTConfig().booster_config(count, 1)
+        self.trees = HISTOGRAM.make().train(data, config, lambda *_: True)
+
+    def fastest(self, sketch: int) -> list[Vector]:
+        """The vectors of a sketch that were fastest, the best first."""
+        own = sorted((each for each in self if each.choice.sketch == sketch), key=_seconds)
+        return [each.choice.vector for each in own[:_MEASURED_PARENTS]]
+
+
+def _seconds(lesson: Lesson) -> float:
+    return lesson.seconds
 
 
 @search_strategies.register("arrays")
 class ArraySearch(TaskSearch):
     """Evolves arrays of decisions of the sketches whose algebra is known.
 
-    Other sketches are drawn from at random, as many as their share; the log says why. The prior
-    ranks, and trees that learn from each batch what it gets wrong.
+    The prior ranks, and trees that learn from each batch what it gets wrong. Of other sketches, as
+    many candidates as their share are replayed and ranked by the cost model; the log says why. A
+    sketch whose replays are not what its algebra says is one of them from then on.
     """
 
     kind = "arrays"
 
     def __init__(
-        self, population_size: int = 2048, generations: int = 3, eps_greedy: float = 0.1
+        self, population_size: int = 2048, generations: int = 3, eps_greedy: float = 0.05
     ) -> None:
         super().__init__()
         if population_size < 2 or generations < 0 or not 0.0 <= eps_greedy <= 1.0:
@@ -80,22 +119,21 @@ class ArraySearch(TaskSearch):
         self.population_size = population_size
         self.generations = generations
         self.eps_greedy = eps_greedy
-        self._scorers: list[tuple[Sketch, BatchScorer]] = []
-        self._others: list[Sketch] = []
-        self._lessons = _Lessons()
-        self._chosen: dict[int, _Choice] = {}
+        self._scorers: dict[int, BatchScorer] = {}  # by number of the sketch
+        self._lessons = Lessons()
+        self._waiting: dict[int, Choice] = {}  # by hash of the program
+        self._tried: set[str] = set()
 
     def clone(self) -> Self:
         return type(self)(self.population_size, self.generations, self.eps_greedy)
 
     def _begin(self, tuning: Tuning) -> None:
-        self._scorers, self._others = [], []
-        self._lessons, self._chosen = _Lessons(), {}
+        self._lessons, self._waiting, self._tried = Lessons(), {}, set()
+        self._scorers = {}
         for sketch in tuning.sketches:
             try:
-                self._scorers.append((sketch, self._scorer(sketch)))
+                self._scorers[sketch.number] = self._scorer(sketch)
             except NotInterpreted as why:
-                self._others.append(sketch)
                 text = "sketch %d is searched by replay: %s"
                 self.context.logger.info(text, sketch.number, why)
 
@@ -104,87 +142,178 @@ class ArraySearch(TaskSearch):
         if target is not None and not target.is_cpu:
             raise NotInterpreted("only the prior of CPUs is on arrays")
         model = SpaceModel(self.mod, sketch.trace, self.space.postprocs)
-        return BatchScorer(model, Machine.of(target))
+        packed_before = has_bound_weights(entry_function(self.mod))
+        return BatchScorer(model, Machine.of(target), packed_before)
+
+    def _trials_of(self, tuning: Tuning, results: int) -> int:
+        return results
 
     # --- asking ---------------------------------------------------------------------------------
 
     def _propose(self, tuning: Tuning, count: int) -> list[Draft] | None:
         random = np.random.default_rng(self.random.fork_seed())
-        sketches = len(self._scorers) + len(self._others)
-        by_chance = max(count * len(self._others) / sketches, count * self.eps_greedy)
-        drafts = self._best(tuning, count - int(by_chance), random)
-        drafts += self._drawn(tuning, count - len(drafts))
+        others = [each for each in tuning.sketches if each.number not in self._scorers]
+        drafts = self._replayed_best(tuning, others, count * len(others) // len(tuning.sketches))
+        rankings = self._rankings(random)
+        by_chance = int((count - len(drafts)) * self.eps_greedy)
+        drafts += self._made(tuning, self._best(rankings, random), count - len(drafts) - by_chance)
+        drafts += self._made(tuning, self._any(rankings, random), count - len(drafts))
+        drafts += self._replayed_best(tuning, others, count - len(drafts))
         return drafts or None
 
-    def _best(self, tuning: Tuning, count: int, random: np.random.Generator) -> list[Draft]:
-        """New candidates that are predicted to be the fastest."""
-        drafts: list[Draft] = []
-        choices = [] if count < 1 else self._choices(count * _SPARE, random)
+    def _rankings(self, random: np.random.Generator) -> dict[int, Ranking]:
+        trees = self._lessons.update()
+        found: dict[int, Ranking] = {}
+        for number, scorer in self._scorers.items():
+            scorer.trees = trees
+            most_new = max(_LEAST_NEW, _MOST_NEW // len(self._scorers))
+            evolution = ArrayEvolution(scorer, self.population_size, self.generations, most_new)
+            fastest = self._lessons.fastest(number)
+            start = scorer.model.columns(fastest) if fastest else None
+            found[number] = evolution.run(random, start)
+        return found
+
+    def _best(
+        self, rankings: Mapping[int, Ranking], random: np.random.Generator
+    ) -> Iterator[Choice]:
+        """Vectors that are predicted to be fast, some of them the very fastest.
+
+        Of thousands, those that are ranked first are those whose time is most underestimated: ranks
+        are drawn, from the best one on, up to some power of their number.
+        """
+        order = self._order(rankings)
+        scales = max(1, len(order)) ** (_SPREAD * random.random(_DRAWS)) - 1.0
+        ranks = [0, *(scales * random.exponential(size=_DRAWS)).astype(np.int64).tolist()]
+        for rank in dict.fromkeys([*ranks, *range(len(order))]):
+            if rank < len(order):
+                yield _choice(rankings, *order[rank])
+
+    def _order(self, rankings: Mapping[int, Ranking]) -> list[tuple[int, int]]:
+        """Sketches and rows by predicted time; those that look like others come last."""
+        rows = [
+            (ranking.predicted[row], number, row)
+            for number, ranking in rankings.items()
+            for row in ranking.best(len(ranking.predicted))
+        ]
+        looks: set[bytes] = set()
+        first: list[tuple[int, int]] = []
+        alike: list[tuple[int, int]] = []
+        for _, number, row in sorted(rows):
+            look = rankings[number].features[row].tobytes()
+            (alike if look in looks else first).append((number, row))
+            looks.add(look)
+        return first + alike
+
+    def _any(
+        self, rankings: Mapping[int, Ranking], random: np.random.Generator
+    ) -> Iterator[Choice]:
+        """Vectors in no order."""
+        rows = [
+            (number, int(row))
+            for number, ranking in rankings.items()
+            for row in np.flatnonzero(np.isfinite(ranking.predicted))
+        ]
+        for place in random.permutation(len(rows)):
+            yield _choice(rankings, *rows[place])
+
+    def _made(self, tuning: Tuning, choices: Iterator[Choice], count: int) -> list[Draft]:
+        """The first candidates that nobody has measured."""
+        return list(itertools.islice(self._new(tuning, choices), max(0, count)))
+
+    def _new(self, tuning: Tuning, choices: Iterator[Choice]) -> Iterator[Draft]:
         for choice in choices:
+            key = f"{choice.sketch}:{choice.vector}"
+            if key in self._tried or choice.sketch not in self._scorers:
+                continue
+            self._tried.add(key)
             draft = self._replayed(tuning, choice)
-            if draft is not None and draft not in tuning.known:
-                tuning.known.add(draft)
-                self._chosen[draft.shash] = choice
-                draft.score = 2.0**-choice.predicted
-                drafts.append(draft)
-            if len(drafts) == count:
-                break
-        return drafts
+            if draft is None or not self._agrees(tuning, draft, choice) or draft in tuning.known:
+                continue
+            tuning.known.add(draft)
+            self._waiting[draft.shash] = choice
+            draft.score = 2.0**-choice.predicted
+            yield draft
 
-    def _choices(self, count: int, random: np.random.Generator) -> Sequence[_Choice]:
-        trees = self._lessons.trees()
-        found: list[_Choice] = []
-        for sketch, scorer in self._scorers:
-            learned = replace(scorer, trees=trees)
-            ranking = evolve(learned, self.population_size, self.generations, random)
-            decisions = scorer.model.decisions
-            for row in ranking.best(count):
-                found.append(
-                    _choice(sketch, ranking, row, vector_at(decisions, ranking.columns, row))
-                )
-        return sorted(found, key=lambda choice: choice.predicted)
-
-    def _replayed(self, tuning: Tuning, choice: _Choice) -> Draft | None:
-        insts = choice.sketch.trace.insts
-        places = choice.sketch.places
-        chosen = {insts[at]: each for at, each in zip(places, choice.vector, strict=True)}
+    def _replayed(self, tuning: Tuning, choice: Choice) -> Draft | None:
+        sketch = tuning.sketches[choice.sketch]
+        insts = sketch.trace.insts
+        chosen = {insts[n]: each for n, each in zip(sketch.places, choice.vector, strict=True)}
         draft = tuning.replayer.replay(Trace(insts, chosen), self.random.fork_seed())
         if draft is not None:
-            draft.sketch = choice.sketch
+            draft.sketch = sketch
         return draft
 
-    def _drawn(self, tuning: Tuning, count: int) -> list[Draft]:
-        """New candidates by chance, of sketches that are not covered if there are any."""
-        sketches = self._others or tuning.sketches
-        drafts: list[Draft] = []
-        for _ in range(100 + 4 * count):
-            if len(drafts) >= count:
-                break
+    def _agrees(self, tuning: Tuning, draft: Draft, choice: Choice) -> bool:
+        """Whether a replay is what its algebra says; if not, the sketch is not trusted any more."""
+        (replayed,) = AnalyticPrior().score(self.context, [draft.candidate])
+        if abs(replayed - choice.prior) <= _TOLERANCE:
+            return True
+        del self._scorers[choice.sketch]
+        self.statistics.other_failures["algebra: not what a replay says"] += 1
+        self.context.logger.warning(
+            "sketch %d is searched by replay from now on: with decisions %s its algebra says %.3g "
+            "seconds, and a replay %.3g",
+            choice.sketch,
+            choice.vector,
+            2.0**choice.prior,
+            2.0**replayed,
+        )
+        return False
+
+    def _replayed_best(self, tuning: Tuning, sketches: Sequence[Sketch], count: int) -> list[Draft]:
+        """New candidates of sketches without algebra: the best of some that are replayed."""
+        found: dict[int, Draft] = {}
+        for _ in range(_REPLAYED * count if sketches else 0):
             sketch = sketches[self.random.integer(0, len(sketches))]
             draft = tuning.replayer.draw(sketch, self.random.fork_seed())
             if draft is not None and draft not in tuning.known:
-                tuning.known.add(draft)
-                drafts.append(draft)
-        return drafts
+                found[draft.shash] = draft
+        drafts = list(found.values())
+        if tuning.cost_model is not None and drafts:
+            scores = tuning.cost_model.predict(self.context, [each.candidate for each in drafts])
+            for draft, score in zip(drafts, scores, strict=True):
+                draft.score = float(score)
+            drafts.sort(key=lambda draft: -(draft.score or 0.0))
+        for draft in drafts[:count]:
+            tuning.known.add(draft)
+        return drafts[:count]
 
     # --- telling --------------------------------------------------------------------------------
 
     def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         for candidate, result in zip(measure_candidates, results, strict=True):
-            choice = self._chosen.pop(candidate.program_hash, None)
+            choice = self._waiting.pop(candidate.program_hash, None)
             if choice is not None and result.run_secs:
-                self._lessons.features.append(choice.features)
-                self._lessons.errors.append(math.log2(min(result.run_secs)) - choice.prior)
+                self._lessons.append(Lesson(choice, min(result.run_secs)))
         super().notify_runner_results(measure_candidates, results)
 
     def _more_state(self) -> dict[str, object]:
-        return {"features": self._lessons.features, "errors": self._lessons.errors}
+        return {
+            "lessons": [[asdict(each.choice), each.seconds] for each in self._lessons],
+            "learned": self._lessons.learned,
+            "waiting": [[str(key), asdict(each)] for key, each in self._waiting.items()],
+            "tried": sorted(self._tried),
+            # Structures are interpreted a few at a time: the same ones have to be known again.
+            "trusted": [[n, each.model.tree.ways] for n, each in self._scorers.items()],
+        }
 
     def _load_more_state(self, tuning: Tuning, state: Mapping[str, Any]) -> None:
-        self._lessons = _Lessons(list(state["features"]), list(state["errors"]))
+        lessons = [Lesson(Choice(**choice), seconds) for choice, seconds in state["lessons"]]
+        self._lessons = Lessons(lessons, state["learned"])
+        self._waiting = {int(key): Choice(**choice) for key, choice in state["waiting"]}
+        self._tried = set(state["tried"])
+        scorers, self._scorers = self._scorers, {}
+        for number, ways in state["trusted"]:
+            scorers[number].model.tree.go(ways)
+            self._scorers[number] = scorers[number]
 
 
-def _choice(sketch: Sketch, ranking: Ranking, row: int, vector: list[Any]) -> _Choice:
-    features: npt.NDArray[np.float64] = ranking.features[row]
-    predicted, prior = float(ranking.predicted[row]), float(ranking.prior[row])
-    return _Choice(predicted, sketch, vector, [float(each) for each in features], prior)
+def _choice(rankings: Mapping[int, Ranking], number: int, row: int) -> Choice:
+    ranking = rankings[number]
+    return Choice(
+        number,
+        ranking.vector(row),
+        ranking.features[row].tolist(),
+        float(ranking.prior[row]),
+        float(ranking.predicted[row]),
+    )

@@ -157,5 +157,5 @@ def score_of(result: RunnerResult) -> float:
     return _SCALE - math.log(float(np.mean(result.run_secs)))
 
 
-for _name in ("cga", "crand", "sa", "ga", "rcga", "srga", "sdga", "idea"):
+for _name in ("cga", "crand", "sa", "ga", "rcga", "srga", "sdga", "idea", "descent"):
     search_strategies.register(_name)(partial(ConstrainedSearch, _name))

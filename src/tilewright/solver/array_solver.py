@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.algebra.constraints import ConstraintProblem
-from tilewright.errors import TuneError
 from tilewright.solver.base import (
     NO_HINT,
     Columns,
@@ -23,8 +22,6 @@ from tilewright.solver.base import (
     SolutionSet,
     SolutionSpace,
     Solver,
-    check_count,
-    narrowed,
     solvers,
 )
 from tilewright.solver.cases import cases_of
@@ -158,9 +155,7 @@ class ArraySpace(SolutionSpace):
     """The solutions of a problem as conditionals that samples are drawn from, case by case."""
 
     def __init__(self, problem: ConstraintProblem, seconds: float | None = None) -> None:
-        self.problem = problem
-        self.remark = ""  # on what preparing had to leave out
-        self._deadline = Deadline.after(seconds)
+        super().__init__(problem, seconds)
         self.network: ConstraintNetwork = network_of(problem)
         propagate(self.network)
 
@@ -223,18 +218,13 @@ class ArraySpace(SolutionSpace):
 
     # --- drawing ---------------------------------------------------------------------------------
 
-    def sample(
-        self, count: int, rng: np.random.Generator, seconds: float | None = None
-    ) -> SolutionSet:
-        check_count(count)
-        deadline = Deadline.after(seconds)
-        self.check_not_empty()
+    def _sampled(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:
         if not self.is_exact:
             return self._checked(count, rng, deadline)
         parts: list[Columns] = []
         found = 0
         while found < count and not (parts and deadline.is_over):
-            size = min(_BATCH if seconds is None else _BATCH >> 3, count - found)
+            size = min(_BATCH if deadline.seconds is None else _BATCH >> 3, count - found)
             values, _ = self._draw(size, rng)
             parts.append(values)
             found += size
@@ -293,18 +283,16 @@ class ArraySpace(SolutionSpace):
 
     # --- solutions near given numbers ------------------------------------------------------------
 
-    def repair(
-        self, hints: Columns, rng: np.random.Generator, seconds: float | None = None
+    def _repaired(
+        self, hints: Columns, rng: np.random.Generator, deadline: Deadline
     ) -> SolutionSet:
-        self.check_not_empty()
-        self._check_width(hints)
         values, broken = self._near(hints, rng)
         for _ in range(_MORE_REPAIRS):
             others, others_broken = self._near(hints, rng)
             kept = (values == hints).sum(axis=1), (others == hints).sum(axis=1)
             better = (others_broken < broken) | ((others_broken == broken) & (kept[1] > kept[0]))
             values[better], broken[better] = others[better], others_broken[better]
-        return self._with_replacements(values, broken, rng, seconds)
+        return self._with_replacements(values, broken, rng, deadline)
 
     def _near(
         self, hints: Columns, rng: np.random.Generator, exact: bool = False
@@ -322,13 +310,13 @@ class ArraySpace(SolutionSpace):
         return values, broken
 
     def _with_replacements(
-        self, values: Columns, broken: Values, rng: np.random.Generator, seconds: float | None
+        self, values: Columns, broken: Values, rng: np.random.Generator, deadline: Deadline
     ) -> SolutionSet:
         """Random solutions in place of rows that break a postponed constraint."""
         failed = np.flatnonzero(broken)
         if not len(failed):
             return SolutionSet(self.names, values)
-        more = self.sample(len(failed), rng, seconds)
+        more = self._sampled(len(failed), rng, deadline)
         kept = np.ones(len(values), dtype=bool)
         kept[failed[len(more) :]] = False
         values[failed[: len(more)]] = more.values
@@ -374,16 +362,6 @@ class ArraySpace(SolutionSpace):
         values, broken = self._near(wish, rng, exact=True)
         matches = (values == first) | (values == second) | ~keys
         return values, matches.all(axis=1) & (broken == 0)
-
-    def _check_width(self, hints: Columns) -> None:
-        if hints.ndim != 2 or hints.shape[1] != len(self.names):
-            raise TuneError(
-                f"hints must have a column for each of the {len(self.names)} variables, got an "
-                f"array of shape {hints.shape}"
-            )
-
-    def within(self, domains: Mapping[str, Sequence[int]]) -> ArraySpace:
-        return ArraySpace(narrowed(self.problem, domains))
 
 
 def _step(values: Columns, rng: np.random.Generator) -> Columns:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from tilewright.algebra.constraints import ConstraintProblem, IntegerVariable
 from tilewright.errors import TuneError
@@ -77,7 +78,10 @@ class Deadline:
 class SolutionSpace(ABC):
     """The solutions of one problem, prepared once and asked often."""
 
-    problem: ConstraintProblem
+    def __init__(self, problem: ConstraintProblem, seconds: float | None = None) -> None:
+        self.problem = problem
+        self.remark = ""  # on what preparing had to leave out
+        self._deadline = Deadline.after(seconds)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,21 +93,42 @@ class SolutionSpace(ABC):
     def is_empty(self) -> bool:
         """True when there is no solution."""
 
-    @abstractmethod
     def sample(
         self, count: int, rng: np.random.Generator, seconds: float | None = None
     ) -> SolutionSet:
-        """So many random solutions, repetitions included."""
+        """So many random solutions, repetitions included; fewer, and a note, if time is up."""
+        if count < 0:
+            raise TuneError(f"the number of solutions must be at least 0, got {count}")
+        deadline = Deadline.after(seconds)
+        self.check_not_empty()
+        return self._sampled(count, rng, deadline)
 
-    @abstractmethod
     def repair(
         self, hints: Columns, rng: np.random.Generator, seconds: float | None = None
     ) -> SolutionSet:
         """For each row of numbers a solution that keeps many of them, or comes close."""
+        if hints.ndim != 2 or hints.shape[1] != len(self.names):
+            raise TuneError(
+                f"hints must have a column for each of the {len(self.names)} variables, got an "
+                f"array of shape {hints.shape}"
+            )
+        deadline = Deadline.after(seconds)
+        self.check_not_empty()
+        return self._repaired(hints, rng, deadline)
 
     @abstractmethod
-    def within(self, domains: Mapping[str, Sequence[int]]) -> SolutionSpace:
+    def _sampled(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:
+        """Random solutions of a problem that has some."""
+
+    @abstractmethod
+    def _repaired(
+        self, hints: Columns, rng: np.random.Generator, deadline: Deadline
+    ) -> SolutionSet:
+        """Solutions near numbers of a problem that has some."""
+
+    def within(self, domains: Mapping[str, Sequence[int]]) -> Self:
         """The solutions in which some variables take only these values."""
+        return type(self)(narrowed(self.problem, domains))
 
     def check_not_empty(self) -> None:
         """Raise unless there is a solution."""
@@ -151,9 +176,3 @@ def _narrowed(variable: IntegerVariable, domains: Mapping[str, Sequence[int]]) -
         return variable
     kept = sorted({int(v) for v in domains[variable.name] if int(v) in variable.domain})
     return replace(variable, domain=tuple(kept))
-
-
-def check_count(count: int) -> None:
-    """Raise unless a number of solutions can be asked for."""
-    if count < 0:
-        raise TuneError(f"the number of solutions must be at least 0, got {count}")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 
 from tilewright.algebra import constraints
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import Solver
+from tilewright.solver.forms import in_words
 from tilewright.solver.network import network_of, propagate
 
 Conflicts = Callable[[constraints.ConstraintProblem, Sequence[constraints.Constraint]], bool]
@@ -115,61 +115,3 @@ def _range_in_words(domain: constraints.Domain) -> str:
     if len(domain) <= 8:
         return "one of " + ", ".join(map(str, domain))
     return f"one of {len(domain)} values from {domain[0]} to {domain[-1]}"
-
-
-def _joined(terms: Sequence[constraints.Term], sign: str) -> str:
-    return f" {sign} ".join(map(str, terms))
-
-
-@singledispatch
-def in_words(constraint: constraints.Constraint) -> str:
-    """A constraint as a formula."""
-    raise TypeError(f"no words are known for constraints of type {type(constraint).__name__}")
-
-
-@in_words.register
-def _(constraint: constraints.Prod) -> str:
-    return f"{constraint.result} = {_joined(constraint.factors, '*')}"
-
-
-@in_words.register
-def _(constraint: constraints.Sum) -> str:
-    return f"{constraint.result} = {_joined(constraint.addends, '+')}"
-
-
-@in_words.register
-def _(constraint: constraints.Eq) -> str:
-    return f"{constraint.left} = {constraint.right}"
-
-
-@in_words.register
-def _(constraint: constraints.Le) -> str:
-    return f"{constraint.left} <= {constraint.right}"
-
-
-@in_words.register
-def _(constraint: constraints.In) -> str:
-    values = constraint.values
-    if len(values) <= 8:
-        return f"{constraint.variable} in {{{', '.join(map(str, values))}}}"
-    return f"{constraint.variable} in {{{values[0]}, {values[1]}, ..., {values[-1]}}}"
-
-
-@in_words.register
-def _(constraint: constraints.SelectFrom) -> str:
-    return f"{constraint.result} = [{', '.join(map(str, constraint.choices))}][{constraint.index}]"
-
-
-@in_words.register
-def _(constraint: constraints.CeilDiv) -> str:
-    return f"{constraint.result} = ceil({constraint.dividend} / {constraint.divisor})"
-
-
-@in_words.register
-def _(constraint: constraints.MinOf) -> str:
-    return f"{constraint.result} = min({', '.join(map(str, constraint.operands))})"
-
-
-@in_words.register
-def _(constraint: constraints.MaxOf) -> str:
-    return f"{constraint.result} = max({', '.join(map(str, constraint.operands))})"

@@ -6,7 +6,6 @@ evenly. All solutions of small problems can be listed (`every_solution`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ from tilewright.solver.base import (
     SolutionSet,
     SolutionSpace,
     Solver,
-    check_count,
-    narrowed,
     solvers,
 )
 from tilewright.solver.domains import value_set
@@ -51,21 +48,24 @@ class CpSatSolver(Solver):
         _cp_model()
 
     def prepare(self, problem: ConstraintProblem, seconds: float | None = None) -> CpSatSpace:
-        return CpSatSpace(problem)
+        return CpSatSpace(problem, seconds)
 
 
 class CpSatSpace(SolutionSpace):
     """A problem as a model of CP-SAT."""
 
-    def __init__(self, problem: ConstraintProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: ConstraintProblem, seconds: float | None = None) -> None:
+        super().__init__(problem, seconds)
         self._api = _cp_model()
 
     @cached_property
     def is_empty(self) -> bool:
         model, _ = self._model()
-        solver = self._solver(seed=1)
+        solver = self._solver(seed=1, seconds=self._deadline.left)
         status = solver.solve(model)
+        if status == self._api.UNKNOWN:
+            limit = f"its limit of {self._deadline.seconds:g} s"
+            self.remark = f"could not tell within {limit} whether there is a solution"
         return bool(status == self._api.INFEASIBLE)
 
     def _model(self) -> tuple[cp_model.CpModel, dict[str, Any]]:
@@ -85,21 +85,17 @@ class CpSatSpace(SolutionSpace):
             solver.parameters.max_time_in_seconds = max(seconds, 1e-3)
         return solver
 
-    def sample(
-        self, count: int, rng: np.random.Generator, seconds: float | None = None
-    ) -> SolutionSet:
-        check_count(count)
+    def _sampled(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:
         hints = [self._random_hint(rng) for _ in range(count)]
-        return self.repair(np.asarray(hints, dtype=np.int64).reshape(count, -1), rng, seconds)
+        rows = np.asarray(hints, dtype=np.int64).reshape(count, len(self.names))
+        return self._repaired(rows, rng, deadline)
 
     def _random_hint(self, rng: np.random.Generator) -> list[int]:
         return [_draw(variable.domain, rng) for variable in self.problem.variables]
 
-    def repair(
-        self, hints: Columns, rng: np.random.Generator, seconds: float | None = None
+    def _repaired(
+        self, hints: Columns, rng: np.random.Generator, deadline: Deadline
     ) -> SolutionSet:
-        deadline = Deadline.after(seconds)
-        self.check_not_empty()
         model, variables = self._model()
         solutions: list[list[int]] = []
         for hint in hints.tolist():
@@ -113,7 +109,9 @@ class CpSatSpace(SolutionSpace):
             if solver.solve(model) in (self._api.OPTIMAL, self._api.FEASIBLE):
                 solutions.append([int(solver.value(variables[name])) for name in self.names])
         values = np.asarray(solutions, dtype=np.int64).reshape(-1, len(self.names))
-        note = "" if len(values) == len(hints) else deadline.remark(len(values), len(hints))
+        note = (
+            self.remark if len(values) == len(hints) else deadline.remark(len(values), len(hints))
+        )
         return SolutionSet(self.names, values, note)
 
     def every_solution(self, seconds: float | None = None) -> SolutionSet:
@@ -133,9 +131,6 @@ class CpSatSpace(SolutionSpace):
         note = "" if is_done else f"stopped after its limit of {seconds:g} s, there may be more"
         values = np.asarray(found, dtype=np.int64).reshape(-1, len(self.names))
         return SolutionSet(self.names, values, note)
-
-    def within(self, domains: Mapping[str, Sequence[int]]) -> CpSatSpace:
-        return CpSatSpace(narrowed(self.problem, domains))
 
 
 def _draw(domain: Domain, rng: np.random.Generator) -> int:

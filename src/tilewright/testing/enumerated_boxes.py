@@ -6,13 +6,14 @@ An oracle for small programs that shares nothing with readers of nests or the al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright import ir
+from tilewright.arith.affine import affine_of
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.nest.access import LINE
 from tilewright.nest.loops import Loop
@@ -31,9 +32,13 @@ class EnumeratedNest:
     bytes_below: list[list[int]]  # for the store, then for each load
 
 
-def enumerated_nests(func: ir.PrimFunc) -> list[EnumeratedNest]:
-    """All nests of a function, in program order."""
-    return [_nest(site) for site in read(func).sites if isinstance(site.node, ir.BufferStore)]
+def enumerated_nests(func: ir.PrimFunc, *, store_to: str | None = None) -> list[EnumeratedNest]:
+    """The nests of a function (that store to a buffer) in program order."""
+    return [
+        _nest(site)
+        for site in read(func).sites
+        if isinstance(site.node, ir.BufferStore) and store_to in (None, site.node.buffer.name)
+    ]
 
 
 def _nest(site: StoreSite) -> EnumeratedNest:
@@ -44,28 +49,78 @@ def _nest(site: StoreSite) -> EnumeratedNest:
     loops = tuple(loop for loop in site.loops if loop.extent > 1)
     accesses: list[ir.BufferStore | ir.BufferLoad] = [store, *others]
     below: list[list[int]] = [[] for _ in accesses]
+    conditions = [
+        condition
+        for block in _around(site.scope)
+        for condition in ir.conjuncts(ir.substitute(block.realize.predicate, block.bindings))
+    ]
     for depth in range(len(loops) + 1):
-        values = _iterations(loops, depth, site)
+        iterations = _Iterations(site.loops, set(loops[depth:]), conditions)
         for found, access in zip(below, accesses, strict=True):
-            found.append(_bytes(access, values, site))
+            found.append(_bytes(access, iterations, site))
     return EnumeratedNest(store, loops, below)
 
 
-def _iterations(loops: Sequence[Loop], depth: int, site: StoreSite) -> dict[ir.Var, Numbers]:
-    """Values of loop variables in all iterations below a depth that predicates let through."""
-    running = [range(loop.extent) if n >= depth else range(1) for n, loop in enumerate(loops)]
-    grid = np.meshgrid(*running, indexing="ij")
-    values = {loop.var: axis.ravel() for loop, axis in zip(loops, grid, strict=True)}
-    count = len(next(iter(values.values()))) if values else 1
-    for loop in site.loops:
-        values.setdefault(loop.var, np.zeros(count, np.int64))
-    passes = np.ones(count, np.bool_)
-    for block in _around(site.scope):
-        predicate = ir.substitute(block.realize.predicate, block.bindings)
-        passes &= np.broadcast_to(
-            np.asarray(evaluate_on_arrays(predicate, values), np.bool_), count
-        )
-    return {var: axis[passes] for var, axis in values.items()}
+class _Iterations:
+    """All iterations of loops that predicates let through, while the others stand at zero.
+
+    What adds to an index independently is enumerated by itself: a sum is smallest where all its
+    independent parts are.
+    """
+
+    def __init__(
+        self, loops: Sequence[Loop], running: Set[Loop], conditions: Sequence[ir.PrimExpr]
+    ) -> None:
+        self._extents = {loop.var: loop.extent if loop in running else 1 for loop in loops}
+        self._conditions = conditions
+
+    def span(self, index: ir.PrimExpr) -> int:
+        """How many values there are from the smallest to the largest of an index."""
+        parts = [_Part({*ir.nodes_of(each, ir.Var)}, (), (each,)) for each in self._conditions]
+        for term, scale in affine_of(index).terms.items():
+            parts.append(_Part({*ir.nodes_of(term, ir.Var)}, (term * scale,), ()))
+        total = 0
+        for part in _connected(parts):
+            if part.terms:
+                values = self._values(part)
+                places = sum(np.asarray(evaluate_on_arrays(term, values)) for term in part.terms)
+                total += int(np.max(places) - np.min(places))
+        return total + 1
+
+    def _values(self, part: _Part) -> dict[ir.Var, Numbers]:
+        variables = sorted(part.variables, key=lambda var: var.name)
+        grid = np.meshgrid(*[range(self._extents[var]) for var in variables], indexing="ij")
+        values = {var: axis.ravel() for var, axis in zip(variables, grid, strict=True)}
+        for condition in part.conditions:
+            passes = np.atleast_1d(np.asarray(evaluate_on_arrays(condition, values), np.bool_))
+            kept = np.broadcast_to(passes, max(map(len, values.values()), default=1))
+            values = {var: axis[kept] for var, axis in values.items()}
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Terms of an index and conditions, with all variables that they use."""
+
+    variables: set[ir.Var]
+    terms: tuple[ir.PrimExpr, ...]
+    conditions: tuple[ir.PrimExpr, ...]
+
+    def joined(self, other: _Part) -> _Part:
+        terms, conditions = self.terms + other.terms, self.conditions + other.conditions
+        return _Part(self.variables | other.variables, terms, conditions)
+
+
+def _connected(parts: Sequence[_Part]) -> list[_Part]:
+    """Parts joined until they share no variable with each other."""
+    found: list[_Part] = []
+    for part in parts:
+        apart = [each for each in found if each.variables.isdisjoint(part.variables)]
+        for each in found:
+            if each not in apart:
+                part = part.joined(each)
+        found = [*apart, part]
+    return found
 
 
 def _around(scope: EnclosingBlock | None) -> Iterator[EnclosingBlock]:
@@ -74,14 +129,9 @@ def _around(scope: EnclosingBlock | None) -> Iterator[EnclosingBlock]:
         scope = scope.outer
 
 
-def _bytes(
-    access: ir.BufferStore | ir.BufferLoad, values: dict[ir.Var, Numbers], site: StoreSite
-) -> int:
+def _bytes(access: ir.BufferStore | ir.BufferLoad, iterations: _Iterations, site: StoreSite) -> int:
     bindings = {} if site.scope is None else site.scope.bindings
-    spans = []
-    for index in access.indices:
-        places = np.asarray(evaluate_on_arrays(ir.substitute(index, bindings), values))
-        spans.append(int(places.max() - places.min()) + 1)
+    spans = [iterations.span(ir.substitute(index, bindings)) for index in access.indices]
     width = max(1, access.buffer.dtype.bits // 8)
     lines = -(-spans[-1] * width // LINE) if spans else 1
     return math.prod(spans[:-1]) * lines * LINE

@@ -62,19 +62,28 @@ def candidates(
     sch_rules: Sequence[ScheduleRule] | None = None,
 ) -> Iterator[Schedule]:
     """For each sketch `count` random candidates that pass all post-processors, if there are."""
+    task = SpaceTask(module, target)
     for sketch in generate_design_space(kind, module, target, sch_rules=sch_rules, seed=1):
-        assert sketch.trace is not None
-        drafts = (_draft(module, target, kind, sketch.trace, seed) for seed in seeds)
-        yield from itertools.islice((each for each in drafts if each is not None), count)
+        yield from itertools.islice(drafts_of(sketch, task, kind, seeds), count)
 
 
-def _draft(
-    module: ir.IRModule, target: Target, kind: str, trace: Trace, seed: int
-) -> Schedule | None:
-    schedule = Schedule(module, seed=seed)
+def drafts_of(
+    sketch: Schedule, task: SpaceTask, kind: str, seeds: Sequence[int]
+) -> Iterator[Schedule]:
+    """Random candidates of a sketch that pass all post-processors, made when they are asked for."""
+    assert sketch.trace is not None
+    for seed in seeds:
+        draft = _draft(sketch.trace, task, kind, seed)
+        if draft is not None:
+            yield draft
+
+
+def _draft(trace: Trace, task: SpaceTask, kind: str, seed: int) -> Schedule | None:
+    assert task.mod is not None
+    schedule = Schedule(task.mod, seed=seed)
     try:
         Trace(trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
-        accepted = _postprocessed(schedule, SpaceTask(module, target), kind)
+        accepted = _postprocessed(schedule, task, kind)
     except ScheduleError:
         return None
     return schedule if accepted else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -92,10 +92,25 @@ def sketches_of(
     return mod, sketches, tuple(generator.postprocs)
 
 
-def differences(replayed: ReplayedSketch, model: SpaceModel) -> list[str]:
+@dataclass(frozen=True)
+class Difference:
+    """A quantity of a candidate that the algebra says otherwise than its replay."""
+
+    row: int
+    quantity: str  # "nests", "loops", "footprints", "dependence", "strides" or "numbers"
+    nest: str
+    text: str
+    store_to: str = ""  # the buffer that the nest writes
+    bytes_below: tuple[int, ...] = ()  # of footprints, by the algebra
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.nest} {self.text}"
+
+
+def differences(replayed: ReplayedSketch, model: SpaceModel) -> list[Difference]:
     """All that the algebra says otherwise than a replay: loops, footprints, shares, marks."""
     columns = model.columns(replayed.vectors)
-    found: list[str] = []
+    found: list[Difference] = []
     for case, rows in model.cases(columns):
         if not isinstance(case, StructureCase):
             raise NotInterpreted(case.reason)
@@ -106,8 +121,7 @@ def differences(replayed: ReplayedSketch, model: SpaceModel) -> list[str]:
         for place, row in enumerate(rows):
             compared = _Candidate(case.views, values, place)
             own = list(nests_in(read(replayed.functions[int(row)])))
-            vector = replayed.vectors[int(row)]
-            found += [f"{vector}: {line}" for line in compared.against(own)]
+            found += [Difference(int(row), *each) for each in compared.against(own)]
     return found
 
 
@@ -143,6 +157,7 @@ def loops_of_slots(
     return found
 
 
+_Lines: TypeAlias = Iterator[tuple[Any, ...]]  # all but the row of a `Difference`
 _AT_ONCE = (ForKind.PARALLEL, ForKind.THREAD_BINDING)
 
 
@@ -155,27 +170,27 @@ class _Candidate:
         self._nests = list(zip(views, values, strict=True))
         self._place = place
 
-    def against(self, replayed: Sequence[StoreNest]) -> Iterator[str]:
+    def against(self, replayed: Sequence[StoreNest]) -> _Lines:
         """How its nests differ from those that were read; order counts within a stage only."""
         left = list(replayed)
         if len(left) != len(self._nests):
-            yield f"{len(self._nests)} nests, not {len(left)}"
+            yield "nests", "program", f"has {len(self._nests)} nests, not {len(left)}"
             return
         for view, values in self._nests:
             same = next((nest for nest in left if _is_of(view, nest)), None)
             if same is None:
-                yield f"{view.name} is not there"
+                yield "nests", view.name, "is not there"
             else:
                 left.remove(same)
                 yield from self._nest(view, values, same)
 
-    def _nest(self, view: NestView, values: NestColumns, nest: StoreNest) -> Iterator[str]:
+    def _nest(self, view: NestView, values: NestColumns, nest: StoreNest) -> _Lines:
         loops = [loop for loop in nest.loops if loop.extent > 1]
         groups = loops_of_slots(view, values, self._place)
-        mine = [(extent, kind) for extent, kind, _ in groups]
-        theirs = [(loop.extent, loop.kind) for loop in loops]
+        mine = [(extent, kind, _tag(view, slots)) for extent, kind, slots in groups]
+        theirs = [(loop.extent, loop.kind, loop.tag) for loop in loops]
         if mine != theirs:
-            yield f"{view.name} has loops {mine}, not {theirs}"
+            yield "loops", view.name, f"has loops {mine}, not {theirs}"
             return
         yield from self._accesses(view, values, nest, loops, [slots for _, _, slots in groups])
         numbers = (
@@ -191,7 +206,7 @@ class _Candidate:
         )
         for name, own, expected in numbers:
             if abs(own - expected) > 1e-9:
-                yield f"{view.name}: {name} is {own}, not {expected}"
+                yield "numbers", view.name, f"has {name} {own}, not {expected}"
 
     def _accesses(
         self,
@@ -200,21 +215,23 @@ class _Candidate:
         nest: StoreNest,
         loops: Sequence[Loop],
         groups: Sequence[Sequence[int]],
-    ) -> Iterator[str]:
+    ) -> _Lines:
         at = self._place
         depths = [*[slots[0] for slots in groups], len(view.slots)]
         for number, (own, read_one) in enumerate(
             zip(view.accesses, (nest.store, *nest.loads), strict=True)
         ):
-            name = f"{view.name} on {own.buffer.name}"
+            name = own.buffer.name
             mine = [int(values.footprints[number, depth, at]) for depth in depths]
             theirs = [int(size) for size in read_one.footprints(loops)]
             if mine != theirs:
-                yield f"{name} touches {mine} bytes, not {theirs}"
+                text = f"touches {mine} bytes of {name}, not {theirs}"
+                yield "footprints", view.name, text, view.store.buffer.name, tuple(mine)
             moves = [bool(values.depends[number, list(slots), at].any()) for slots in groups]
             moved = [read_one.depends_on(loop) for loop in loops]
             if moves != moved:
-                yield f"{name} moves with loops {moves}, not {moved}"
+                text = f"moves in {name} with loops {moves}, not {moved}"
+                yield "dependence", view.name, text
             for loop, slots in zip(loops, groups, strict=True):
                 step = int(values.strides[number, slots[-1], at])
                 if loop.kind in _AT_ONCE or len(slots) > 1:
@@ -223,7 +240,13 @@ class _Candidate:
                 if known is None and not read_one.is_plain:
                     continue  # readers of programs see few rules in indices that divide
                 if step != abs(known or 0):
-                    yield f"{name} steps by {step} along a loop, not by {known}"
+                    text = f"steps by {step} in {name} along a loop, not by {known}"
+                    yield "strides", view.name, text
+
+
+def _tag(view: NestView, slots: Sequence[int]) -> str:
+    """The thread axis of a loop that slots make."""
+    return view.slots[slots[0]].loop.tag
 
 
 def _is_of(view: NestView, nest: StoreNest) -> bool:

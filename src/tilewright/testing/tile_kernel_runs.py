@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from tilewright import ir, te, topi
 from tilewright.ir.annotation_keys import TILE_STAGES
 from tilewright.space.base import schedule_rules
 from tilewright.target import Target
-from tilewright.testing.gpu_lowering import Arrays, candidates, lower_for_gpu, random_arrays
+from tilewright.testing.gpu_lowering import Arrays, drafts_of, lower_for_gpu, random_arrays
 from tilewright.testing.simt import run
+from tilewright.testing.space_generation import SpaceTask, generate_design_space
 from tilewright.testing.tile_programs import product_tensors
 
 
@@ -55,10 +57,18 @@ def tile_kernel(
     `rule` may have several names; `annotations` are added to those of its loop over tiles, or
     replace them.
     """
-    module = ir.IRModule({"main": func})
+    module, kind = ir.IRModule({"main": func}), "cuda-kernels"
     rules = [schedule_rules.create(name) for name in rule.split()]
-    drafts = [*candidates(module, target, "cuda-kernels", range(3), 1, sch_rules=rules)]
-    chosen = drafts[sketch % len(drafts)].mod["main"]
+    sketches = generate_design_space(kind, module, target, sch_rules=rules, seed=1)
+    number = sketch if sketch >= 0 else -1 - sketch  # counted from the end
+    task = SpaceTask(module, target)
+    drafts = (
+        draft
+        for each in (sketches if sketch >= 0 else reversed(sketches))
+        for draft in itertools.islice(drafts_of(each, task, kind, range(3)), 1)
+    )
+    found = [*itertools.islice(drafts, number + 1)]
+    chosen = found[number % len(found)].mod["main"]
     return lower_for_gpu(_annotated(chosen, annotations or {}), str(target))
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import tilewright.cost_model
+import tilewright.fleet.members
 import tilewright.intrin
-import tilewright.search  # noqa: F401  (members of all three register themselves)
+import tilewright.search  # noqa: F401  (members of all four register themselves)
 from tilewright import te
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.prior import AnalyticPrior
@@ -33,6 +34,7 @@ from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.checks import check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
+from tilewright.tune.event_log import writing_events
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
 from tilewright.tune.module_tasks import ModuleTasks, SpaceLike, spaces_of
@@ -192,6 +194,7 @@ def _tune(
         if not options.console and not observers:
             observers = [show_failures]
         scheduler = make_scheduler(task_scheduler, logger, observers)
+        closing.enter_context(writing_events(scheduler.observers, store))
         scheduler.database = store
         scheduler.cost_model = make_cost_model(options.cost_model, workers)
         scheduler.measure_callbacks = make_callbacks(options.measure_callbacks)

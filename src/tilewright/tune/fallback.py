@@ -50,12 +50,15 @@ from tilewright.records import (
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
-from tilewright.schedule.primitives.tensorize import Tensorize
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import postprocs
-from tilewright.space.generators.default_space import waits_for_instruction
+from tilewright.space.generators.default_space import (
+    DefaultSpace,
+    has_instruction,
+    waits_for_instruction,
+)
 from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
@@ -83,7 +86,7 @@ PLAIN_HANDICAP, PLAIN_HANDICAP_ON_GPU = 0.25, 1.0
 # Plain loops of more operations take seconds, and where there is a schedule no search ends there.
 PLAIN_MOST_FLOP = 1e9
 # Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
-_SPACES = ("tilewright", "post-order-apply")
+_SPACES = (None, "post-order-apply")
 
 
 @fallback_schedules.register("default")
@@ -187,8 +190,10 @@ def _decisions_of(trace: Trace) -> str:
     return "\n".join(trace.as_python(remove_postproc=True))
 
 
-def _context(mod: PrimFunc | IRModule, target: Target, space: str = "tilewright") -> TuneContext:
-    return TuneContext(mod, target=target, space_generator=space, rand_state=SEED)
+def _context(mod: PrimFunc | IRModule, target: Target, space: str | None = None) -> TuneContext:
+    """For one program; without a name, the space has no more than calculation looks at."""
+    chosen = DefaultSpace(always_competes=False) if space is None else space
+    return TuneContext(mod, target=target, space_generator=chosen, rand_state=SEED)
 
 
 def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
@@ -211,13 +216,12 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
 
 
 def _around_instructions(sketches: Sequence[Schedule]) -> list[Schedule]:
-    """The sketches around an instruction: nothing that multiplies bytes one by one is as fast."""
-    return [sketch for sketch in sketches if _has_instruction(sketch)]
+    """The sketches around an instruction: nothing that multiplies bytes one by one is as fast.
 
-
-def _has_instruction(sketch: Schedule) -> bool:
-    steps = [] if sketch.trace is None else sketch.trace.insts
-    return any(is_step(step, Tensorize) for step in steps) or waits_for_instruction(sketch)
+    Those are ours, whose tiles fit into the registers; where we have none, MetaSchedule's.
+    """
+    own = [*filter(has_instruction, sketches)]
+    return own or [*filter(waits_for_instruction, sketches)]
 
 
 def _first_that_lowers(

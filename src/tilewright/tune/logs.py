@@ -32,7 +32,7 @@ def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.
     _add(logger, logging.StreamHandler(sys.stdout) if console else logging.NullHandler())
     if work_dir is not None:
         folder = log_folder(work_dir)
-        _add(logger, _file(folder / f"{ROOT}.task_scheduler.log"))
+        _add(logger, log_file(folder / f"{ROOT}.task_scheduler.log"))
         logger.info("Logging directory: %s", folder)
     if not logger.isEnabledFor(logging.INFO):
         level = logging.getLevelName(logger.level)
@@ -54,7 +54,7 @@ def task_loggers(work_dir: str | Path | None, task_names: Sequence[str]) -> list
         if work_dir is None:
             logger.addHandler(logging.NullHandler())
         else:
-            _add(logger, _file(log_folder(work_dir) / f"{label}.log"))
+            _add(logger, log_file(log_folder(work_dir) / f"{label}.log"))
         loggers.append(logger)
     return loggers
 
@@ -87,7 +87,8 @@ class _LogFile(logging.FileHandler):
             super().close()
 
 
-def _file(path: Path) -> logging.Handler:
+def log_file(path: Path) -> logging.Handler:
+    """A file that lines are added to."""
     try:
         return _LogFile(path, encoding="utf-8")
     except OSError as error:

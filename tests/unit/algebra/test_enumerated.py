@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.algebra.legality import verdicts_of
-from tilewright.algebra.model import StructureCase
-from tilewright.algebra.population import random_population, vector_at
 from tilewright.ir import PrimFunc
 from tilewright.target import Target
-from tilewright.testing.enumerated_boxes import enumerated_nests
-from tilewright.testing.space_algebra import (
-    ReplayedSketch,
-    loops_of_slots,
-    sketches_of,
-)
+from tilewright.testing.algebra_boxes import boxes_that_differ
 from tilewright.workloads.convolutions import conv2d_nhwc
 
 CPU = Target("llvm -mcpu=cascadelake -num-cores 4")
@@ -32,38 +23,6 @@ def matmul(m: int, n: int, k: int) -> PrimFunc:
 
 def convolution(size: int, channels: int) -> PrimFunc:
     return te.create_prim_func(conv2d_nhwc(1, size, size, channels, 8, 3, 1, 1))
-
-
-def boxes_that_differ(
-    func: PrimFunc, target: Target, space: str, sketch: int, count: int
-) -> list[str]:
-    """Footprints that are not what enumeration says, of legal candidates."""
-    mod, sketches, postprocs = sketches_of(func, target, space)
-    empty = ReplayedSketch(mod, sketches[sketch], postprocs, [], [])
-    model = empty.model()
-    columns = random_population(model.decisions, 400, np.random.default_rng(5))
-    legal = np.flatnonzero(verdicts_of(model, columns).legal)[:count]
-    assert len(legal)
-    found: list[str] = []
-    for case, rows in model.cases(columns):
-        if not isinstance(case, StructureCase):
-            continue
-        for row in set(rows.tolist()) & set(legal.tolist()):
-            vector = vector_at(model.decisions, columns, row)
-            (program,) = empty.asked_for([vector]).functions
-            one = {name: column[[row]] for name, column in columns.items()}
-            numbers = [nest({name: one[name] for name in nest.inputs}, 1) for nest in case.nests]
-            by_store = {}
-            for each in enumerated_nests(program):
-                by_store[each.store.buffer.name, len(each.bytes_below)] = each.bytes_below
-            for view, values in zip(case.views, numbers, strict=True):
-                starts = [slots[0] for _, _, slots in loops_of_slots(view, values, 0)]
-                depths = [*starts, len(view.slots)]
-                mine = [[int(n) for n in rows[depths, 0]] for rows in values.footprints]
-                theirs = by_store[view.store.buffer.name, len(mine)]
-                if mine != theirs:
-                    found.append(f"{vector}: {view.name} touches {mine}, not {theirs}")
-    return found
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(13, 40, 9), (16, 64, 8), (7, 33, 5)])

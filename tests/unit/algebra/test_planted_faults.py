@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tilewright.algebra import (
+    access_view,
     locations,
     moving,
     nest_view,
@@ -99,12 +100,12 @@ def _locations(patch: pytest.MonkeyPatch) -> None:
 
 
 def _shapes_of_buffers(patch: pytest.MonkeyPatch) -> None:
-    right = nest_view._strides
-    patch.setattr(nest_view, "_strides", lambda buffer: [2 * each for each in right(buffer)])
+    right = access_view._strides
+    patch.setattr(access_view, "_strides", lambda buffer: [2 * each for each in right(buffer)])
 
 
 def _lines(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(nest_view, "LINE", 32)
+    patch.setattr(access_view, "LINE", 32)
 
 
 def _order_of_fused_digits(patch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,9 @@ from tilewright.algebra.constraints import (
     SelectFrom,
     Sum,
 )
-from tilewright.algebra.decisions import CategoricalDecision, TileDecision
+from tilewright.algebra.decisions import CategoricalDecision, LocationDecision, TileDecision
 from tilewright.algebra.evaluation import ArrayProgram
-from tilewright.algebra.population import random_population
+from tilewright.algebra.population import every_vector, moved_factors, random_population
 from tilewright.algebra.scoring import BatchScorer
 from tilewright.cost_model.prior import Machine
 from tilewright.target import Target
@@ -148,6 +148,51 @@ def test_populations_are_made_of_possible_decisions() -> None:
     assert set(random_population([prime], 50, np.random.default_rng(0))["p.1"]) == {1}
 
 
+def test_all_vectors_of_a_small_space() -> None:
+    tile = TileDecision(None, "t", 12, 2, 4)  # type: ignore[arg-type]
+    pick = CategoricalDecision(None, "c", (5, 1))  # type: ignore[arg-type]
+    place = LocationDecision(None, "l", 1)  # type: ignore[arg-type]
+    made = every_vector([tile, pick, place], 24)
+    assert made is not None
+    expected = itertools.product([(12, 1), (6, 2), (4, 3), (3, 4)], [5, 1], [-2, -1, 0])
+    found = zip(made["t.0"], made["t.1"], made["c"], made["l"], strict=True)
+    assert sorted(found) == sorted((a, b, c, d) for (a, b), c, d in expected)
+    assert every_vector([tile, pick, place], 23) is None
+    assert every_vector([], 1) == {}
+
+
+def test_a_prime_factor_goes_to_another_place() -> None:
+    tile = TileDecision(None, "t", 360, 3, 8)  # type: ignore[arg-type]
+    columns = random_population([tile], 500, np.random.default_rng(0))
+    before = np.stack([columns[name] for name in tile.names], axis=1)
+    after = moved_factors(tile, before, np.random.default_rng(1))
+    assert set(after.prod(1)) == {360}
+    assert after[:, 2].max() <= 8
+    changed = (after != before).sum(1)
+    assert set(changed) == {0, 2}
+    assert (changed == 2).mean() > 0.2
+    assert set((np.maximum(after, before) // np.minimum(after, before)).max(1)) == {1, 2, 3, 5}
+
+
+def test_few_structures_are_interpreted_at_a_time() -> None:
+    target = Target("llvm -mcpu=cascadelake -num-cores 4")
+    mod, sketches, postprocs = sketches_of(create_te_workload("TBG", 0), target, "post-order-apply")
+    model = ReplayedSketch(mod, sketches[0], postprocs, [], []).model()
+    columns = random_population(model.decisions, 40, np.random.default_rng(0))
+    before = len(model.tree.nodes)
+    scorer = BatchScorer(model, Machine.of(target))
+    some = scorer.score(columns, most_new=6)
+    assert before + 4 <= len(model.tree.nodes) <= before + 6
+    known = np.isfinite(some.prior)
+    assert 0 < known.sum() < 40
+    assert (some.legal == known).all()
+    assert not some.to_replay
+    everything = scorer.score(columns)
+    assert np.isfinite(everything.prior).all()
+    assert np.array_equal(everything.prior[known], some.prior[known])
+    assert np.array_equal(everything.features[known], some.features[known])
+
+
 class Doubling:
     """Trees that say of every candidate that it takes twice as long."""
 
@@ -168,7 +213,7 @@ def test_scores() -> None:
     assert not plain.to_replay
 
 
-REASON = "block 'conv2d_transpose_nhwc' has `(v_h + v_rh) // 2` in an index"
+REASON = "block 'conv2d_transpose_nhwc' is moved into a part of a loop"
 
 
 def test_rows_that_are_not_covered_come_back_with_reasons() -> None:

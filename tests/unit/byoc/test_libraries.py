@@ -48,7 +48,7 @@ def conv_add_relu() -> Graph:
 
 
 def residual_network() -> Graph:
-    """A stem, two blocks as ResNet has them, with batch norms, and a classifier."""
+    """A stem, a block as ResNet has them, with batch norms, and a classifier."""
     builder = GraphBuilder()
     x = builder.input("data", TensorType((1, 3, 32, 32), "float32"))
     x = _conv(builder, x, 16, 3, 2)
@@ -56,11 +56,9 @@ def residual_network() -> Graph:
         "nn.pool2d", x, kernel=[3, 3], stride=[2, 2], dilation=[1, 1], padding=[1, 1, 1, 1],
         pool_type="max",
     )  # fmt: skip
-    for channels, stride in ((16, 1), (32, 2)):
-        short = x if stride == 1 else _conv(builder, x, channels, 1, stride, act=False)
-        body = _conv(builder, x, channels, 3, stride)
-        body = _conv(builder, body, channels, 3, 1, act=False)
-        x = builder.call("nn.relu", builder.call("add", body, short))
+    short = _conv(builder, x, 32, 1, 2, act=False)
+    body = _conv(builder, _conv(builder, x, 32, 3, 2), 32, 3, 1, act=False)
+    x = builder.call("nn.relu", builder.call("add", body, short))
     x = builder.call("mean", x, axis=[2, 3])
     return builder.graph([builder.call("nn.dense", x, builder.constant(normal(10, 32)))])
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tilewright.runtime.devices import device
 
 
@@ -73,7 +75,7 @@ def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
         constraints=["dense_tileStore == 1", "dense.local.acc_buffer_tileAll == 1"],
     )
     asked = ("space", "why", "quick_start.json", "--heron", "vta")
-    assert command(*asked).lines[0].startswith("fits: 44 variables, 48 constraints, about ")
+    assert command(*asked).lines[0].startswith("fits: 44 variables, 48 constraints, 3 solutions")
     write(
         cases={"large": ["gemm", [4096, 1024, 1024]]},
         constraints=["dense_tileStore == 1", "dense_cthread == 1"],
@@ -85,3 +87,37 @@ def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
     (answer,) = json.loads(command(*asked, "--json").out)
     assert answer["solutions"] == 0
     assert {"inp scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}
+
+
+@pytest.mark.slow
+def test_the_best_of_an_earlier_run(command: Any) -> None:
+    write(cases={"g": ["gemm", [16, 16, 16]]}, max_trials=2)
+    asked = ("heron", "-p", "vta", "-c", "quick_start.json")
+    command(*asked)
+    rows = Path("out/g/records.txt").read_text(encoding="utf-8")
+    best = command(*asked, "--tuned").lines[-1]
+    assert best.startswith("g: best ")
+    assert best.endswith("; 1 of 1 trial ran")
+    assert Path("out/g/records.txt").read_text(encoding="utf-8") == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "out/g/records.txt has no schedule that worked; tune without --tuned first\n"),
+        ("[]", "line 1 of out/g/records.txt is no record with latency and variables\n"),
+        ("{", "line 1 of out/g/records.txt is not JSON: "),
+        (
+            json.dumps({"latency": 1.0, "variables": {"a": 1}}),
+            "out/g/records.txt is of another space: its best row is no solution of this case\n",
+        ),
+        (None, "cannot read the records out/g/records.txt: No such file or directory\n"),
+    ],
+)
+def test_records_without_a_best(text: str | None, message: str, command: Any) -> None:
+    write()
+    if text is not None:
+        Path("out/g").mkdir(parents=True)
+        Path("out/g/records.txt").write_text(text, encoding="utf-8")
+    err = command("heron", "-p", "vta", "-c", "quick_start.json", "--tuned", status=2).err
+    assert err.startswith(f"error: {message}")

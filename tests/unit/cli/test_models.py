@@ -243,6 +243,14 @@ def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
     assert "torch: a saved model has no original to run" in done.lines
 
 
+def test_a_library_for_c(command: Any, layer: str) -> None:
+    lines = command("build", layer, "-o", "net.so", *TARGET).lines
+    assert "saved as net.so" in lines[-1]
+    assert Path("net.so").read_bytes().startswith(b"\x7fELF")
+    assert "int32_t net_run(" in Path("net.h").read_text()
+    assert Path("net_example.c").exists()
+
+
 # --- mistakes -----------------------------------------------------------------------------------
 
 

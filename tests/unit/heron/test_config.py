@@ -75,7 +75,8 @@ def test_all_fields_can_be_given() -> None:
         ({"loss_type": "rank"}, "x.json: 'loss_type' must be one of reg, got 'rank'"),
         (
             {"method": "CMA"},
-            "x.json: 'method' must be one of CGA, CRAND, GA, IDEA, RCGA, SA, SDGA, SRGA, got 'CMA'",
+            "x.json: 'method' must be one of CGA, CRAND, DESCENT, GA, IDEA, RCGA, SA, SDGA, SRGA, "
+            "got 'CMA'",
         ),
         ({"rules": "mine"}, "x.json: 'rules' must be a list of texts, got 'mine'"),
         ({"cases": {}}, "x.json: 'cases' must be an object with at least one case, got {}"),

@@ -38,9 +38,7 @@ def space(
     platform: str, shape: tuple[int, ...], *dtypes: str, operator: str = "gemm"
 ) -> HeronSpace:
     chosen = heron_platforms.create(platform)
-    in_dtype, out_dtype = dtypes or (chosen.in_dtype, chosen.out_dtype)
-    case = OperatorCase(operator, shape, in_dtype, out_dtype)
-    return space_of(operation_of(case), chosen)
+    return space_of(operation_of(chosen.case(operator, shape, *dtypes)), chosen)
 
 
 def solutions(of: HeronSpace, count: int, seed: int = 0) -> list[dict[str, int]]:
@@ -166,6 +164,34 @@ def test_rules_of_users() -> None:
         assert str(error.value) == message
 
 
+def _rows_first(template: Template, stage: TensorStage) -> None:
+    """Rows of the result in one level of tiles, then sums, then columns as lanes."""
+    row, column = stage.spatial
+    template.whole(stage.name, column)
+    template.whole(stage.name, "k")
+    (outer,) = template.tile(stage.name, [row], template.tile_knob(stage.name, "mine"))
+    template.reorder(stage.name, [outer, f"{row}.inner", "k", column])
+    template.mark(steps.VectorizeStep(stage.name, column), column, "vectorize")
+    template.steps.append(steps.StartReduction(stage.name, "k"))
+
+
+def test_rules_of_users_schedule_whole_stages() -> None:
+    mine = UserDefinedRule(lambda template, stage: bool(stage.reduced), _rows_first, is_last=True)
+    operation = operation_of(OperatorCase("gemm", (12, 10, 16), "float32", "float32"))
+    found = space_of(operation, heron_platforms.create("dlboost"), [mine])
+    assert found.knob_names[-1] == "dense.global_mine"
+    assert "dense.global_tileAll" not in found.knob_names
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, dtype=np.float32) for shape in ((12, 10), (16, 10)))
+    tiles = set()
+    for values in solutions(found, 12):
+        result = np.zeros((12, 16), np.float32)
+        tilewright.build(found.schedule(values).mod, target="llvm")(a, b, result)
+        np.testing.assert_allclose(result, a @ b.T, rtol=1e-5)
+        tiles.add(values["P#ST:dense.global,AX:i.c,PA:mine"])
+    assert len(tiles) > 1
+
+
 def test_always_inline() -> None:
     stages = {
         "A": TensorStage("A", ("ax0",), is_input=True, extents={"ax0": 4}),
@@ -243,5 +269,5 @@ def test_bad_operators() -> None:
     with pytest.raises(TuneError) as error:
         space("dlboost", (64, 0, 64))
     assert str(error.value) == "operator 'gemm': K must be at least 1, got 0"
-    with pytest.raises(RegistryError, match="unknown operator of Heron 'conv'; known: bmm, gemm"):
+    with pytest.raises(RegistryError, match="unknown operator of Heron 'conv'; known: bmm, c1d"):
         space("dlboost", (1,), operator="conv")

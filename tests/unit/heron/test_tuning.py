@@ -14,8 +14,8 @@ import pytest
 from tilewright.errors import TuneError
 from tilewright.heron.config import HeronConfig, config_of
 from tilewright.heron.measuring import HeronMeasurer, HeronOutcome, LocalMeasurer, measurer_of
-from tilewright.heron.operators import OperatorCase, operation_of
-from tilewright.heron.platforms import Platform, heron_platforms
+from tilewright.heron.operators import operation_of
+from tilewright.heron.platforms import heron_platforms
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.heron.tuning import HeronRun
 from tilewright.solver.array_solver import ArraySolver
@@ -26,11 +26,11 @@ def config(**fields: object) -> HeronConfig:
     return config_of({"cases": {"g": ["gemm", [8, 16, 16]]}, **fields})
 
 
-def space(platform: str = "vta", shape: tuple[int, ...] = (64, 64, 64)) -> HeronSpace:
-    chosen: Platform = heron_platforms.create(platform)
-    block = chosen.weight_block
-    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype, block)
-    return space_of(operation_of(case), chosen)
+def space(
+    platform: str = "vta", shape: tuple[int, ...] = (64, 64, 64), operator: str = "gemm"
+) -> HeronSpace:
+    chosen = heron_platforms.create(platform)
+    return space_of(operation_of(chosen.case(operator, shape)), chosen)
 
 
 class Ruler(HeronMeasurer):
@@ -91,18 +91,35 @@ def test_a_space_with_fewer_candidates_than_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_candidates_of_dl_boost_all_run_on_this_machine(tmp_path: Path) -> None:
-    if "avx512vnni" not in Target("llvm").features:
+@pytest.mark.parametrize("method", ["CGA", "DESCENT"])
+@pytest.mark.parametrize(
+    ("target", "platform", "operator", "shape"),
+    [
+        ("llvm", "dlboost", "gemm", (16, 32, 32)),
+        ("llvm", "dlboost", "c2d", (1, 14, 14, 16, 32, 3, 3, 1, 1, 1)),
+        ("llvm", "dlboost", "t2d", (1, 7, 7, 16, 16, 3, 3, 2, 1, 1)),
+        ("llvm", "dlboost", "dep", (1, 14, 14, 32, 3, 3, 1, 1, 1)),
+        ("vta", "vta", "gemm", (64, 64, 64)),
+        ("vta", "vta", "c2d", (1, 14, 14, 32, 32, 3, 3, 1, 1, 1)),
+    ],
+)
+def test_all_candidates_run_and_are_right(
+    target: str, platform: str, operator: str, shape: tuple[int, ...], method: str, tmp_path: Path
+) -> None:
+    """Results are compared with the plain program, in every trial."""
+    if platform == "dlboost" and "avx512vnni" not in Target("llvm").features:
         pytest.skip("this CPU has no VNNI")
-    found = space("dlboost", (16, 32, 32))
-    options = config(max_trials=8, runner_number=1, runner_repeat=1)
+    found = space(platform, shape, operator)
+    options = config(
+        method=method, max_trials=24, measure_time_per_round=8, runner_number=1, runner_repeat=1
+    )
     run = HeronRun(found, ArraySolver().prepare(found.problem), options, tmp_path)
     run.write_space()
-    measurer = LocalMeasurer(found, options, Target("llvm"))
+    measurer = LocalMeasurer(found, options, Target(target))
     result = run.tune(measurer)
     measurer.close()
     assert result.failures == []
-    assert result.trials == 8
+    assert result.trials == 24
 
 
 def test_a_platform_without_a_measurer() -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tilewright import ir, te, topi
+from tilewright.errors import TuneError
+from tilewright.measure.pool import Outcome, Task, WorkerPool
 from tilewright.model import parallel_schedules
 from tilewright.model.alternatives import RememberedSchedules
 from tilewright.model.parallel_schedules import LEAST, schedules_without_search
@@ -57,6 +59,17 @@ def test_few_programs_and_one_core_are_left_to_the_caller(
 ) -> None:
     monkeypatch.setattr(parallel_schedules, "available_cores", lambda: cores)
     assert schedules_without_search([_program(1)] * count, TARGET) == [None] * count
+
+
+def test_this_process_goes_on_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(pool: WorkerPool, tasks: list[Task]) -> list[Outcome]:
+        raise TuneError("no worker can be started")
+
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: 2)
+    monkeypatch.setattr(WorkerPool, "run", fails)
+    made = schedules_without_search([_program(n) for n in range(1, LEAST + 1)], TARGET)
+    assert made.count(None) <= 1  # what a worker had taken
+    assert sum(kernel is not None and kernel.code is not None for kernel in made) >= LEAST - 1
 
 
 def test_schedules_that_were_prepared_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tilewright.errors import GraphError
@@ -13,6 +14,20 @@ from tilewright.ir import structural_equal
 from tilewright.model import ExtractedTask, compile_model, extract_tasks
 from tilewright.model.tasks import module_of, to_tune_contexts
 from tilewright.testing.small_models import resnet18, small_network
+
+Floats = npt.NDArray[np.float32]
+
+
+@pytest.fixture(scope="module")
+def image() -> Floats:
+    return np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def channels_first(image: Floats) -> Floats:
+    """What the small network makes of the image with this layout."""
+    (found,) = compile_model(small_network(), layout="nchw")(image)
+    return np.asarray(found)
 
 
 def _weights(tasks: list[ExtractedTask]) -> list[tuple[str, int]]:
@@ -71,14 +86,13 @@ def test_resnet18_for_a_gpu_has_the_tasks_that_tvm_tunes_there() -> None:
     ]
 
 
-def test_winograd_with_transformed_weights_computes_the_same() -> None:
-    graph = small_network()
-    x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
-    changed = transformed_winograd(graph)
+def test_winograd_with_transformed_weights_computes_the_same(
+    image: Floats, channels_first: Floats
+) -> None:
+    changed = transformed_winograd(small_network())
     assert sum(node.op == TRANSFORMED_WINOGRAD for node in changed.nodes) == 6
-    (expected,) = compile_model(graph, layout="nchw")(x)
-    (found,) = compile_model(changed, layout="nchw")(x)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    (found,) = compile_model(changed, layout="nchw")(image)
+    np.testing.assert_allclose(found, channels_first, rtol=1e-3, atol=1e-3)
 
 
 def test_channels_last_adds_one_transposition() -> None:
@@ -114,13 +128,10 @@ def test_no_two_tasks_are_equal() -> None:
         )
 
 
-def test_both_layouts_compute_the_same() -> None:
-    graph = small_network()
-    x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype(np.float32)
-    (first,) = compile_model(graph)(x)
-    (last,) = compile_model(graph, layout="nchw")(x)
-    np.testing.assert_allclose(first, last, rtol=1e-4, atol=1e-4)
-    assert np.abs(first).max() > 0
+def test_both_layouts_compute_the_same(image: Floats, channels_first: Floats) -> None:
+    (channels_last,) = compile_model(small_network())(image)
+    np.testing.assert_allclose(channels_last, channels_first, rtol=1e-4, atol=1e-4)
+    assert np.abs(channels_first).max() > 0
 
 
 def test_sizes_that_are_not_known_make_no_task() -> None:

@@ -179,3 +179,33 @@ def test_predictions_of_a_task(database: Database) -> None:
     small, *_ = collect(database)
     assert len(_elements(charts.prediction_chart(small), "circle")) == 6
     assert _mean(small.trials) == pytest.approx(1.0)
+
+
+def test_notes_do_not_cover_each_other() -> None:
+    plot = Plot(Axis("x", 0, 10), Axis("y", 0, 10), "notes")
+    plot.note(1, 5, "first")
+    plot.note(1.2, 5, "hidden")
+    plot.note(1, 9, "above")
+    plot.note(9.9, 5, "at the right")
+    shown = plot.svg()
+    assert [name for name in ("first", "hidden", "above", "at the right") if name in shown] == [
+        "first", "above", "at the right",
+    ]  # fmt: skip
+    assert 'class="tick y" x="' in shown  # it ends where the dot is
+
+
+def test_falling_latency(database: Database) -> None:
+    task = collect(database)[0]
+    (line,) = _elements(charts.falling_latency(task), "polyline")
+    points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+    assert points[0] == (0.0, 2.0)  # the first trial is the slowest of those that were best
+    assert points[-1] == (120.0, 26.0)
+    assert [y for _, y in points] == sorted(y for _, y in points)
+    assert charts.falling_latency(replace(task, trials=())) == ""
+
+
+def test_two_runs_in_one_picture() -> None:
+    trials = [[Trial(run, "t", n, mean_secs=1e-3 / (n + run)) for n in range(4)] for run in (1, 2)]
+    first, second = _elements(charts.compared_chart(trials, ("run 1", "run 2")), "polyline")
+    assert (first.attrib["class"], second.attrib["class"]) == ("line", "line other")
+    assert charts.compared_chart([trials[0], []], ("run 1", "run 2")) == ""

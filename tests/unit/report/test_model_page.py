@@ -104,3 +104,18 @@ def test_the_roofline_has_a_dot_before_and_after() -> None:
 def test_nothing_was_measured() -> None:
     (note,) = model_notes(_database(ModelFinal([])))
     assert model_section(note, MemoryDatabase()) == ""
+
+
+def test_models_for_gpus_have_a_roofline() -> None:
+    database = MemoryDatabase()
+    keep_final(database, "net", Target("cuda -arch=sm_90"), ModelFinal(STEPS))
+    page = render(database, "x.db")
+    assert "<h2>Model net</h2>" in page
+    assert 'aria-label="roofline"' in page
+    assert "peak " in page
+
+
+def test_wide_bars_have_names() -> None:
+    chart = timeline_chart(STEPS)
+    assert chart.count('<text class="inside') == 4  # the transposition is too short
+    assert ">fused_conv</text>" in chart

@@ -5,45 +5,20 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from tilewright.database import Database, MemoryDatabase, SQLiteDatabase, merge
+from tilewright.database import Database, MemoryDatabase, Run, SQLiteDatabase, merge
 from tilewright.database.record_ids import record_id
 from tilewright.report.collect import collect
-from tilewright.report.page import render
+from tilewright.report.page import render, runs_table
 from tilewright.schedule import Schedule
 from tilewright.testing.conformance.database import a_record, matmul
+from tilewright.testing.html_checker import HtmlChecker
 from tilewright.testing.te_workload import create_te_workload
 
 NOW = datetime.datetime(2026, 3, 4, 5, 6)
-_VOID = {"meta", "br"}
-
-
-class _Checker(HTMLParser):
-    """Every element is closed by its own name; collects text and ids."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.texts: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
 
 
 @pytest.fixture
@@ -51,15 +26,8 @@ def page(database: Database) -> str:
     return render(database, "some.db", now=NOW)
 
 
-def _checked(page: str) -> _Checker:
-    checker = _Checker()
-    checker.feed(page)
-    assert checker.open == []
-    return checker
-
-
 def test_it_is_well_formed(page: str) -> None:
-    checker = _checked(page)
+    checker = HtmlChecker.of(page)
     targets = {value for name, value in checker.attributes if name == "id"}
     links = {value for name, value in checker.attributes if name == "href"}
     assert links == {f"#{target}" for target in targets} == {"#task-0", "#task-1", "#task-2"}
@@ -70,7 +38,7 @@ def test_it_needs_nothing_else(page: str) -> None:
 
 
 def test_it_says_what_was_found(page: str, database: Database) -> None:
-    text = "\n".join(_checked(page).texts)
+    text = "\n".join(HtmlChecker.of(page).texts)
     best = collect(database)[0].best
     assert best is not None
     for expected in (
@@ -89,7 +57,7 @@ def test_it_says_what_was_found(page: str, database: Database) -> None:
         record_id(best),
     ):
         assert expected in text
-    whole = "".join(_checked(page).texts)
+    whole = "".join(HtmlChecker.of(page).texts)
     assert "sch.enter_postproc()" in whole
     assert "for j in T.parallel(16):" in whole
     assert "no better than chance" not in text
@@ -122,12 +90,12 @@ def test_a_model_that_ranks_as_chance_does(database: Database) -> None:
         extra = {"run": run, "task": "chance", "trial": trial, "round": 0, "prediction": prediction}
         record = a_record(workload, (1 + trial % 3) * 1e-6, seed=trial + 1, extra=extra)
         database.commit_tuning_record(record)
-    text = "\n".join(_checked(render(database, "some.db", now=NOW)).texts)
+    text = "\n".join(HtmlChecker.of(render(database, "some.db", now=NOW)).texts)
     assert text.count("the cost model ranked these candidates no better than chance") == 1
 
 
 def test_an_empty_database() -> None:
-    text = "\n".join(_checked(render(MemoryDatabase(), "memory:", now=NOW)).texts)
+    text = "\n".join(HtmlChecker.of(render(MemoryDatabase(), "memory:", now=NOW)).texts)
     assert "0 records · 0 tasks · 0 runs" in text
     assert "There are no records in this database yet." in text
 
@@ -139,14 +107,21 @@ def test_a_trace_that_does_not_fit_is_no_catastrophe(database: Database) -> None
     foreign.get_block("T_softmax_exp")
     assert foreign.trace is not None
     other.commit_tuning_record(replace(record, trace=foreign.trace))
-    text = "\n".join(_checked(render(other, "memory:", now=NOW)).texts)
+    text = "\n".join(HtmlChecker.of(render(other, "memory:", now=NOW)).texts)
     assert "not available: " in text
 
 
 def test_from_a_file(database: Database, tmp_path: Path) -> None:
     stored = SQLiteDatabase(tmp_path / "x.db")
     merge(stored, database)
-    text = "\n".join(_checked(render(stored, "x.db", now=NOW)).texts)
+    text = "\n".join(HtmlChecker.of(render(stored, "x.db", now=NOW)).texts)
     stored.close()
     assert "10 records · 3 tasks · 0 runs" in text
     assert "Winning script" in text
+
+
+@pytest.mark.parametrize("moment", [1e18, -1e18, float("nan"), float("inf")])
+def test_dates_that_no_calendar_has(moment: float) -> None:
+    run = Run(1, "damaged", "running", started=moment, finished=0.0)
+    text = "".join(HtmlChecker.of(runs_table([run])).texts)
+    assert text.startswith("runtasksstatusstartedtookseed1damagedrunning-")

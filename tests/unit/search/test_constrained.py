@@ -26,7 +26,7 @@ from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune.api import tune_tir
 
-NAMES = ("cga", "crand", "ga", "idea", "rcga", "sa", "sdga", "srga")
+NAMES = ("cga", "crand", "descent", "ga", "idea", "rcga", "sa", "sdga", "srga")
 SMALL = ConstrainedSettings(pop_num=40, iter_walks=3, select_num=20, history_topk=8)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+from collections import Counter
 
 from tilewright.algebra import constraints as c
 
@@ -92,3 +94,11 @@ SMALL = {
     "repeated": repeated,
     "choices": chosen_chain,
 }
+
+
+def chi_square_z(counts: Counter[tuple[int, ...]], cells: int) -> float:
+    """How many standard deviations the chi-square statistic is above its mean."""
+    mean = sum(counts.values()) / cells
+    missing = (cells - len(counts)) * mean
+    statistic = missing + sum((n - mean) ** 2 / mean for n in counts.values())
+    return (statistic - (cells - 1)) / math.sqrt(2 * (cells - 1))

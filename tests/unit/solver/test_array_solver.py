@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from tests.unit.solver.problems import ORIGIN, SMALL, listed, tiles
+from tests.unit.solver.problems import ORIGIN, SMALL, chi_square_z, listed, tiles
 
 import tilewright.solver.cp_sat  # noqa: F401  (registers itself)
 from tilewright.algebra import constraints as c
@@ -32,14 +31,6 @@ def test_counts_all_solutions_and_draws_each(make: Callable[[], c.ConstraintProb
     drawn = space.sample(200 * len(wanted), np.random.default_rng(1))
     assert {tuple(row) for row in drawn.values.tolist()} == wanted
     assert drawn.note == ""
-
-
-def chi_square_z(counts: Counter[tuple[int, ...]], cells: int) -> float:
-    """How many standard deviations the chi-square statistic is above its mean."""
-    mean = sum(counts.values()) / cells
-    missing = (cells - len(counts)) * mean
-    statistic = missing + sum((n - mean) ** 2 / mean for n in counts.values())
-    return (statistic - (cells - 1)) / math.sqrt(2 * (cells - 1))
 
 
 @pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
@@ -223,6 +214,26 @@ def test_bad_questions(count: int, seconds: float | None, message: str) -> None:
     with pytest.raises(TuneError) as error:
         prepared(tiles()).sample(count, np.random.default_rng(0), seconds)
     assert str(error.value) == message
+
+
+def test_hints_of_another_problem() -> None:
+    with pytest.raises(TuneError) as error:
+        prepared(tiles()).repair(np.zeros((3, 2), np.int64), np.random.default_rng(0))
+    wanted = len(tiles().variables)
+    assert str(error.value) == (
+        f"hints must have a column for each of the {wanted} variables, got an array of shape (3, 2)"
+    )
+
+
+def test_a_million_values_of_a_user() -> None:
+    many = tuple(range(0, 3_000_000, 3))
+    problem = c.ConstraintProblem(
+        (c.IntegerVariable("a", range(10**7)), c.IntegerVariable("b", range(1, 100))),
+        (c.In("the user", "a", many), c.Prod("a split", "a", ("b", 29_997))),
+    )
+    space = prepared(problem)
+    assert space.count == pytest.approx(99)  # 29,997 is a multiple of 3
+    assert set(space.sample(2000, np.random.default_rng(0)).column("a")) <= set(many)
 
 
 def test_solvers_by_name() -> None:

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.solver.problems import SMALL, listed
 
 from tilewright.algebra import constraints as c
-from tilewright.solver.conflicts import conflict_of, in_words
+from tilewright.solver.conflicts import conflict_of
+from tilewright.solver.forms import in_words
 
 LIMIT = "max_threads_per_block = 1024"
 

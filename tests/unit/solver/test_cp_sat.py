@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.heron.convolutions import space
 from tests.unit.solver.problems import SMALL, listed, tiles
 
 from tilewright.algebra import constraints as c
@@ -81,6 +83,48 @@ def test_the_dump_runs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert status == "OPTIMAL"
     values = {name: int(value) for name, value in (line.split(" = ") for line in lines)}
     assert not list(tiles().broken_by(values))
+
+
+@NEEDS_ORTOOLS
+@pytest.mark.parametrize(
+    ("platform", "operator", "shape"),
+    [
+        ("dlboost", "gemm", (64, 64, 64)),
+        ("dlboost", "c2d", (1, 8, 8, 8, 32, 3, 3, 1, 1, 1)),
+        ("tensorcore", "gemm", (64, 64, 64)),
+        ("vta", "c2d", (1, 8, 8, 32, 32, 3, 3, 1, 1, 1)),
+    ],
+)
+def test_dumps_of_heron_run_alone(
+    platform: str, operator: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """An interpreter without our packages on its path prints a solution of the space."""
+    import ortools
+
+    problem = space(platform, operator, shape).problem
+    path = tmp_path / "constraints.py"
+    path.write_text(model_program(problem), encoding="utf-8")
+    packages = str(Path(ortools.__file__).parents[1])
+    code = f"import sys, runpy; sys.path.insert(0, {packages!r}); sys.modules['tilewright'] = None"
+    code += f"; runpy.run_path({str(path)!r}, run_name='__main__')"
+    shown = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    status, *lines = shown.stdout.splitlines()
+    assert status == "OPTIMAL"
+    values = {name: int(value) for name, value in (line.rsplit(" = ", 1) for line in lines)}
+    assert len(values) == len(problem.variables)
+    assert not list(problem.broken_by(values))
+
+
+@NEEDS_ORTOOLS
+def test_a_limit_of_time_for_preparing() -> None:
+    problem = space("tensorcore", "gemm", (64, 64, 64)).problem
+    hurried = CpSatSolver().prepare(problem, seconds=1e-6)
+    assert not hurried.is_empty  # nothing was shown
+    assert hurried.remark == (
+        "could not tell within its limit of 1e-06 s whether there is a solution"
+    )
 
 
 def test_the_dump_as_text() -> None:

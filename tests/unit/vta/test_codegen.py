@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from tilewright.codegen.vta.backend import SimulatedFunction
 from tilewright.codegen.vta.program import from_assembly, from_bytes
 from tilewright.errors import ArgumentError, CodegenError, TargetError
 from tilewright.ir import PrimFunc
-from tilewright.script import tir as T
 from tilewright.testing.vta_layers import conv2d_in_numpy, gemm_in_numpy
 from tilewright.testing.vta_schedules import schedule_conv2d, schedule_gemm
 from tilewright.vta.isa import Alu, Gemm, LoadRows, MemoryKind, StoreRows
@@ -134,28 +134,33 @@ def test_what_kernels_take() -> None:
     assert taken["inp_bytes"] == 256
 
 
-@T.prim_func
-def rows(A: T.Buffer((8, 16), "int8"), B: T.Buffer((8, 16), "int32"), C: T.Buffer((8, 16), "int8")):
-    with T.block("root"):
-        a = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
-        b = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
-        d = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
-        for i, j in T.grid(8, 16):
-            with T.block("a"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                a[vi, vj] = T.Cast("int32", A[vi, vj])
-        for i, j in T.grid(8, 16):
-            with T.block("b"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                b[vi, vj] = B[vi, vj]
-        for i, j in T.grid(8, 16):
-            with T.block("d"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                d[vi, vj] = a[vi, vj] + b[vi, vj]
-        for i, j in T.grid(8, 16):
-            with T.block("c"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = T.Cast("int8", T.max((d[vi, vj] * 3 - 2) + b[vi, vj], a[vi, vj]))
+def rows_of(parameters: Sequence[tuple[str, str]], steps: Mapping[str, str]) -> PrimFunc:
+    """A function on 8 rows of 16: a block a step; `a`, `b` and `d` are rows of the accumulator."""
+    wanted = ", ".join(f'{name}: T.Buffer((8, 16), "{dtype}")' for name, dtype in parameters)
+    lines = [f'{n} = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")' for n in "abd"]
+    for name, statement in steps.items():
+        lines += [
+            "for i, j in T.grid(8, 16):",
+            f'    with T.block("{name}"):',
+            '        vi, vj = T.axis.remap("SS", [i, j])',
+            f"        {statement}",
+        ]
+    body = "\n".join(f"        {line}" for line in lines)
+    head = "from tilewright.script import tir as T\n\n@T.prim_func\n"
+    made = tw.script.from_source(f'{head}def main({wanted}):\n    with T.block("root"):\n{body}\n')
+    assert isinstance(made, PrimFunc)
+    return made
+
+
+rows = rows_of(
+    [("A", "int8"), ("B", "int32"), ("C", "int8")],
+    {
+        "a": 'a[vi, vj] = T.Cast("int32", A[vi, vj])',
+        "b": "b[vi, vj] = B[vi, vj]",
+        "d": "d[vi, vj] = a[vi, vj] + b[vi, vj]",
+        "c": 'C[vi, vj] = T.Cast("int8", T.max((d[vi, vj] * 3 - 2) + b[vi, vj], a[vi, vj]))',
+    },
+)
 
 
 @pytest.mark.parametrize("tensorized", [False, True])
@@ -285,34 +290,13 @@ def test_results_that_are_not_bytes() -> None:
 
 def rows_changed_by(change: str) -> PrimFunc:
     """A function that sets rows `a`, changes them and stores them."""
-    source = f"""
-from tilewright.script import tir as T
-
-@T.prim_func
-def main(A: T.Buffer((8, 16), "int32"), C: T.Buffer((8, 16), "int8")):
-    with T.block("root"):
-        a = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
-        b = T.alloc_buffer((8, 16), "int32", scope="local.acc_buffer")
-        for i, j in T.grid(8, 16):
-            with T.block("a"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                a[vi, vj] = A[vi, vj]
-        for i, j in T.grid(8, 16):
-            with T.block("b"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                b[vi, vj] = A[vi, vj]
-        for i, j in T.grid(8, 16):
-            with T.block("change"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                {change}
-        for i, j in T.grid(8, 16):
-            with T.block("c"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = T.Cast("int8", a[vi, vj])
-"""
-    made = tw.script.from_source(source)
-    assert isinstance(made, PrimFunc)
-    return made
+    steps = {
+        "a": "a[vi, vj] = A[vi, vj]",
+        "b": "b[vi, vj] = A[vi, vj]",
+        "change": change,
+        "c": 'C[vi, vj] = T.Cast("int8", a[vi, vj])',
+    }
+    return rows_of([("A", "int32"), ("C", "int8")], steps)
 
 
 def test_rows_are_changed_in_place() -> None:

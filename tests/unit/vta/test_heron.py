@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import tilewright as tw
 from tilewright.cli import app
 from tilewright.codegen.vta.backend import SimulatedFunction
-from tilewright.heron.operators import OperatorCase, operation_of
+from tilewright.heron.operators import operation_of
 from tilewright.heron.platforms import heron_platforms
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.solver.array_solver import ArraySolver
@@ -20,8 +20,7 @@ from tilewright.solver.array_solver import ArraySolver
 
 def space(shape: tuple[int, int, int]) -> HeronSpace:
     chosen = heron_platforms.create("vta")
-    case = OperatorCase("gemm", shape, chosen.in_dtype, chosen.out_dtype, chosen.weight_block)
-    return space_of(operation_of(case), chosen)
+    return space_of(operation_of(chosen.case("gemm", shape)), chosen)
 
 
 @pytest.mark.slow

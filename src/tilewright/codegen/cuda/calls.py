@@ -152,7 +152,7 @@ def _reinterpret(printer: KernelPrinter, node: ir.Call) -> Printed:
         return f"{printer.prelude.bits(value.dtype, node.dtype)}({printer.text(value)})", POSTFIX
     if node.dtype.lanes == 1:
         return printer.packed(value, printer.type_name(node.dtype)), UNARY
-    raise CodegenError(f"CUDA cannot read vectors as others of so many lanes: `{node}`")
+    raise CodegenError(f"CUDA cannot reinterpret a vector with another number of lanes: `{node}`")
 
 
 _WORDS = {"int8": ("int", "s32"), "uint8": ("unsigned", "u32")}

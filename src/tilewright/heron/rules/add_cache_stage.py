@@ -24,6 +24,7 @@ def cache_write(
         {f"{axis}.c" if axis in stage.spatial else axis: n for axis, n in stage.extents.items()},
         follows={f"{axis}.c": axis for axis in stage.spatial},
         scope=scope,
+        lanes=tuple(f"{axis}.c" if axis in stage.spatial else axis for axis in stage.lanes),
     )
     template.steps.append(steps.CacheWriteStep(stage.name, new.name, scope))
     template.steps.append(steps.TakeLoops(stage.name, stage.spatial))

@@ -126,6 +126,7 @@ def _add_operand_stages(
         template.stages[name] = TensorStage(
             name, original.spatial, (), (reads,), extents, dict(follows), scope=where
         )
+        template.stages[name].run = original.run
         template.order.insert(place, name)
         template.begin(name)
     computed.reads = tuple(fragment if name == source else name for name in computed.reads)

@@ -44,7 +44,14 @@ def _add_operand_stage(
     }
     template.steps.append(steps.CacheReadStep(computed.name, index, source, name, scope))
     template.stages[name] = TensorStage(
-        name, original.spatial, (), (source,), dict(original.extents), follows, scope=scope
+        name,
+        original.spatial,
+        (),
+        (source,),
+        dict(original.extents),
+        follows,
+        scope=scope,
+        windows=original.windows,
     )
     template.order.insert(template.order.index(source), name)
     template.begin(name)

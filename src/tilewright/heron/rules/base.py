@@ -13,6 +13,7 @@ class HeronRule(ABC):
     """Looks at one stage; `name` is that of the paper's table where it has one."""
 
     name: ClassVar[str]
+    is_last: bool = False  # no other rule looks at a stage after it
 
     @abstractmethod
     def why_not(self, template: Template, stage: TensorStage) -> str | None:

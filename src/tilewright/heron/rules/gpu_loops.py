@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilewright.algebra.constraints import Eq, In, Le, Prod, Sum, Term
@@ -161,7 +162,8 @@ class TensorizeFragments(HeronRule):
         template.heading(stage.name, "## Tensorize\n")
         inner = []
         for axis, letter in sides:
-            template.split(stage.name, axis, wmma(letter), by_factor=True)
+            origin = f"tiles of tensor cores along {axis} in {stage.name}"
+            template.split(stage.name, axis, wmma(letter), by_factor=True, origin=origin)
             inner.append(f"{axis}.inner")
         outer = [axis for axis in stage.loops if axis not in inner]
         template.reorder(stage.name, [*outer, *inner])
@@ -224,7 +226,8 @@ class SharedLoad(HeronRule):
         name = stage.name
         _pad_rows(template, stage, template.in_dtype)
         row = stage.spatial[-1]
-        lanes = _vector_knob(template, name, stage.extents[row], template.in_dtype)
+        run = math.gcd(stage.extents[row], stage.run)
+        lanes = _vector_knob(template, name, run, template.in_dtype)
         pieces = template.declare(Key("V", name, row, "pieces"), range(1, stage.extents[row] + 1))
         origin = f"vectors of {name} lie in one row"
         template.require(Prod(origin, template.loop(name, row), (pieces, lanes)))

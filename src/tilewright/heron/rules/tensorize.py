@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
@@ -11,15 +10,20 @@ from tilewright.heron.template import Template, TensorStage
 
 @dataclass(frozen=True)
 class IntrinsicFit:
-    """An instruction by name, and how much of which iterator it takes, outermost first."""
+    """An instruction by name: so many results at once, each a sum of so many products."""
 
     name: str
     in_dtypes: tuple[str, ...]
     out_dtype: str
-    factors: Mapping[str, int]
+    results: int
+    products: int
+
+    def factors(self, stage: TensorStage) -> dict[str, int]:
+        """How much of which iterator it takes, outermost first."""
+        return {stage.spatial[-1]: self.results, stage.reduced[-1]: self.products}
 
 
-VNNI = IntrinsicFit("dot_16x4_vnni", ("uint8",), "int32", {"j.c": 16, "k": 4})
+VNNI = IntrinsicFit("dot_16x4_vnni", ("uint8",), "int32", 16, 4)
 
 
 @heron_rules.register("Tensorize")
@@ -36,15 +40,18 @@ class HeronTensorize(HeronRule):
             return "it is no contraction"
         if template.in_dtype not in self.fit.in_dtypes or template.out_dtype != self.fit.out_dtype:
             return f"{self.fit.name} does not take {template.in_dtype} to {template.out_dtype}"
-        for axis, size in self.fit.factors.items():
-            if stage.extents.get(axis, 1) % size:
+        first = template.stages[stage.reads[0]]
+        if stage.spatial[-1].removesuffix(".c") in first.follows.values():
+            return f"its results along {stage.spatial[-1]} share no element of {first.name}"
+        for axis, size in self.fit.factors(stage).items():
+            if stage.extents[axis] % size:
                 return f"the extent {stage.extents[axis]} of {axis} is no multiple of {size}"
         return None
 
     def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, f"## Tensorize {self.fit.name}\n")
         inner = []
-        for axis, size in self.fit.factors.items():
+        for axis, size in self.fit.factors(stage).items():
             template.split(stage.name, axis, size, by_factor=True)
             inner.append(f"{axis}.inner")
         outer = [axis for axis in stage.loops if axis not in inner]

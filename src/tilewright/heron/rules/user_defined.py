@@ -14,10 +14,14 @@ from tilewright.heron.template import Template, TensorStage
 @heron_rules.register("User-Defined-Rule")
 @dataclass(frozen=True)
 class UserDefinedRule(HeronRule):
-    """Applies where the condition holds; the transformation uses the primitives of `Template`."""
+    """Applies where the condition holds; the transformation uses the primitives of `Template`.
+
+    `is_last`: it schedules the whole stage, so no other rule looks at it.
+    """
 
     condition: Callable[[Template, TensorStage], bool]
     transform: Callable[[Template, TensorStage], None]
+    is_last: bool = False
 
     name = "User-Defined-Rule"
 

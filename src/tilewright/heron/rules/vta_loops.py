@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.algebra.constraints import Le, MinOf, Prod, SelectFrom, Sum, Term
 from tilewright.heron import steps
 from tilewright.heron.names import Key
@@ -35,7 +37,11 @@ class BindVirtualThreads(HeronRule):
         def threads(axis: str) -> Term:
             return template.knob(stage.name, "cthread", (1, 2), axis, candidates=(1, 2))
 
-        outers = template.tile(stage.name, list(stage.spatial), threads, "cthread")
+        for lane in stage.lanes:
+            if lane in stage.spatial:
+                template.whole(stage.name, lane)
+        axes = [axis for axis in stage.spatial if axis not in stage.lanes]
+        outers = template.tile(stage.name, axes, threads, "cthread")
         fused = template.fuse(stage.name, outers)
         template.mark(steps.BindStep(stage.name, fused, "vthread"), fused, "cthread")
         stage.positions.append(fused)
@@ -70,46 +76,48 @@ class TensorizeMatrix(HeronRule):
         return _is_accumulator(template, stage)
 
     def apply(self, template: Template, stage: TensorStage) -> None:
+        """Sums run outside the rows and columns of a tile: see the distance below."""
         template.heading(stage.name, f"## Tensorize {_INTRINSIC}\n")
         name = stage.name
-        column, reduced = stage.spatial[-1], stage.reduced[0]
-        for axis in (column, reduced):
-            template.split(name, axis, _BLOCK, by_factor=True)
-        inner = [f"{axis}.inner" for axis in (column, reduced)]
-        outer = [axis for axis in stage.loops if axis not in inner]
-        template.reorder(name, [*outer, *inner])
-        template.tile(name, [f"{reduced}.outer"], template.tile_knob(name, "tileAll"))
-        # Reductions run outside the rows and columns of a tile: see the distance below.
-        steps_outside = [f"{reduced}.outer.outer", f"{reduced}.outer.inner"]
-        tile = [*stage.spatial[:-1], f"{column}.outer"]
-        template.reorder(name, [*steps_outside, *tile, *inner])
-        stage.positions.append(steps_outside[0])
-        template.facts[f"tensorized {name}"] = tuple(inner)
-        first = steps_outside[0]
-        template.steps.append(steps.StartReduction(name, first))
-        template.steps.append(steps.TensorizeLoops(name, inner[0], _INTRINSIC))
-        self._limit(template, stage, [template.loop(name, axis) for axis in tile], steps_outside[1])
+        depth, *lanes = _instruction_loops(template, stage)
+        template.tile(name, [depth], template.tile_knob(name, "tileAll"))
+        outer, inner = f"{depth}.outer", f"{depth}.inner"
+        window = [axis for axis in stage.reduced[1:] if axis not in lanes]
+        tile = [
+            axis
+            for axis in stage.loops
+            if template.root(name, axis) in stage.spatial and axis not in lanes
+        ]
+        template.reorder(name, [outer, inner, *window, *tile, *lanes])
+        stage.positions.append(outer)
+        template.facts[f"tensorized {name}"] = tuple(lanes)
+        template.steps.append(steps.StartReduction(name, outer))
+        template.steps.append(steps.TensorizeLoops(name, lanes[0], _INTRINSIC))
+        for axis in window:
+            template.whole(name, axis)
+        self._limit(template, stage, tile, [inner, *window])
 
-    def _limit(self, template: Template, stage: TensorStage, tile: list[str], reduced: str) -> None:
+    def _limit(
+        self, template: Template, stage: TensorStage, tile: list[str], sums: list[str]
+    ) -> None:
         """Capacities, and the distance between two writes of one result."""
         threads = str(template.facts["threads"])
-        *rows, columns = tile
-        depth = template.loop(stage.name, reduced)
-        sizes: dict[str, list[str]] = {
-            "inp": [*rows, depth],
-            "wgt": [columns, depth],
-            "acc": [*rows, columns],
-        }
-        for memory, factors in sizes.items():
-            most = _DEPTHS[memory]
+        loops = {template.root(stage.name, axis): axis for axis in (*tile, *sums)}
+        sizes: dict[str, list[Term]] = {"acc": [template.loop(stage.name, axis) for axis in tile]}
+        for memory, read in zip(("inp", "wgt"), stage.reads, strict=True):
+            sizes[memory] = _operand_extents(template, stage, template.stages[read], loops)
+        for memory, most in _DEPTHS.items():
             whole = template.declare(Key("V", None, None, f"{memory}_mem"), range(1, 1 << 24))
             template.require(
-                Prod(f"elements of the {memory} scratchpad", whole, (threads, *factors)),
+                Prod(f"elements of the {memory} scratchpad", whole, (threads, *sizes[memory])),
                 Le(f"{memory} scratchpad: {most} elements", whole, most),
             )
-        self._keep_distance(template, stage.name, tile, depth)
+        depth = template.product(
+            stage.name, "sum_tile", [template.loop(stage.name, axis) for axis in sums], "steps"
+        )
+        self._keep_distance(template, stage.name, sizes["acc"], depth)
 
-    def _keep_distance(self, template: Template, name: str, tile: list[str], depth: str) -> None:
+    def _keep_distance(self, template: Template, name: str, tile: list[Term], depth: Term) -> None:
         origin = f"a result is written again after {_LEAST_DISTANCE} instructions at the earliest"
         area = template.product(name, "acc_tile", tile, "results of a tile")
 
@@ -124,6 +132,32 @@ class TensorizeMatrix(HeronRule):
             SelectFrom(origin, least, place, (1, _LEAST_DISTANCE)),
             Le(origin, least, area),
         )
+
+
+def _instruction_loops(template: Template, stage: TensorStage) -> tuple[str, str, str]:
+    """The loop over blocks of sums, and those over the results and the sums of a block."""
+    if stage.lanes:
+        results, sums = stage.lanes
+        return stage.reduced[0], results, sums
+    column, reduced = stage.spatial[-1], stage.reduced[0]
+    for axis in (column, reduced):
+        origin = f"{_INTRINSIC} takes blocks of {_BLOCK} of {axis}"
+        template.split(stage.name, axis, _BLOCK, by_factor=True, origin=origin)
+    return f"{reduced}.outer", f"{column}.inner", f"{reduced}.inner"
+
+
+def _operand_extents(
+    template: Template, stage: TensorStage, operand: TensorStage, loops: Mapping[str, str]
+) -> list[Term]:
+    """How many blocks of an operand a tile needs, iterator by iterator."""
+    found: list[Term] = []
+    for axis in operand.spatial:
+        own = operand.follows[axis]
+        if own not in loops:
+            continue
+        inside = template.loop(stage.name, loops[own])
+        found.append(template.window(operand, axis, inside) if axis in operand.windows else inside)
+    return found
 
 
 @heron_rules.register("Load-Scratchpad")

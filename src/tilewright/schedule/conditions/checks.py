@@ -54,10 +54,10 @@ def check_names_no_loops(
     block: StmtSRef, made: ir.Block | None = None, place: StmtSRef | None = None
 ) -> None:
     """A block, or what is `made` of it at a place, that knows loops around only by iterators."""
-    stmt = made or block.block
-    for loop in all_loops_above(place or block):
-        if ir.uses_var(stmt, loop.same_as):
-            raise NamesLoopsAround(block=block, loop=loop.name)
+    stmt, loops = made or block.block, all_loops_above(place or block)
+    if ir.uses_var(stmt, loops.__contains__):  # one look for all of them: it is asked often
+        used = next(loop for loop in loops if ir.uses_var(stmt, loop.same_as))
+        raise NamesLoopsAround(block=block, loop=used.name)
 
 
 def all_loops_above(sref: StmtSRef) -> dict[ir.Var, ir.Range]:

@@ -52,7 +52,7 @@ class Tensorize(Primitive[None]):
         state.info(target).stage_pipeline = None
 
 
-def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef) -> ir.Block:
+def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef | ir.Block) -> ir.Block:
     """`block` with the implementation of `intrin` as its body; an error points at `place`."""
     try:
         operands = match_description(block, root_block_of(intrin.desc))
@@ -94,7 +94,7 @@ def _index_dtype(block: ir.Block) -> ir.DType:
 
 
 def _check_contiguous(
-    intrin: TensorIntrin, given: ir.Buffer, operand: DescribedOperand, place: StmtSRef
+    intrin: TensorIntrin, given: ir.Buffer, operand: DescribedOperand, place: StmtSRef | ir.Block
 ) -> None:
     if given.strides or given not in _whole_operands(intrin):
         return

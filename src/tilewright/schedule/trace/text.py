@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,13 @@ from tilewright.ir.json import load_json, save_json
 from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_map
 from tilewright.support.decoding import decoding
+
+_PROBABILITIES = re.compile(r", probs=\[[^\]]*\]")
+
+
+def without_probabilities(line: str) -> str:
+    """A step as Python for people, who seldom want to know how likely each choice was."""
+    return _PROBABILITIES.sub("", line)
 
 
 def name_rv(rv: object, names: dict[object, str]) -> str:

@@ -3,6 +3,7 @@
 from tilewright.search.constrained import (  # noqa: F401  (they register themselves)
     cga,
     crand,
+    descent,
     genetic,
     idea,
     rcga,

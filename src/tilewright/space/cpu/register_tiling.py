@@ -209,7 +209,7 @@ class PanelOperands:
     def adapt(self, stages: list[BlockRV]) -> list[BlockRV]:
         return stages
 
-    def place(self, contraction: Contraction, task: LoopRV) -> None:
+    def place(self, contraction: Contraction, task: LoopRV | None) -> None:
         """Copy the right operand into panels, in the order they are read in."""
         if not self.site.variant.packed:
             return

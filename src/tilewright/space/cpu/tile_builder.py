@@ -83,9 +83,9 @@ class TileSite:
         if is_layout_free(self.func, source):
             self.sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
 
-    def own_loops(self, block: BlockRV, task: LoopRV) -> list[LoopRV]:
+    def own_loops(self, block: BlockRV, task: LoopRV | None) -> list[LoopRV]:
         """The loops of a block that prepares operands: all, or what a task needs of them."""
-        if self.variant.packing is ProducerPlace.BEFORE:
+        if task is None:
             return self.sch.get_loops(block)
         self.sch.compute_at(block, task, preserve_unit_loops=True)
         return self.sch.get_loops(block)[len(loops_of(self.sch.get_sref(task))) + 1 :]
@@ -142,8 +142,8 @@ class Operands(Protocol):
     def adapt(self, stages: list[BlockRV]) -> list[BlockRV]:
         """Change it afterwards; the producers that are left to be scheduled."""
 
-    def place(self, contraction: Contraction, task: LoopRV) -> None:
-        """Copy operands; an iteration of `task` is one task."""
+    def place(self, contraction: Contraction, task: LoopRV | None) -> None:
+        """Copy operands: in each task, which is an iteration of `task`, or before all of them."""
 
 
 class Registers(Protocol):
@@ -193,20 +193,24 @@ class TileBuilder:
         self._operands.prepare()
         stages = self._operands.adapt(self._inline_moves())
         self._contraction = self._find_contraction()
+        beside = self._variant.place is ProducerPlace.BESIDE
+        packs_early = self._variant.packing is ProducerPlace.BEFORE
+        # What does not depend on choices comes before them: replays begin behind it.
+        if packs_early:
+            self._operands.place(self._contraction, None)
+        for stage in () if beside else stages:
+            own_pass(sch, stage)
         tiles = self._split(sch.get_loops(block))
         consumer = self._registers.write_back(tiles.tile_loop)
         self._align_rows()
-        beside = self._variant.place is ProducerPlace.BESIDE
         tasks = [*tiles.tasks] if beside else [*tiles.tasks, tiles.columns]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         tile_loop = task if any(loop is tiles.tile_loop for loop in tasks) else tiles.tile_loop
         sch.parallel(task)
-        self._operands.place(self._contraction, task)
-        for stage in stages:
-            if beside:
-                move_beside(sch, stage, task)
-            else:
-                own_pass(sch, stage)
+        if not packs_early:
+            self._operands.place(self._contraction, task)
+        for stage in stages if beside else ():
+            move_beside(sch, stage, task)
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
         if self._contraction.periods or self._variant.place is ProducerPlace.INLINE:

@@ -204,9 +204,9 @@ class _Builder:
         result = self._with_epilogue(result)
         for block in (self._products, self._data, self._weights, result_rows, result):
             sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        self._pack_weights()  # without a choice, so that no replay does it again
         task, panel = self._transform_results(result, result_rows)
         depth = self._multiply(panel)
-        self._pack_weights()
         self._transform_data(task)
         sch.decompose_reduction(self._products, depth)
 

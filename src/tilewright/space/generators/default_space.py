@@ -5,7 +5,8 @@ They do not know every program. One that they leave a block of untouched is give
 MetaSchedule has for the target.
 
 Where a tensor instruction fits, MetaSchedule's sketches around it compete with ours; operands are
-packed and padded for it.
+packed and padded for it. They need a search: most of their tiles do not fit into the registers. So
+they are left out on request where ours have the instruction.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import ClassVar
 from tilewright.ir import IRModule
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.schedule import Schedule
+from tilewright.schedule.primitives.tensorize import Tensorize
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.space.base import (
     Mutator,
     Postproc,
@@ -41,8 +44,9 @@ class DefaultSpace(SpaceGenerator):
 
     has_baselines: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, always_competes: bool = True) -> None:
         self.kernels = _space_of(_CPU_KERNELS)
+        self._always_competes = always_competes
         self.general = PostOrderApply()
         self._chosen: tuple[PostOrderApply, ...] = (self.general,)
         self._is_cpu = False
@@ -89,7 +93,8 @@ class DefaultSpace(SpaceGenerator):
             self._chosen = (self.kernels,)
             sketches = self.kernels.generate_design_space(mod)
             complete = [sketch for sketch in sketches if _is_complete(sketch)]
-            rivals = self._around_instructions(mod) if complete else []
+            competes = self._always_competes or not any(map(has_instruction, complete))
+            rivals = self._around_instructions(mod) if complete and competes else []
             if rivals:
                 self._chosen = (self.kernels, self.general)
             if complete:
@@ -103,6 +108,12 @@ class DefaultSpace(SpaceGenerator):
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
         return list(filter(waits_for_instruction, self.general.generate_design_space(mod)))
+
+
+def has_instruction(sketch: Schedule) -> bool:
+    """True if a rule has put an instruction into a block."""
+    steps = [] if sketch.trace is None else sketch.trace.insts
+    return any(is_step(step, Tensorize) for step in steps)
 
 
 def waits_for_instruction(sketch: Schedule) -> bool:

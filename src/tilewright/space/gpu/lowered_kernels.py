@@ -18,7 +18,7 @@ from tilewright.nest.kernels import Kernel, Leaf
 from tilewright.nest.loops import known_extent
 
 VECTOR_BYTES = 16
-_INDEX_BYTES = 4
+INDEX_BYTES = 4
 
 
 def vectors_fit(kernel: Kernel) -> bool:
@@ -66,7 +66,7 @@ class LaneView:
         """An access with gaps between its lanes needs a vector of indices."""
         *outer, last = indices or (ir.const(0),)
         if self._has_gaps(last, 1) or any(self._has_gaps(index, 0) for index in outer):
-            yield self._lanes * _INDEX_BYTES
+            yield self._lanes * INDEX_BYTES
 
     def _has_gaps(self, index: ir.PrimExpr, step: int) -> bool:
         bound = ir.substitute(index, self._bindings)

@@ -19,7 +19,7 @@ from tilewright.space.conditions import constant_extent
 from tilewright.space.gpu.gpu_limits import WARP_SIZE, gpu_number
 
 # A copy that computes on wider values than this is not vectorised.
-_WIDEST_BYTES = 4
+WIDEST_BYTES = 4
 _FIXED_POINT_OPS = ("tir.q_multiply_shift", "tir.q_multiply_shift_per_axis")
 _FIXED_POINT_BYTES = 8
 
@@ -70,7 +70,7 @@ def _rewrite(
     if extent is None or threads_x is None:
         return
     body = sch.get_sref(block).block.body
-    is_vector = extent % lanes == 0 and max(map(_bytes_of, ir.walk(body))) <= _WIDEST_BYTES
+    is_vector = extent % lanes == 0 and max(map(moved_bytes, ir.walk(body))) <= WIDEST_BYTES
     vector = [lanes] if is_vector and lanes > 1 else []
     rows = [] if threads_y is None else [threads_y]
     pieces = sch.split(loop, [None, *rows, threads_x, *vector])
@@ -81,7 +81,7 @@ def _rewrite(
         sch.bind(pieces.pop(), "threadIdx.y")
 
 
-def _bytes_of(node: ir.Node) -> int:
+def moved_bytes(node: ir.Node) -> int:
     """How many bytes a value has that a node moves or converts."""
     match node:
         case ir.BufferStore(value=value):

@@ -24,7 +24,7 @@ class StartSums:
     start: BlockRV
     features: frozenset[str]  # of the target
 
-    def schedule(self, instruction: str | None, task: LoopRV) -> None:
+    def schedule(self, instruction: str | None, task: LoopRV | None) -> None:
         """Add up by an instruction on packed units, or along the operand as it is."""
         if instruction is not None:
             self.by_instruction(instruction, task)
@@ -59,7 +59,7 @@ class StartSums:
             sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
         sch.vectorize(sch.get_loops(zero)[-1])
 
-    def by_instruction(self, name: str, task: LoopRV) -> None:
+    def by_instruction(self, name: str, task: LoopRV | None) -> None:
         """The sums that results start from, by an instruction on packed units."""
         site, start, tile = self.site, self.start, self.fit.tile
         sch = site.sch

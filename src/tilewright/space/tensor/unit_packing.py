@@ -102,7 +102,7 @@ class UnitPacking:
             return padding
         return None
 
-    def schedule(self, copied: Copied, task: LoopRV) -> None:
+    def schedule(self, copied: Copied, task: LoopRV | None) -> None:
         """Copy on all cores or in each task, by shuffles of rows if need be."""
         sch, tile, copy = self.site.sch, self.fit.tile, copied.block
         loops = self.site.own_loops(copy, task)
@@ -244,7 +244,7 @@ class UnitOperands:
                 kept.append(stage)
         return [*kept, shifted]
 
-    def place(self, contraction: Contraction, task: LoopRV) -> None:
+    def place(self, contraction: Contraction, task: LoopRV | None) -> None:
         """Pack the right operand, and add up what results start from."""
         readers, sums, instruction = [self._site.block], None, None
         if self._start is not None:

@@ -86,7 +86,10 @@ class ApplyCustomRule(ScheduleRule):
             rule = find_custom_rule(full_name)
             if rule is not None:
                 return list(rule(sch, block))
-        self.logger.warning(
+        # Operators (`topi.nn.pool2d`) offer such names to whoever registers something for them.
+        is_offer = str(name).startswith(f"{PREFIX}.")
+        self.logger.log(
+            logging.INFO if is_offer else logging.WARNING,
             "block %r asks for the schedule rule %r, but none of these functions is registered: "
             "%s; the default rules take over",
             sch.get_sref(block).name,

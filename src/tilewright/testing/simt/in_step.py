@@ -220,8 +220,11 @@ class KernelInStep(LockstepThreads):
         checked: bool = True,
     ) -> None:
         super()._touch(memory, dtype, index, write=write)
-        size, used, watch = to_numpy(dtype).itemsize, index[self._mask], memory.watch
-        if watch is None or not used.size:
+        watch = memory.watch
+        if watch is None:
+            return
+        size, used = to_numpy(dtype).itemsize, index[self._mask]
+        if not used.size:
             return
         at = (used[:, :, None] * size + np.arange(size)).reshape(len(used), -1)
         rows = np.broadcast_to(memory.row_of[self._mask][:, None], at.shape)

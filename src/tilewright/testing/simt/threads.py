@@ -56,9 +56,13 @@ class ThreadMemory:
     rows: Array  # of bytes
     row_of: Array  # the row that each thread uses
     watch: Watch | None = None
+    _views: dict[str, Array] = field(default_factory=dict)
 
     def view(self, dtype: str) -> Array:
-        return self.rows.view(to_numpy(dtype))
+        found = self._views.get(dtype)
+        if found is None:
+            found = self._views[dtype] = self.rows.view(to_numpy(dtype))
+        return found
 
 
 class Wait(NamedTuple):
@@ -113,8 +117,7 @@ class LockstepThreads:
         self._per_block = per_block
         self._mask = np.ones(self._count, np.bool_)
         self._values: dict[ir.Var, Value] = {}
-        self._constants: dict[ir.PrimExpr, Value] = {}
-        self._operators: dict[ir.PrimExpr, Binary] = {}
+        self._computations: dict[ir.PrimExpr, Callable[[], Value]] = {}
         self._memory: dict[ir.Var, ThreadMemory] = {}
 
     @property
@@ -173,10 +176,10 @@ class LockstepThreads:
 
     def _loop(self, node: ir.For) -> Iterator[Wait]:
         first, count = self.value(node.min), self.value(node.extent)
-        outside = self._mask
-        for step in range(int(np.max(count, initial=0))):
+        outside, is_same = self._mask, np.ndim(count) == 0
+        for step in range(int(count if is_same else np.max(count, initial=0))):
             self._values[node.loop_var] = first + constant(step, node.loop_var.dtype)
-            self._mask = outside & (step < count)
+            self._mask = outside if is_same else outside & (step < count)
             yield from self.steps(node.body)
         self._mask = outside
 
@@ -201,9 +204,11 @@ class LockstepThreads:
 
     def _touch(self, memory: ThreadMemory, dtype: ir.DType, index: Array, *, write: bool) -> None:
         """Notice an access."""
-        size, length = to_numpy(dtype).itemsize, memory.rows.shape[1]
-        used = index[self._mask]
-        if used.size and (used.min() < 0 or (used.max() + 1) * size > length):
+        count = memory.view(dtype).shape[1]
+        if index.min() >= 0 and index.max() < count:
+            return
+        used = index[self._mask]  # of threads that are kept out, indices may be anything
+        if used.size and (used.min() < 0 or used.max() >= count):
             raise RaceError(f"an access of {memory.name} is out of bounds")
 
     def _store(self, node: ir.BufferStore) -> None:
@@ -231,24 +236,33 @@ class LockstepThreads:
         array = np.asarray(value)
         if array.ndim == 1 and lanes == 1:
             array = array[:, None]
-        return np.broadcast_to(array, (self._count, lanes))
+        shape = (self._count, lanes)
+        return array if array.shape == shape else np.broadcast_to(array, shape)
 
     # --- expressions ---------------------------------------------------------------------------
 
     def value(self, node: ir.PrimExpr) -> Value:
         """What each thread computes."""
+        compute = self._computations.get(node)
+        if compute is None:
+            compute = self._computations[node] = self._computation(node)
+        return compute()
+
+    def _computation(self, node: ir.PrimExpr) -> Callable[[], Value]:
+        """Loops compute the same expressions again and again, so their operators are found once."""
         if isinstance(node, ir.BinaryOp):
-            compute = self._operators.get(node)
-            if compute is None:
-                compute = self._operators[node] = _operator(node)
-            return compute(np.asarray(self.value(node.a)), np.asarray(self.value(node.b)))
+            compute, array = _operator(node), np.asarray
+            a, b = self._computation(node.a), self._computation(node.b)
+            return lambda: compute(array(a()), array(b()))
         if isinstance(node, ir.Var):
-            return self._values[node]
-        if isinstance(node, (ir.IntImm, ir.FloatImm)):
-            known = self._constants.get(node)
-            if known is None:
-                known = self._constants[node] = constant(node.value, node.dtype)
-            return known
+            values = self._values
+            return lambda: values[node]
+        if isinstance(node, ir.IntImm | ir.FloatImm):
+            known = constant(node.value, node.dtype)
+            return lambda: known
+        return lambda: self._other_value(node)
+
+    def _other_value(self, node: ir.PrimExpr) -> Value:
         match node:
             case ir.Not(a=a):
                 return ~self.value(a)

@@ -55,7 +55,7 @@ CASES: dict[str, Make] = {
     "is not the address of an element of a buffer": lambda kernel, a: call(
         "float32", "tir.atomic_add", intrinsics.call_extern("handle", "f"), ir.const(1.0, "float32")
     ),
-    "CUDA cannot read vectors as others of so many lanes": lambda kernel, a: call(
+    "CUDA cannot reinterpret a vector with another number of lanes": lambda kernel, a: call(
         "int32", "tir.vectorlow", call("int32x2", "tir.reinterpret", ir.const(0, "int64"))
     ),
     "dp4a multiplies vectors of four bytes": lambda kernel, a: call(

@@ -10,6 +10,7 @@ from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.space.generators import DefaultSpace
 from tilewright.testing.contraction_forms import FORMS
 from tilewright.testing.handwritten import matmul
+from tilewright.tune import default_schedule
 from tilewright.tune.context import TuneContext
 
 VNNI = "llvm -mcpu=icelake-server -num-cores=4"
@@ -17,9 +18,9 @@ PLAIN = "llvm -mcpu=haswell -num-cores=4"
 BYTES = ("uint8", "int8", "int32")
 
 
-def kinds(func: PrimFunc, target: str) -> set[str]:
+def kinds(func: PrimFunc, target: str, *, always_competes: bool = True) -> set[str]:
     """What the sketches of a program are: marked for an instruction, made of one, or plain."""
-    space = DefaultSpace()
+    space = DefaultSpace(always_competes=always_competes)
     context = TuneContext(func, target=target, space_generator=space, rand_state=1)
     found = set()
     for sch in context.generate_design_space():
@@ -38,6 +39,20 @@ def test_three_ways_compete(form: str) -> None:
 @pytest.mark.parametrize("form", ["left_transposed", "im2col", "other_iterator_order"])
 def test_where_our_own_tiles_do_not_fit(form: str) -> None:
     assert kinds(FORMS[form](*BYTES), VNNI) == {"marked", "plain"}
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("convolution", {"made", "plain"}), ("left_transposed", {"marked", "plain"})],
+)
+def test_without_a_search_ours_are_alone_where_they_fit(form: str, expected: set[str]) -> None:
+    func = FORMS[form](*BYTES)
+    assert kinds(func, VNNI, always_competes=False) == expected
+    trace = default_schedule(func, VNNI).trace
+    assert trace is not None
+    assert any(inst.primitive.kind == "Tensorize" for inst in trace.insts)
+    marked = any(AUTO_TENSORIZE in inst.attrs for inst in trace.insts)
+    assert marked == ("marked" in expected)
 
 
 def test_nothing_is_asked_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:

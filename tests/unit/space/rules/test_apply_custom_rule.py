@@ -92,6 +92,13 @@ def test_unknown_rules_are_named_and_the_others_take_over(
     ]
 
 
+def test_names_that_operators_offer_are_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        (made,) = sketches("meta_schedule.pool_max")
+    assert "schedule_rule" not in made.mod.script()
+    assert not caplog.messages
+
+
 def test_a_rule_is_asked_for_a_target_first() -> None:
     with pytest.raises(TuneError, match="ApplyCustomRule needs a target"):
         ApplyCustomRule()._initialize_with_tune_context(SpaceTask())

@@ -1,0 +1,283 @@
+"""The best kernel after so many trials: the default search and its rivals, over many seeds.
+
+    python benchmarks/search_quality.py [--records FILE] [--replay] [--space NAME] [--trials 256]
+        [--seeds 5] [--only WORKLOAD ...] [--strategies NAME ...] [--json FILE] [--plot FILE]
+
+Each program is measured once, whichever search comes to it first, and kept in the file of records:
+noise cannot favour a search. With `--replay` nothing is measured, and what has no record fails. A
+row compares geometric means over all workloads and seeds; the plot shows speeds as shares of the
+best that any search found, with the seeds between the 10th and the 90th hundredth as a band.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import HEADER, Report, Row, finish
+
+from tilewright import meta_schedule as ms
+from tilewright.ir import structural_hash
+from tilewright.measure import Builder, FinishedFuture, FunctionFuture, Runner
+from tilewright.measure.local_builder import LocalBuilder
+from tilewright.measure.local_runner import LocalRunner
+from tilewright.records import (
+    BuilderInput,
+    BuilderResult,
+    FailureKind,
+    RunnerFuture,
+    RunnerInput,
+    RunnerResult,
+)
+from tilewright.report.svg import Axis, Plot
+from tilewright.search.base import SearchStrategy
+from tilewright.testing.te_workload import create_te_workload
+
+WORKLOADS = ("GMM", "C1D", "C2D", "DEP", "DIL", "CBR", "SFM", "TBG")
+DEFAULT = "evolutionary"
+RIVALS = (
+    "arrays", "evolutionary-tvm", "replay-trace", "cga", "crand", "sa", "ga", "rcga", "srga",
+    "sdga", "idea",
+)  # fmt: skip
+MARKS = (16, 64, 256)
+NEVER = float("inf")
+FIRST_SHOWN = 4  # trials, in the plot
+
+
+class Records:
+    """Seconds by program, in a file of lines to which new ones are added."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[str, float] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                key, secs = json.loads(line)
+                self._known[key] = NEVER if secs is None else secs
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: str) -> float | None:
+        return self._known.get(key)
+
+    def add(self, key: str, secs: float) -> None:
+        """Keep what a program took; infinity if it failed."""
+        self._known[key] = secs
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, None if secs == NEVER else secs]) + "\n")
+
+
+class RecordedBuilder(Builder):
+    """Compiles what has no record."""
+
+    def __init__(self, records: Records, builder: Builder | None) -> None:
+        self._records = records
+        self._builder = builder  # None: nothing is compiled
+
+    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
+        new = [each for each in build_inputs if self._needs(each)]
+        built = iter(self._builder.build(new) if self._builder is not None and new else ())
+        return [next(built) if self._needs(each) else BuilderResult("") for each in build_inputs]
+
+    def _needs(self, each: BuilderInput) -> bool:
+        return self._builder is not None and self._records.get(_key_of(each.mod)) is None
+
+
+class RecordedRunner(Runner):
+    """Measures what has no record; `times` are those of all trials so far, in order."""
+
+    def __init__(self, records: Records, runner: Runner | None) -> None:
+        self._records = records
+        self._runner = runner
+        self.times: list[float] = []
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        return [self._run(each) for each in runner_inputs]
+
+    def _run(self, given: RunnerInput) -> RunnerFuture:
+        assert given.candidate is not None
+        key, place = _key_of(given.candidate.sch.mod), len(self.times)
+        known = self._records.get(key)
+        self.times.append(NEVER if known is None else known)
+        if known is not None:
+            return FinishedFuture(_result_of(known))
+        if self._runner is None:
+            return FinishedFuture(_result_of(NEVER))
+        (future,) = self._runner.run([given])
+
+        def result() -> RunnerResult:
+            found = future.result()
+            secs = float(np.median(found.run_secs)) if found.run_secs else NEVER
+            self.times[place] = secs
+            self._records.add(key, secs)
+            return found
+
+        return FunctionFuture(future.done, result)
+
+
+def _key_of(mod: Any) -> str:
+    return f"{structural_hash(mod):016x}"
+
+
+def _result_of(secs: float) -> RunnerResult:
+    if secs == NEVER:
+        return RunnerResult(None, "no record of a run", FailureKind.RUN_ERROR)
+    return RunnerResult((secs,))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all searches of a run share."""
+
+    records: Records
+    trials: int
+    space: str
+    is_live: bool
+
+    def search(self, workload: str, strategy: str, seed: int) -> list[float]:
+        """Seconds of the best after each trial."""
+        runner = RecordedRunner(self.records, LocalRunner() if self.is_live else None)
+        ms.tune_tir(
+            create_te_workload(workload, 0),
+            "llvm",
+            None,
+            self.trials,
+            builder=RecordedBuilder(self.records, LocalBuilder() if self.is_live else None),
+            runner=runner,
+            strategy=SearchStrategy.create(strategy),
+            space=self.space,
+            database="memory",
+            seed=seed,
+            console=False,
+            check=False,
+        )
+        # A search that came to the end of its space does not get better.
+        times = (runner.times + [NEVER] * self.trials)[: self.trials]
+        return list(np.minimum.accumulate(times))
+
+
+Curves = dict[str, np.ndarray]  # by strategy: workloads x seeds x trials
+
+
+def curves_of(setting: Setting, options: argparse.Namespace) -> Curves:
+    """All searches, one after the other."""
+    found: dict[str, list[list[list[float]]]] = {name: [] for name in options.strategies}
+    for workload in options.only:
+        for name in options.strategies:
+            start = time.perf_counter()
+            seeds = range(1, options.seeds + 1)
+            found[name].append([setting.search(workload, name, seed) for seed in seeds])
+            best = np.min(found[name][-1]) * 1e6
+            taken = time.perf_counter() - start
+            print(f"{workload} {name:18} {best:8.2f} us, {taken:.1f} s, "
+                  f"{len(setting.records)} programs known", flush=True)  # fmt: skip
+    return {name: np.array(own) for name, own in found.items()}
+
+
+def add_rows(report: Report, curves: Curves) -> None:
+    """The default against each other strategy: geometric means of the best after some trials."""
+    trials = next(iter(curves.values())).shape[-1]
+    for mark in [mark for mark in MARKS if mark <= trials]:
+        ours = _mean(curves[DEFAULT], mark)
+        for name in curves:
+            if name != DEFAULT:
+                theirs = _mean(curves[name], mark)
+                report.add(Row(f"best_after_{mark}", ours * 1e6, theirs * 1e6, name, "us"))
+
+
+def _mean(curve: np.ndarray, mark: int) -> float:
+    return float(np.exp(np.log(curve[:, :, mark - 1]).mean()))
+
+
+def shares_of(curves: Curves) -> Iterator[tuple[str, np.ndarray]]:
+    """By strategy: for each seed and trial, the speed as a share of the best, over workloads."""
+    best = np.min([curve.min(axis=(1, 2)) for curve in curves.values()], axis=0)
+    for name, curve in curves.items():
+        yield name, np.exp(np.log(best[:, None, None] / curve).mean(axis=0))
+
+
+_COLOURS = (
+    "#0b62a4", "#d1495b", "#edae49", "#66a182", "#7b4b94", "#8d96a3", "#2e4057", "#c97b84",
+    "#4d9078", "#b5651d", "#5c8001", "#a63a79",
+)  # fmt: skip
+
+
+def plot_of(curves: Curves) -> str:
+    """One plot of all strategies, as a page that needs nothing else."""
+    shares = dict(shares_of(curves))
+    trials = next(iter(shares.values())).shape[-1]
+    first = min(FIRST_SHOWN, trials - 1)
+    shown = {name: share[:, first - 1 :] for name, share in shares.items()}
+    lowest = min(float(share.min()) for share in shown.values())
+    plot = Plot(
+        Axis("trials", first, trials, log=True),
+        Axis("share of the best speed", lowest - 0.02, 1.0),
+        "best after so many trials",
+    )
+    places = range(first, trials + 1)
+    styles, names = [], []
+    for number, (name, share) in enumerate(shown.items()):
+        low, high = np.percentile(share, (10, 90), axis=0)
+        there, back = zip(places, low, strict=True), zip(places, high, strict=True)
+        plot.line([*there, *reversed(list(back))], f"band s{number}")
+        plot.line(list(zip(places, share.mean(axis=0), strict=True)), f"line s{number}")
+        colour = _COLOURS[number % len(_COLOURS)]
+        styles.append(f".s{number} {{ --colour: {colour} }}")
+        names.append(f'<li><span style="background:{colour}"></span>{name}</li>')
+    return _PAGE.format(styles="\n".join(styles), plot=plot.svg(), names="".join(names))
+
+
+_PAGE = """<!doctype html><meta charset="utf-8"><title>Search quality</title>
+<style>
+body {{ font: 14px sans-serif; max-width: 60em; margin: 2em auto }}
+svg text {{ font-size: 11px }} .grid {{ stroke: #ddd }}
+.tick.x, .label.x {{ text-anchor: middle }} .tick.y {{ text-anchor: end }}
+.line {{ fill: none; stroke: var(--colour); stroke-width: 2 }}
+.band {{ fill: var(--colour); opacity: .12; stroke: none }}
+ul {{ columns: 3; list-style: none }} li span {{ display: inline-block; width: 1em; height: 1em;
+margin-right: .5em }}
+{styles}
+</style>
+<h1>Best after so many trials</h1>{plot}<ul>{names}</ul>
+"""
+
+
+def parse() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=Path, help="file of measurements, kept and added to")
+    parser.add_argument("--replay", action="store_true", help="measure nothing")
+    parser.add_argument("--space", default="tilewright")
+    parser.add_argument("--trials", type=int, default=256)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", default=WORKLOADS, metavar="WORKLOAD")
+    parser.add_argument("--strategies", nargs="+", default=(DEFAULT, *RIVALS), metavar="NAME")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print a row a strategy and number of trials."""
+    options = parse()
+    setting = Setting(Records(options.records), options.trials, options.space, not options.replay)
+    report = Report(f"search quality, space {options.space}, {options.seeds} seeds")
+    curves = curves_of(setting, options)
+    print(HEADER)
+    add_rows(report, curves)
+    if options.plot is not None:
+        options.plot.write_text(plot_of(curves), encoding="utf-8")
+        print(f"plot in {options.plot}")
+    finish(report, options)
+
+
+if __name__ == "__main__":
+    main()

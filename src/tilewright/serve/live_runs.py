@@ -1,0 +1,167 @@
+"""Runs and nodes as the event log of a database tells of them while it grows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+SEARCH, BUILD, RUN, FINAL = "search", "build", "run", "final"
+PHASES = (SEARCH, BUILD, RUN, FINAL)
+_MOST_BYTES = 1 << 20  # of one look at the log; the next one goes on from there
+
+
+class LoggedEvent(msgspec.Struct):
+    """A line of the log; those that a kind of event does not have stay as they are here."""
+
+    event: str
+    time: float
+    node: str
+    pid: int = 0
+    load: float | None = None
+    run: int | None = None
+    tasks: list[str] = []
+    max_trials: int | None = None
+    task_id: int = 0
+    phase: str = ""
+    candidates: int = 0
+    trials: int = 0
+    reason: str = ""
+
+
+@dataclass
+class LiveRun:
+    """A call of the tuner, as far as its events go."""
+
+    node: str
+    pid: int
+    number: int | None = None  # of the run in the history
+    tasks: list[str] = field(default_factory=list)
+    phases: dict[int, str] = field(default_factory=dict)  # by the number of the task
+    max_trials: int | None = None
+    started: float = 0.0
+    last: float = 0.0
+    reason: str = ""  # why it ended
+    current: str = ""  # the phase that goes on now
+    candidates: int = 0  # in that phase
+
+    @property
+    def doing(self) -> str:
+        """The phase that goes on, in words."""
+        task = next((n for n, phase in self.phases.items() if phase == self.current), None)
+        if not self.current or task is None:
+            return ""
+        name = self.tasks[task] if task < len(self.tasks) else f"task {task}"
+        many = f" {self.candidates} candidates of" if self.candidates else ""
+        return f"{self.current}{many} {name}"
+
+
+@dataclass
+class NodeLoad:
+    """A machine that takes part, and where its time went."""
+
+    name: str
+    load: float | None = None  # runnable processes a core, in the last minute
+    last: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+    trials: int = 0
+
+
+@dataclass
+class LiveState:
+    """Everything that a log has told so far."""
+
+    runs: dict[tuple[str, int], LiveRun] = field(default_factory=dict)
+    nodes: dict[str, NodeLoad] = field(default_factory=dict)
+
+    def add(self, event: LoggedEvent) -> None:
+        """Take one event in; a kind that is not known changes nothing but the node."""
+        place = (event.node, event.pid)
+        run = self.runs.setdefault(place, LiveRun(*place, started=event.time))
+        node = self.nodes.setdefault(event.node, NodeLoad(event.node))
+        if run.current:
+            spent = max(0.0, event.time - run.last)
+            node.seconds[run.current] = node.seconds.get(run.current, 0.0) + spent
+        run.last = node.last = event.time
+        node.load = node.load if event.load is None else event.load
+        node.trials += event.trials
+        change = _CHANGES.get(event.event)
+        if change is not None:
+            change(run, event)
+
+    @property
+    def going_on(self) -> list[LiveRun]:
+        """The runs that have not said that they ended."""
+        return [run for run in self.runs.values() if run.tasks and not run.reason]
+
+
+def _started(run: LiveRun, event: LoggedEvent) -> None:
+    run.number, run.tasks, run.max_trials = event.run, event.tasks, event.max_trials
+    run.started, run.phases, run.reason, run.current = event.time, {}, "", ""
+
+
+def _phase(run: LiveRun, event: LoggedEvent) -> None:
+    run.current, run.candidates = event.phase, event.candidates
+    run.phases[event.task_id] = event.phase
+
+
+def _measured(run: LiveRun, event: LoggedEvent) -> None:
+    run.phases[event.task_id], run.current = "waiting", ""
+
+
+def _task_ended(run: LiveRun, event: LoggedEvent) -> None:
+    run.phases[event.task_id], run.current = "done", ""
+
+
+def _ended(run: LiveRun, event: LoggedEvent) -> None:
+    run.reason, run.current = event.reason or "done", ""
+
+
+_CHANGES = {
+    "tuning_started": _started,
+    "phase_changed": _phase,
+    "round_measured": _measured,
+    "task_finished": _task_ended,
+    "tuning_finished": _ended,
+}
+
+
+class EventReader:
+    """Follows a log: each look takes in what was added since the last one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.state = LiveState()
+        self._place = 0
+
+    def look(self) -> bool:
+        """Read on; True if there was something new."""
+        lines = self._new_lines()
+        for event in _events(lines):
+            self.state.add(event)
+        return bool(lines)
+
+    def _new_lines(self) -> list[bytes]:
+        try:
+            if self.path is None or self.path.stat().st_size == self._place:
+                return []
+            if self.path.stat().st_size < self._place:  # a later run began it again
+                self.state, self._place = LiveState(), 0
+            with self.path.open("rb") as file:
+                file.seek(self._place)
+                text = file.read(_MOST_BYTES)
+        except OSError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._place += len(whole) or (len(text) if len(text) == _MOST_BYTES else 0)
+        return whole.splitlines()
+
+
+def _events(lines: Iterable[bytes]) -> Iterable[LoggedEvent]:
+    """The events of lines; what somebody else wrote is skipped."""
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            yield msgspec.json.decode(line, type=LoggedEvent)

@@ -1,0 +1,196 @@
+"""The first page: all tasks with their latency falling, causes, rooflines, nodes and runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from html import escape
+
+from tilewright.report.charts import falling_latency
+from tilewright.report.collect import TaskSummary
+from tilewright.report.html_parts import table
+from tilewright.report.page import runs_table
+from tilewright.report.units import count, gflops, percent, seconds, speed_up
+from tilewright.serve.layout import ago, live, page, share_bar
+from tilewright.serve.live_runs import PHASES, LiveRun, NodeLoad
+from tilewright.serve.snapshot import Snapshot
+
+_TASK_HEADER = (
+    "task", "latency falling", "best", "speed-up", "GFLOPS", "of roofline", "trials", "failed",
+    "state",
+)  # fmt: skip
+
+
+def overview(snapshot: Snapshot) -> str:
+    """The page."""
+    about = (
+        f"{escape(snapshot.source)} · {count(snapshot.records, 'record')} · "
+        f"{count(len(snapshot.tasks), 'task')} · {count(len(snapshot.runs), 'run')}"
+    )
+    parts = [
+        f"<h1>Tuning</h1>{live('about', about, 'p')}",
+        live("now", _now(snapshot)),
+        live("tasks", f"<h2>Tasks</h2>{_tasks(snapshot)}"),
+        '<div class="two">',
+        live("causes", f"<h2>What became of the candidates</h2>{_causes(snapshot)}"),
+        live("rooflines", _rooflines(snapshot)),
+        "</div>",
+        live("nodes", f"<h2>Nodes</h2>{_nodes(snapshot)}"),
+        live("runs", f"<h2>Runs</h2>{_runs(snapshot)}"),
+    ]
+    return page("Tuning", "".join(parts), snapshot, "/")
+
+
+def _now(snapshot: Snapshot) -> str:
+    best = [task.best_secs for task in snapshot.tasks.values() if task.best_secs is not None]
+    going = snapshot.live.going_on
+    most = going[-1].max_trials if going else None
+    wanted = f"of {most}" if most is not None and most < 10**6 else ""
+    failed = percent(snapshot.failed / snapshot.trials) if snapshot.trials else ""
+    cards = [
+        ("tasks with a kernel", f"{len(best)}", f"of {len(snapshot.tasks)}"),
+        ("speed-up, mean", _mean_speed_up(snapshot.tasks.values()), "over the program as given"),
+        ("trials", str(snapshot.trials), wanted),
+        ("failed", str(snapshot.failed), failed),
+    ]
+    return '<dl class="cards">{}</dl>'.format(
+        "".join(
+            f"<div><dt>{name}</dt><dd>{value} <small>{note}</small></dd></div>"
+            for name, value, note in cards
+        )
+    )
+
+
+def _mean_speed_up(tasks: Iterable[TaskSummary]) -> str:
+    """The geometric mean, of tasks whose plain program was measured."""
+    pairs = [(task.plain_secs, task.best_secs) for task in tasks]
+    factors = [before / after for before, after in pairs if before and after]
+    product = 1.0
+    for factor in factors:
+        product *= factor ** (1 / len(factors))
+    return speed_up(product, 1.0) if factors else "-"
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def _tasks(snapshot: Snapshot) -> str:
+    if not snapshot.tasks:
+        return "<p>There are no records in this database yet.</p>"
+    phases = _phases(snapshot.live.going_on)
+    rows = [_task_row(key, task, phases) for key, task in snapshot.tasks.items()]
+    return f'<div class="scroll">{table(_TASK_HEADER, rows)}</div>'
+
+
+def _task_row(key: str, task: TaskSummary, phases: dict[str, str]) -> tuple[str, ...]:
+    labels = task.labels or ("main",)
+    phase = next((phases[label] for label in labels if label in phases), "")
+    return (
+        f'<a href="/task/{key}">{escape(task.title)}</a><small>{escape(task.target)}</small>',
+        falling_latency(task),
+        seconds(task.best_secs),
+        speed_up(task.plain_secs, task.best_secs),
+        gflops(task.flop, task.best_secs),
+        percent(task.share),
+        str(len(task.trials)),
+        str(task.failed),
+        f'<span class="phase {escape(phase)}">{escape(phase)}</span>',
+    )
+
+
+def _phases(runs: Iterable[LiveRun]) -> dict[str, str]:
+    return {
+        run.tasks[number]: phase
+        for run in runs
+        for number, phase in run.phases.items()
+        if number < len(run.tasks)
+    }
+
+
+# --- causes -------------------------------------------------------------------------------------
+
+
+def candidates_by_cause(tasks: Iterable[TaskSummary]) -> Counter[str]:
+    """How many candidates were measured, and why the others were not."""
+    causes: Counter[str] = Counter()
+    for task in tasks:
+        causes["measured"] += len(task.trials) - task.failed
+        for stage in task.funnel:
+            causes.update(stage.losses)
+        counted = sum(n for stage in task.funnel for n in stage.losses.values())
+        if not counted:
+            causes.update(trial.failure.value for trial in task.trials if trial.failure)
+    return causes
+
+
+def _causes(snapshot: Snapshot) -> str:
+    causes = candidates_by_cause(snapshot.tasks.values())
+    longest = max(causes.values(), default=0) or 1
+    rows = [
+        (
+            escape(cause.replace("_", " ")),
+            str(number),
+            share_bar(number / longest, str(number), _style(cause)),
+        )
+        for cause, number in sorted(causes.items(), key=lambda item: (_rank(item[0]), -item[1]))
+        if number
+    ]
+    return table(("cause", "candidates", ""), rows) if rows else "<p>No candidate yet.</p>"
+
+
+_HARMLESS = ("duplicate", "others promised more", "too slow to be checked")
+
+
+def _rank(cause: str) -> int:
+    """Those that were measured come first, failures then, and what is no failure last."""
+    return 0 if cause == "measured" else 2 if cause in _HARMLESS else 1
+
+
+def _style(cause: str) -> str:
+    return ("bar", "bar bad", "bar next")[_rank(cause)]
+
+
+# --- rooflines, nodes, runs ---------------------------------------------------------------------
+
+
+def _rooflines(snapshot: Snapshot) -> str:
+    return f'<h2>Kernels on the roofline</h2><div class="figures">{snapshot.rooflines}</div>'
+
+
+def _nodes(snapshot: Snapshot) -> str:
+    if not snapshot.live.nodes:
+        return "<p>No node has told of itself: there is no event log beside the database.</p>"
+    doing = {run.node: run.doing or "between rounds" for run in snapshot.live.going_on}
+    rows = [_node_row(node, doing) for node in snapshot.live.nodes.values()]
+    return table(("node", "load a core", "doing", *PHASES, "trials", "heard of"), rows)
+
+
+def _node_row(node: NodeLoad, doing: dict[str, str]) -> tuple[str, ...]:
+    total = sum(node.seconds.values()) or 1.0
+    shares = [node.seconds.get(phase, 0.0) / total for phase in PHASES]
+    return (
+        escape(node.name),
+        _load_bar(node.load or 0.0),
+        escape(doing.get(node.name, "idle")),
+        *map(percent, shares),
+        str(node.trials),
+        ago(time.time() - node.last),
+    )
+
+
+_FULL = 2.0  # processes a core: measurements suffer long before
+
+
+def _load_bar(load: float) -> str:
+    bar = share_bar(load / _FULL, f"load {load:.2f}", "bar bad" if load > 1.5 else "bar")
+    return f"{bar}<small>{load:.2f}</small>"
+
+
+def _runs(snapshot: Snapshot) -> str:
+    if not snapshot.runs:
+        return "<p>No run yet.</p>"
+    shown = runs_table(reversed(snapshot.runs))
+    if len(snapshot.runs) < 2:
+        return shown
+    return f'{shown}<p><a href="/compare">Compare two runs</a></p>'

@@ -1,0 +1,89 @@
+"""The page of one task: its curve, causes, predictions, and its candidates to be explored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from tilewright.database.base import speed_order
+from tilewright.database.record_ids import record_id
+from tilewright.records import TuningRecord
+from tilewright.report.collect import TaskSummary
+from tilewright.report.html_parts import table
+from tilewright.report.page import figures_of_merit, task_figures
+from tilewright.report.units import count, percent, seconds
+from tilewright.serve.layout import live, page
+from tilewright.serve.snapshot import Snapshot
+
+_FASTEST, _FAILED = 20, 10
+_FAST_HEADER = ("record", "time", "of the best", "found in", "checked")
+_FAILED_HEADER = ("record", "cause", "message")
+
+
+def task_page(task: TaskSummary, snapshot: Snapshot) -> str:
+    """The page."""
+    body = (
+        f"<h1>{escape(task.title)}</h1><p class=sub>{escape(task.target)} · "
+        f"{task.flop:,.0f} FLOP</p>"
+        f"{live('merit', figures_of_merit(task) + _explore(task))}"
+        f"{live('figures', task_figures(task))}{live('candidates', _candidates(task))}"
+    )
+    return page(task.title, body, snapshot)
+
+
+def _explore(task: TaskSummary) -> str:
+    if task.best is None:
+        return ""
+    return f'<p><a href="/record/{record_id(task.best)}">Explore the best schedule</a></p>'
+
+
+def _candidates(task: TaskSummary) -> str:
+    valid = sorted((record for record in task.records if record.is_valid), key=speed_order)
+    failed = [record for record in task.records if record.failure is not None]
+    parts = [
+        f"<h2>Fastest candidates</h2>{_fast_table(valid[:_FASTEST])}" if valid else "",
+        f"<h2>Failed candidates</h2>{_failed_table(failed[-_FAILED:])}" if failed else "",
+    ]
+    left = max(0, len(valid) - _FASTEST) + max(0, len(failed) - _FAILED)
+    more = f"<p class=sub>{count(left, 'more candidate')} in the database</p>" if left else ""
+    return "".join([*parts, more])
+
+
+def _fast_table(records: Sequence[TuningRecord]) -> str:
+    best = records[0].mean_secs
+    rows = [
+        (
+            _link(record),
+            seconds(record.mean_secs),
+            percent(best / record.mean_secs) if record.mean_secs else "-",
+            escape(_found_in(record)),
+            "yes" if record.extra.get("checked") else "no",
+        )
+        for record in records
+    ]
+    return table(_FAST_HEADER, rows)
+
+
+def _failed_table(records: Sequence[TuningRecord]) -> str:
+    rows = [
+        (
+            _link(record),
+            escape("" if record.failure is None else record.failure.value.replace("_", " ")),
+            escape((record.error_msg or "-").strip().splitlines()[-1][:200]),
+        )
+        for record in reversed(records)
+    ]
+    return table(_FAILED_HEADER, rows)
+
+
+def _link(record: TuningRecord) -> str:
+    name = record_id(record)
+    return f'<a href="/record/{name}"><code>{name}</code></a>'
+
+
+def _found_in(record: TuningRecord) -> str:
+    if record.baseline is not None:
+        return {"plain": "as it was given", "zero-search": "without a search"}[record.baseline]
+    extra = record.extra
+    known = [f"{key} {extra[key]}" for key in ("run", "trial") if key in extra]
+    return ", ".join(known) or "-"

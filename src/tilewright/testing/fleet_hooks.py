@@ -1,0 +1,78 @@
+"""Functions of runners on other machines, for tests and benchmarks; nodes import them by name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SLEEP_SECS = 0.05
+
+
+def evaluate_asleep(module: Any, device: Any, config: Any, repeated_args: Any) -> list[float]:
+    """A kernel that sleeps."""
+    time.sleep(SLEEP_SECS)
+    return [SLEEP_SECS]
+
+
+def evaluate_in_a_session(
+    session: Any, module: Any, device: Any, config: Any, sets: Sequence[Any]
+) -> list[float]:
+    """One second for each argument of each set."""
+    return [float(len(arguments)) for arguments in sets]
+
+
+def evaluate_for_ever(
+    session: Any, module: Any, device: Any, config: Any, sets: Any
+) -> list[float]:
+    """A run that does not end."""
+    time.sleep(3600)
+    return []
+
+
+def fail_in_a_step(*given: Any) -> Any:
+    """Any step of a session, failing."""
+    raise ValueError("this step always fails")
+
+
+def evaluate_and_die_once(module: Any, device: Any, config: Any, args: Any) -> list[float]:
+    """Kill the actor that this worker belongs to, but only while the marker is there."""
+    marker = marker_of_death()
+    if marker.exists():
+        marker.unlink()
+        os.kill(int(sys.argv[1]), signal.SIGKILL)  # the process that owns the pool
+        time.sleep(3600)
+    return [1.0]
+
+
+def marker_of_death() -> Path:
+    """A file that says that the next actor has to die."""
+    return Path(tempfile.gettempdir()) / f"tilewright-fleet-death-{os.getuid()}"
+
+
+def kill_an_actor(chosen: random.Random) -> bool:
+    """Kill one of the measuring actors of this machine, if there is one."""
+    found = [
+        int(folder.name)
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdecimal() and b"ray::MeasureActor" in _command_of(folder)
+    ]
+    if not found:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(chosen.choice(found), signal.SIGKILL)
+    return True
+
+
+def _command_of(folder: Path) -> bytes:
+    try:
+        return (folder / "cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,77 @@
+"""`tilewright serve`: what it refuses, each in one line."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NEEDED = pytest.importorskip("uvicorn", reason="the live page needs tilewright[serve]")
+
+
+def test_others_need_a_token(command: Any, records: Path) -> None:
+    assert command("serve", "--host", "0.0.0.0", status=2).err == (
+        "error: --host 0.0.0.0 lets other machines in; give --token SECRET, which visitors have to "
+        "know\n"
+    )
+
+
+def test_no_database(command: Any) -> None:
+    assert "there is no database .tilewright/records.db here" in command("serve", status=2).err
+
+
+def test_a_port_that_is_taken(command: Any, records: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert command("serve", "--port", port, status=2).err == (
+            f"error: cannot listen on 127.0.0.1 port {port}: Address already in use; "
+            "--port 0 takes a free port\n"
+        )
+
+
+def test_a_host_that_is_not_there(command: Any, records: Path) -> None:
+    token = "a-long-enough-secret"
+    said = command("serve", "--host", "host.invalid", "--token", token, status=2).err
+    assert said.startswith("error: cannot listen on host.invalid port 8765: ")
+    assert said.count("\n") == 1
+
+
+def test_missing_packages(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert command("serve", status=2).err == (
+        "error: `tilewright serve` needs the package uvicorn; install tilewright[serve]\n"
+    )
+
+
+def test_it_says_where_it_is(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NEEDED.Server, "run", lambda server, sockets: None)
+    line = command("serve", "--port", "0").out
+    assert line.startswith(".tilewright/records.db at http://127.0.0.1:")
+    assert line.endswith("/; Ctrl-C ends it\n")
+    token = "a-long-enough-secret"
+    line = command("serve", "--host", "::1", "--port", "0", "--token", token).out
+    assert line.startswith(".tilewright/records.db at http://[::1]:")
+    assert line.endswith("/, which asks for the token; Ctrl-C ends it\n")
+    assert token not in line
+
+
+@pytest.mark.slow
+def test_from_start_to_ctrl_c(records: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "tilewright.cli", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--db", str(records)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = re.findall(r"http://\S+/", server.stdout.readline())[0]
+        with urllib.request.urlopen(address) as page:
+            assert b"mm" in page.read()
+        server.send_signal(signal.SIGINT)
+        assert server.communicate()[1] == ""
+    assert server.returncode == 0

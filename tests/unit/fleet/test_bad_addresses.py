@@ -1,0 +1,121 @@
+"""Clusters that are not there, and trackers that are not given: one line each."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tilewright.cli import rpc
+from tilewright.cli.run_limits import TuneCommand
+from tilewright.errors import TuneError
+from tilewright.fleet.cluster import connect
+from tilewright.fleet.rpc_config import RPCConfig
+from tilewright.target import Target
+
+NO_RAY = """
+import sys
+sys.modules["ray"] = None
+from tilewright.fleet.ray_runner import RayRunner
+try:
+    RayRunner()
+except ValueError as error:
+    print(error)
+"""
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_no_ray() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_RAY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "measuring on other machines needs Ray, which is not installed here: pip install "
+        '"tilewright[ray]"\n'
+    )
+
+
+def test_no_server_at_the_address() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    port = unused_port()
+    with pytest.raises(TuneError) as caught:
+        connect(f"ray://127.0.0.1:{port}")
+    assert str(caught.value) == (
+        f"no Ray cluster answers at ray://127.0.0.1:{port}: Connection refused; start one with "
+        "`ray start --head` or `tilewright rpc-tracker`, and name its client port"
+    )
+
+
+@pytest.mark.parametrize("address", ["rays", "ray://", "ray://host", "ray://host:x", "host:1"])
+def test_what_is_no_address(address: str) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with pytest.raises(TuneError) as caught, TuneCommand(["p"], on=address).members(Target("llvm")):
+        pass
+    assert str(caught.value) == f"{address!r}: expected 'ray', or 'ray://HOST:PORT' of a cluster"
+
+
+def test_a_tracker_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"HOST": "h", "PORT": "9190", "KEY": "k"}.items():
+        monkeypatch.setenv(f"TVM_TRACKER_{name}", value)
+    assert RPCConfig().resolved() == RPCConfig("h", 9190, "k")
+    assert RPCConfig(tracker_key="other").resolved().tracker_key == "other"
+
+
+@pytest.mark.parametrize("missing", ["host", "port", "key"])
+def test_a_tracker_that_is_not_given(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name in ("HOST", "PORT", "KEY"):
+        monkeypatch.delenv(f"TVM_TRACKER_{name}", raising=False)
+    given = {"tracker_host": "h", "tracker_port": 9190, "tracker_key": "k"}
+    del given[f"tracker_{missing}"]
+    with pytest.raises(ValueError) as caught:
+        RPCConfig(**given).resolved()  # type: ignore[arg-type]
+    variable = f"TVM_TRACKER_{missing.upper()}"
+    text = f"RPCConfig: tracker_{missing} is not given, and {variable} is not set"
+    assert str(caught.value) == text
+
+
+def test_a_port_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_TRACKER_PORT", "many")
+    with pytest.raises(TuneError) as caught:
+        RPCConfig("h", tracker_key="k").resolved()
+    assert str(caught.value) == "RPCConfig: tracker_port is a port up to 65534, got 'many'"
+
+
+def test_a_tracker_takes_the_first_ports_that_are_free() -> None:
+    port = unused_port()
+    command = rpc.tracker_command("127.0.0.1", range(port, port + 10))
+    assert "--head" in command
+    assert "--node-ip-address=127.0.0.1" in command
+    chosen = int(next(part[7:] for part in command if part.startswith("--port=")))
+    assert f"--ray-client-server-port={chosen + 1}" in command
+    with pytest.raises(TuneError, match=r"^no port from 5 to 4 is free on 127.0.0.1$"):
+        rpc.tracker_command("127.0.0.1", range(5, 5))
+
+
+def test_a_server_needs_a_tracker_and_a_key() -> None:
+    ports = range(9090, 9100)
+    with pytest.raises(TuneError, match=r"^--tracker host: expected HOST:PORT$"):
+        rpc.server_command("host", "key", "0.0.0.0", ports)
+    with pytest.raises(TuneError, match=r"^--key: expected the name under which runners ask"):
+        rpc.server_command("host:1", "", "0.0.0.0", ports)
+    port = unused_port()
+    text = f"^--tracker 127.0.0.1:{port}: no tracker answers there: Connection refused$"
+    with pytest.raises(TuneError, match=text):
+        rpc.server_command(f"127.0.0.1:{port}", "key", "0.0.0.0", ports)
+
+
+def test_a_server_has_its_key_as_a_resource() -> None:
+    with socket.socket() as tracker:
+        tracker.bind(("127.0.0.1", 0))
+        tracker.listen()
+        port = tracker.getsockname()[1]
+        command = rpc.server_command(f"127.0.0.1:{port}", "rasp4", "0.0.0.0", range(9090, 9100))
+    assert f"--address=127.0.0.1:{port}" in command
+    assert '--resources={"rpc:rasp4": 1}' in command

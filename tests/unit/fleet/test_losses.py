@@ -1,0 +1,186 @@
+"""Actors, nodes and whole clusters that are lost while candidates are measured."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.fleet.conftest import RayCluster
+
+import tilewright
+from tilewright.errors import MachineError
+from tilewright.fleet.ray_runner import RayRunner
+from tilewright.records import RunnerInput
+from tilewright.testing import fleet_hooks
+from tilewright.version import __version__
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    # Ray leaves files open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+MakeInput = Callable[..., RunnerInput]
+
+
+@pytest.fixture
+def warnings_shown(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.WARNING, "tilewright.measure"):
+        yield caplog
+
+
+def test_random_kills_lose_no_candidate(
+    ray_cluster: RayCluster, built: MakeInput, warnings_shown: pytest.LogCaptureFixture
+) -> None:
+    node = ray_cluster.add_node(resources={"flaky": 1})
+    ray_cluster.add_node(resources={"flaky": 1})
+    runner = RayRunner(
+        ray_cluster.address, board="flaky", f_run_evaluator=fleet_hooks.evaluate_asleep
+    )
+    runner.run([built()])[0].result()
+
+    def kill() -> None:
+        for _ in range(3):
+            time.sleep(0.5)
+            fleet_hooks.kill_an_actor(random.Random(1))
+        ray_cluster.nodes.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    futures = runner.run([built() for _ in range(100)])
+    results = [future.result() for future in futures]
+    thread.join()
+    runner.close()
+    assert [result.run_secs for result in results] == [(fleet_hooks.SLEEP_SECS,)] * 100
+    assert "another one takes its place" in warnings_shown.text
+
+
+def test_all_nodes_are_lost(ray_cluster: RayCluster, built: MakeInput) -> None:
+    node = ray_cluster.add_node(resources={"only": 1})
+    runner = RayRunner(
+        ray_cluster.address, board="only", f_run_evaluator=fleet_hooks.evaluate_asleep
+    )
+    runner.run([built()])[0].result()
+    futures = runner.run([built() for _ in range(200)])
+    ray_cluster.nodes.remove_node(node, allow_graceful=False)
+    with pytest.raises(
+        MachineError, match=r"^no node that runs llvm;.* is left: node .* was lost$"
+    ):
+        futures[-1].result()
+    runner.close()
+
+
+def other_version(folder: Path) -> Path:
+    """A folder with this package as another version of it."""
+    package = folder / "tilewright"
+    package.mkdir()
+    for path in Path(tilewright.__file__).parent.iterdir():
+        if path.name not in ("version.py", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    (package / "version.py").write_text('__version__ = "0.0.7"\n')
+    return folder
+
+
+def test_a_node_has_another_version(
+    ray_cluster: RayCluster,
+    built: MakeInput,
+    tmp_path: Path,
+    warnings_shown: pytest.LogCaptureFixture,
+) -> None:
+    path = f"{other_version(tmp_path)}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    node = ray_cluster.add_node(resources={"old": 1}, env_vars={"PYTHONPATH": path})
+    runner = RayRunner(ray_cluster.address, board="old")
+    text = (
+        rf"node \S+ is not used: it has tilewright 0\.0\.7, this machine has {__version__}; "
+        "install the same version on both"
+    )
+    with pytest.raises(MachineError, match=rf"^no node runs llvm;.*: {text}$"):
+        runner.run([built()])[0].result()
+    assert re.search(text, warnings_shown.text)
+    runner.close()
+    ray_cluster.nodes.remove_node(node)
+
+
+LOST = """
+import sys
+from tilewright import te
+from tilewright.ir import as_module
+from tilewright.fleet.members import RPCConfig, RPCRunner
+from tilewright.fleet.ray_builder import RayBuilder
+from tilewright.records import BuilderInput, RunnerInput, args_info_of
+from tilewright.target import Target
+
+a = te.placeholder((4,), name="a")
+mod = as_module(te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="b")]))
+config = RPCConfig("127.0.0.1", int(sys.argv[1]), "key", session_timeout_sec=60)
+runner = RPCRunner(config)
+builder = RayBuilder(config.address, max_workers=1)
+(built,) = builder.build([BuilderInput(mod, Target("llvm"))])
+given = RunnerInput(built.artifact_path, "llvm", args_info_of(mod), artifact=built.artifact)
+print(bool(runner.run([given])[0].result().run_secs), flush=True)
+input()
+try:
+    for future in runner.run([given] * 1000):
+        future.result()
+except ValueError as error:
+    print(type(error).__name__, error, flush=True)
+"""
+
+
+def test_a_tracker_and_a_server_that_are_lost() -> None:
+    """The commands start a cluster; when it goes away, a tuner says so in one line."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    environ = {**os.environ, **token, "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"}
+    command = [sys.executable, "-m", "tilewright.cli"]
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(arguments, env=environ, stdin=pipe, stdout=pipe, text=True)
+
+    tracker = start(*command, "rpc-tracker", "--host", "127.0.0.1", "--port", "29190")
+    assert tracker.stdout is not None
+    port = int(re.findall(r"^tracker at 127.0.0.1:(\d+);", tracker.stdout.readline())[0])
+    server = tuner = None
+    try:
+        server = _started_server(start, command, port)
+        tuner = start(sys.executable, "-c", LOST, str(port))
+        assert tuner.stdout is not None
+        assert tuner.stdout.readline() == "True\n"
+        tracker.send_signal(signal.SIGTERM)
+        output, _ = tuner.communicate("\n", timeout=120)
+        assert output.startswith("MachineError lost the connection to the Ray cluster: ")
+        assert output.count("\n") == 1
+    finally:
+        for process in filter(None, (tuner, server, tracker)):
+            process.terminate()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                pipe.close()
+
+
+def _started_server(
+    start: Callable[..., subprocess.Popen[str]], command: list[str], port: int
+) -> subprocess.Popen[str]:
+    """A server for the tracker, which may not be there yet."""
+    for _ in range(60):
+        server = start(*command, "rpc-server", "--tracker", f"127.0.0.1:{port}", "--key", "key")
+        assert server.stdout is not None
+        if server.stdout.readline().startswith("server with the key key"):
+            return server
+        server.communicate()
+        time.sleep(1)
+    raise AssertionError("the tracker did not start")
