@@ -12,7 +12,8 @@
 
 The records are made up, with programs, traces and keys as long as real ones of a small product.
 They are written in bulk; `--quick` writes a tenth. The server runs from the distribution's packages
-on a socket of its own and needs psycopg; without them its rows are skipped.
+on a socket of its own and needs psycopg; without them its rows are skipped. `scale_ray.py` has the
+rows about measuring on many machines.
 """
 
 from __future__ import annotations
