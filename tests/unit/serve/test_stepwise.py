@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule, Trace
-from tilewright.serve.choices import Choice
+from tilewright.serve.choices import StepChoice
 from tilewright.serve.loop_tree import loop_trees
 from tilewright.serve.stepwise import Replayed, Stepper
 from tilewright.testing.conformance.database import matmul
@@ -69,8 +69,8 @@ def test_programs_are_those_of_the_schedule(mod: IRModule, trace: Trace) -> None
 def test_decisions_can_be_read(mod: IRModule, trace: Trace) -> None:
     replayed = Stepper(mod).run(trace)
     assert {n: step.choice for n, step in enumerate(replayed.steps) if step.choice} == {
-        2: Choice(value=[4, 4], parts=2, extent=16),
-        4: Choice(value=1, options=[(0, "0"), (1, "16"), (2, "64")]),
+        2: StepChoice(value=[4, 4], parts=2, extent=16),
+        4: StepChoice(value=1, options=[(0, "0"), (1, "16"), (2, "64")]),
     }
     assert replayed.steps[4].text == (
         "v8 = sch.sample_categorical(candidates=[0, 16, 64], decision=1)"

@@ -240,8 +240,8 @@ def test_options(options: dict[str, Any], text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"builder": "locl"}, r"unknown builder 'locl'; known: local, replay"),
-        ({"runner": "rpc"}, r"unknown runner 'rpc'; known: local, replay"),
+        ({"builder": "locl"}, r"unknown builder 'locl'; known: local, ray, replay"),
+        ({"runner": "rcp"}, r"unknown runner 'rcp'; known: local, ray, replay, rpc"),
         ({"cost_model": "lgbm"}, r"unknown cost model 'lgbm'; known: gbdt"),
         (
             {"task_scheduler": "fifo"},
