@@ -120,7 +120,8 @@ FILL = f"""
 INSERT INTO records ({", ".join(COLUMNS)})
 SELECT {", ".join(MADE_UP.get(name, name) for name in COLUMNS)}
 FROM (
-    SELECT n, n * ? / ? AS number, 1e-3 + mod(n * 2654435761, 1::bigint << 32) / 2::float8 ^ 32 AS secs
+    SELECT n, n * ? / ? AS number,
+        1e-3 + mod(n * 2654435761, 1::bigint << 32) / 2::float8 ^ 32 AS secs
     FROM generate_series(0::bigint, ?) AS n
 ) AS numbers
 JOIN (SELECT row_number() OVER (ORDER BY id) - 1 AS number, * FROM records) AS t USING (number)"""
