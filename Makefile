@@ -4,8 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-# Bytecode is made for what is imported, which is less than what is installed.
-PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on --no-compile
+PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on
 
 # Versions of the rivals are pinned so that ratios stay comparable.
 BENCH_VENV := .venv-bench

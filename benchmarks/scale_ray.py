@@ -26,13 +26,14 @@ from tilewright import te
 from tilewright.fleet.ray_runner import RayRunner
 from tilewright.fleet.simulation import Faults, RecordedTrial, SimulatedCluster, shuffled, simulate
 from tilewright.ir import as_module
-from tilewright.measure import LocalBuilder
+from tilewright.measure import EvaluatorConfig, LocalBuilder
 from tilewright.records import BuilderInput, RunnerInput, args_info_of
 from tilewright.target import Target
 from tilewright.testing import fleet_hooks
 
 ACTORS = (1, 2, 4, 8)
-TRIALS_AN_ACTOR = 40
+TRIALS_AN_ACTOR = 16
+SLEEP_MS = 1000.0  # about as long as a trial takes under the protocols for other machines
 KILLS = 50
 RECORDED = Path(__file__).with_name("recorded_trials.json")  # [device seconds, result] of each
 STORE_BYTES = 80 << 20
@@ -52,16 +53,16 @@ def sleeping_candidate() -> RunnerInput:
 
 
 class LocalCluster:
-    """Nodes on this machine, each with so many boards."""
+    """Nodes on this machine with such boards."""
 
-    def __init__(self, nodes: int, boards: int) -> None:
+    def __init__(self, nodes: int, boards: dict[str, int]) -> None:
         import ray
         from ray.cluster_utils import Cluster
 
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         self._ray = ray
         options = {"num_cpus": 1, "object_store_memory": STORE_BYTES}
-        self._options = {**options, "resources": {"board": boards}}
+        self._options = {**options, "resources": boards}
         head = {**options, "include_dashboard": False}
         self.nodes = Cluster(initialize_head=True, head_node_args=head)
         self.added = [self.nodes.add_node(**self._options) for _ in range(nodes)]
@@ -69,9 +70,8 @@ class LocalCluster:
 
     def replace_node(self, chosen: random.Random) -> None:
         """Kill a node and add another one."""
-        self.nodes.remove_node(
-            self.added.pop(chosen.randrange(len(self.added))), allow_graceful=False
-        )
+        lost = self.added.pop(chosen.randrange(len(self.added)))
+        self.nodes.remove_node(lost, allow_graceful=False)
         self.added.append(self.nodes.add_node(**self._options))
 
     def close(self) -> None:
@@ -79,28 +79,45 @@ class LocalCluster:
         self.nodes.shutdown()
 
 
+def sleeping_runner(board: str, milliseconds: float) -> RayRunner:
+    """A runner whose kernels sleep."""
+    return RayRunner(
+        board=board,
+        evaluator_config=EvaluatorConfig(min_repeat_ms=milliseconds),
+        f_run_evaluator=fleet_hooks.evaluate_asleep,
+        calibrate_every=0,
+    )
+
+
+def seconds_of(runner: RayRunner, candidates: list[RunnerInput]) -> float:
+    """How long it takes until all results are there."""
+    start = time.perf_counter()
+    for future in runner.run(candidates):
+        future.result()
+    return time.perf_counter() - start
+
+
 def trials() -> dict[str, Any]:
     """Rows `trials_1` to `trials_8`."""
-    candidate, rows = sleeping_candidate(), {}
+    candidate = sleeping_candidate()
+    rows: dict[str, dict[str, float]] = {}
+    cluster = LocalCluster(1, {f"boards_{actors}": actors for actors in ACTORS})
     for actors in ACTORS:
-        cluster = LocalCluster(1, actors)
-        runner = RayRunner(
-            board="board", f_run_evaluator=fleet_hooks.evaluate_asleep, calibrate_every=0
-        )
-        for future in runner.run([candidate] * 4 * actors):  # actors and their workers start
-            future.result()
-        count = TRIALS_AN_ACTOR * actors
-        start, own = time.perf_counter(), time.thread_time()
-        for future in runner.run([candidate] * count):
-            future.result()
-        secs, own = time.perf_counter() - start, time.thread_time() - own
-        rows[f"trials_{actors}"] = {"trials_a_second": count / secs, "tuner_ms": 1e3 * own / count}
+        runner = sleeping_runner(f"boards_{actors}", SLEEP_MS)
+        while seconds_of(runner, [candidate] * actors) > 1.5e-3 * SLEEP_MS:
+            pass  # not all actors and their workers have started
+        count, own = TRIALS_AN_ACTOR * actors, time.thread_time()
+        secs = seconds_of(runner, [candidate] * count)
+        own = time.thread_time() - own
+        rows[f"trials_{actors}"] = {
+            "trials_a_second": count / secs,
+            "of_linear": count / secs / actors / rows["trials_1"]["trials_a_second"]
+            if rows
+            else 1.0,
+            "tuner_ms": 1e3 * own / count,
+        }
         runner.close()
-        cluster.close()
-    one = rows["trials_1"]["trials_a_second"]
-    for actors in ACTORS:
-        row = rows[f"trials_{actors}"]
-        row["of_linear"] = row["trials_a_second"] / one / actors
+    cluster.close()
     return rows
 
 
@@ -131,35 +148,31 @@ def simulated() -> dict[str, Any]:
 def kills() -> dict[str, Any]:
     """Row `kills`: each kill hits a random actor, one in five a whole node."""
     candidate, chosen = sleeping_candidate(), random.Random(1)
-    cluster = LocalCluster(2, 2)
-    runner = RayRunner(
-        board="board", f_run_evaluator=fleet_hooks.evaluate_asleep, calibrate_every=0
-    )
-    done, kinds = threading.Event(), {"actor": 0, "node": 0}
+    cluster = LocalCluster(2, {"board": 2})
+    runner = sleeping_runner("board", 50)
+    done, found = threading.Event(), {"actors": 0, "nodes": 0, "trials": 0, "failed": 0}
 
-    def kill() -> None:
-        for number in range(KILLS):
-            time.sleep(chosen.uniform(0.2, 1.0))
-            if number % 5 == 4:
-                cluster.replace_node(chosen)
-                kinds["node"] += 1
-            else:
-                kinds["actor"] += fleet_hooks.kill_an_actor(chosen)
-        done.set()
+    def measure() -> None:
+        while not done.is_set():
+            results = [future.result() for future in runner.run([candidate] * 16)]
+            found["trials"] += len(results)
+            found["failed"] += sum(result.run_secs is None for result in results)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=measure)
     thread.start()
-    asked = answered = failed = 0
-    while not done.is_set():
-        futures = runner.run([candidate] * 16)
-        asked += len(futures)
-        results = [future.result() for future in futures]
-        answered += sum(result.run_secs is not None for result in results)
-        failed += sum(result.run_secs is None for result in results)
+    while found["actors"] + found["nodes"] < KILLS and thread.is_alive():
+        time.sleep(chosen.uniform(0.2, 1.0))
+        if found["nodes"] * 5 <= found["actors"]:  # nodes can be added by this thread only
+            cluster.replace_node(chosen)
+            found["nodes"] += 1
+        else:
+            found["actors"] += fleet_hooks.kill_an_actor(chosen)
+    goes_on = thread.is_alive()
+    done.set()
     thread.join()
     runner.close()
     cluster.close()
-    return {"kills": {**kinds, "trials": asked, "answered": answered, "failed": failed}}
+    return {"kills": {**found, "goes_on": goes_on}}
 
 
 ROWS = {"trials_N": trials, "simulated_1000": simulated, "kills": kills}

@@ -40,10 +40,10 @@ from tilewright.search.base import SearchStrategy
 from tilewright.testing.te_workload import create_te_workload
 
 WORKLOADS = ("GMM", "C1D", "C2D", "DEP", "DIL", "CBR", "SFM", "TBG")
-DEFAULT = "evolutionary"
+DEFAULT = "default"
 RIVALS = (
-    "arrays", "evolutionary-tvm", "replay-trace", "cga", "crand", "sa", "ga", "rcga", "srga",
-    "sdga", "idea",
+    "arrays", "evolutionary", "evolutionary-tvm", "replay-trace", "cga", "crand", "sa", "ga",
+    "rcga", "srga", "sdga", "idea",
 )  # fmt: skip
 MARKS = (16, 64, 256)
 NEVER = float("inf")

@@ -9,11 +9,14 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tilewright.measure import LocalBuilder, LocalRunner
 from tilewright.native.cuda_driver import why_missing
 from tilewright.testing import fake_gpu
 
@@ -137,6 +140,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _gpu.hide()
     if item.get_closest_marker("tvm") and not _TVM_PYTHON.exists():
         pytest.skip("TVM is missing: `make bench-env` installs it, or TVM_PYTHON names it")
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[dict[str, Any]]:
+    """Options of the tuner: one builder and one runner for all tests that measure kernels."""
+    with contextlib.closing(LocalBuilder()) as builder, contextlib.closing(LocalRunner()) as runner:
+        yield {"builder": builder, "runner": runner}
 
 
 @pytest.fixture(scope="session")

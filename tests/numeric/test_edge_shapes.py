@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tilewright.database import MemoryDatabase
@@ -42,10 +44,10 @@ def test_sketches(name: str, space: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add (3, 0)", "add ()", "total (3, 0)", "empty and not (0, 64)"])
-def test_tuning(name: str) -> None:
+def test_tuning(name: str, workers: dict[str, Any]) -> None:
     program = EDGE_PROGRAMS[name]
     database = MemoryDatabase()
-    tune_tir(program.func, TARGET, max_trials_global=3, database=database, console=False)
+    tune_tir(program.func, TARGET, max_trials_global=3, database=database, console=False, **workers)
     records = database.get_all_tuning_records()
     assert [record.failure for record in records] == [None] * len(records)
     best = database.query_schedule(normalize_mod(program.func), Target(TARGET), "main")

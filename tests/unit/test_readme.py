@@ -30,8 +30,9 @@ def test_snippets_print_what_they_show(
     for number, snippet in enumerate(snippets):
         # A real file, because scripts are parsed from their source.
         path = tmp_path / f"readme_{number}.py"
-        path.write_text(snippet["code"], encoding="utf-8")
-        exec(compile(snippet["code"], str(path), "exec"), namespace)
+        code = snippet["code"].replace('tune="5s"', 'tune="1s"')  # enough for some candidates
+        path.write_text(code, encoding="utf-8")
+        exec(compile(code, str(path), "exec"), namespace)
         printed = capsys.readouterr().out
         if snippet["output"] is not None:
             assert printed == snippet["output"]

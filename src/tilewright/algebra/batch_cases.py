@@ -7,6 +7,7 @@ expressions, so these are worked out once for all rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -78,6 +79,12 @@ class CaseTree(Generic[CaseT]):
             assert isinstance(fork, Fork)
             self._ways[number, way] = self._add(fork.along(way))
         return self._ways[number, way]
+
+    @property
+    def most_cases(self) -> int:
+        """How many cases there can be, by the values at the forks that are known."""
+        forks = [node for node in self.nodes if isinstance(node, Fork)]
+        return math.prod(fork.value.high - fork.value.low + 1 for fork in forks)
 
     @property
     def ways(self) -> list[tuple[int, int]]:

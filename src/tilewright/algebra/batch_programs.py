@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tilewright.algebra.batch_cases import NOT_REACHED, CaseTree, Rows
+from tilewright.algebra.batch_cases import CaseTree, Rows
 from tilewright.algebra.model import StructureCase, Uncovered
 
 NOTHING = -1
@@ -21,12 +20,6 @@ class Programs:
     nests: Rows  # numbers of nests
     regions: Rows  # nests with the same number run in one parallel loop
     ranked: Rows  # the places by work, the most first
-
-    @property
-    def is_known(self) -> npt.NDArray[np.bool_]:
-        """Where there is a program."""
-        known: npt.NDArray[np.bool_] = self.nests[:, 0] != NOTHING
-        return known
 
 
 class ProgramTable:
@@ -41,7 +34,7 @@ class ProgramTable:
         self._programs = Programs(empty, empty, empty)
 
     def at(self, cases: Rows) -> Programs:
-        """The programs of cases; of what is no case, nothing."""
+        """The programs of cases, by their numbers."""
         known = self._programs
         new = self._tree.nodes[len(known.nests) :]
         if new:
@@ -51,9 +44,7 @@ class ProgramTable:
                 _below(known.regions, regions),
                 _below(known.ranked, ranked),
             )
-        found = Programs(known.nests[cases], known.regions[cases], known.ranked[cases])
-        found.nests[cases == NOT_REACHED] = NOTHING
-        return found
+        return Programs(known.nests[cases], known.regions[cases], known.ranked[cases])
 
     def _parts(self, node: object) -> tuple[list[int], list[int], list[int]]:
         if not isinstance(node, StructureCase):

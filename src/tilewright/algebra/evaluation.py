@@ -27,7 +27,7 @@ def _less_equal(a: Any, b: Any) -> Any:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(condition != 0, a, b)
+    return np.where(condition, a, b)
 
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -69,14 +69,27 @@ class ArrayProgram:
         ]
         self._results = [place_of(value) for value in outputs]
         self.size = len(order)
+        self._done = self._last_uses()
+
+    def _last_uses(self) -> list[list[int]]:
+        """By step: the places whose arrays nobody needs after it."""
+        kept = {*self._results, *range(self.size, self.size + len(self._constants))}
+        last = {arg: step for step, (_, _, args) in enumerate(self._code) for arg in args}
+        found: list[list[int]] = [[] for _ in self._code]
+        for arg, step in last.items():
+            if arg not in kept:
+                found[step].append(arg)
+        return found
 
     def __call__(self, columns: Mapping[str, Column]) -> list[Column]:
         """A column for each output; those of constants are numbers."""
         known: list[Any] = [None] * self.size + self._constants
         for place, name in self._variables:
             known[place] = columns[name]
-        for operation, place, args in self._code:
+        for (operation, place, args), done in zip(self._code, self._done, strict=True):
             known[place] = operation(*[known[arg] for arg in args])
+            for each in done:
+                known[each] = None
         return [known[place] for place in self._results]
 
 
@@ -92,7 +105,7 @@ def _ordered(outputs: Sequence[Value]) -> list[Expr]:
     return sorted(found, key=lambda node: node.number)
 
 
-def chunks(rows: int) -> Iterator[slice]:
+def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
     """Pieces of a population that are evaluated at a time."""
-    for first in range(0, rows, CHUNK):
-        yield slice(first, min(rows, first + CHUNK))
+    for first in range(0, rows, size):
+        yield slice(first, min(rows, first + size))

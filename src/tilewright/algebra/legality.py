@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.decisions import Columns
-from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.model import Rows, SpaceModel, StructureCase, Uncovered
 
 
@@ -43,7 +42,7 @@ def verdicts_on(
         checks = case.interpretation.checks
         if not checks:
             continue
-        program = ArrayProgram([check.holds for check in checks])
+        program = case.checks_program
         made = program({name: columns[name][rows] for name in program.inputs})
         for check, holds in zip(checks, made, strict=True):
             broken = rows[legal[rows] & (np.asarray(holds) == 0)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilewright import ir
 from tilewright.algebra.batch_cases import CaseTree, Fork, Rows as Rows
 from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
+from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.expr import ExprGraph
 from tilewright.algebra.interpreter import Interpretation, interpret
 from tilewright.algebra.layout_products import fixed_products
@@ -42,6 +44,11 @@ class StructureCase:
     def regions(self) -> tuple[int, ...]:
         """Nests with the same number run in one parallel loop."""
         return tuple(nest.region for nest in self.views)
+
+    @cached_property
+    def checks_program(self) -> ArrayProgram:
+        """1 for each check of a post-processor that holds."""
+        return ArrayProgram([check.holds for check in self.interpretation.checks])
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from tilewright.ir import ForKind, IntImm
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
+_NOT_THERE = -1
+_MOST_VALUES = 1 << 23  # of candidates that are looked at together: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +186,19 @@ class NestGroup:
 
 
 class NestTable:
-    """All nests of a model. Values that several of them have are worked out once."""
+    """All nests of a model. Values that several of them have are worked out once.
+
+    What no candidate needs that is looked at is not worked out at all: the rest comes into the
+    table when it is first asked for.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], NestProgram] = {}
+        self._nests: list[NestProgram] = []
         self._rows: dict[Value | float, int] = {}
         self._groups: dict[NestLayout, NestGroup] = {}
-        self._members: list[tuple[int, int]] = []  # by nest: its group, and its number there
+        # By nest: its group, and its number there.
+        self._members = np.zeros((2, 0), np.int64)
         self._program = ArrayProgram([])
 
     def add(self, nest: NestView) -> NestProgram:
@@ -200,12 +208,26 @@ class NestTable:
         work = work_of(nest)
         key = (nest.packs_weights, work, layout, values)
         if key not in self._known:
-            places = [self._rows.setdefault(value, len(self._rows)) for value in values]
-            group = self._groups.setdefault(layout, NestGroup(layout))
-            number = group.add(np.array(places, np.int64))
-            self._known[key] = NestProgram(nest, len(self._members), layout, values, work)
-            self._members.append((list(self._groups).index(layout), number))
+            self._known[key] = NestProgram(nest, len(self._nests), layout, values, work)
+            self._nests.append(self._known[key])
         return self._known[key]
+
+    def ask_for(self, nests: Rows) -> None:
+        """Take nests into the table."""
+        missing = len(self._nests) - self._members.shape[1]
+        if missing:
+            self._members = np.append(self._members, np.full((2, missing), _NOT_THERE), axis=1)
+        for number in np.unique(nests[self._members[0, nests] == _NOT_THERE]):
+            nest = self._nests[number]
+            places = [self._rows.setdefault(value, len(self._rows)) for value in nest.values]
+            group = self._groups.setdefault(nest.layout, NestGroup(nest.layout))
+            at = list(self._groups).index(nest.layout)
+            self._members[:, number] = at, group.add(np.array(places, np.int64))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many candidates fit a table of all values."""
+        return max(1, _MOST_VALUES // max(1, len(self._rows)))
 
     def values(self, columns: Columns) -> Floats:
         """All values that nests have, by rows, for each candidate."""
@@ -220,7 +242,7 @@ class NestTable:
 
     def by_group(self, nests: Rows) -> Iterator[tuple[NestGroup, Rows, Rows]]:
         """The groups of some nests, each with the places of its nests and their numbers in it."""
-        group, member = np.array(self._members, np.int64).T
+        group, member = self._members
         order = np.argsort(nests, kind="stable")
         ordered = nests[order]
         own = group[ordered]

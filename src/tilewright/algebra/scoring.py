@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.algebra.batch_cases import NOT_REACHED, Rows
-from tilewright.algebra.batch_features import FACTS, facts_of, features_of, total_seconds
+from tilewright.algebra.batch_features import COLUMNS, FACTS, facts_of, features_of, total_seconds
 from tilewright.algebra.batch_prior import NestCost
-from tilewright.algebra.batch_programs import NOTHING, ProgramTable
+from tilewright.algebra.batch_programs import NOTHING, Programs, ProgramTable
 from tilewright.algebra.decisions import Columns, rows_in
 from tilewright.algebra.evaluation import chunks
 from tilewright.algebra.legality import Verdicts, verdicts_on
@@ -25,7 +25,7 @@ Masks = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Scores:
-    """What is known of each row of a population."""
+    """What is known of each row of a population; of what is not legal, nothing else."""
 
     features: Floats
     prior: Floats  # the logarithm (base 2) of seconds; not a number where nothing is known
@@ -75,12 +75,22 @@ class BatchScorer:
     ) -> tuple[Floats, Floats, Masks, dict[int, str]]:
         verdicts = self._verdicts(columns, cases)
         to_replay = {row + first: why for row, why in verdicts.to_replay.items()}
-        table = self._programs.at(cases)
-        facts = self._facts(columns, table.nests)
-        seconds = total_seconds(facts, table.regions)
-        seconds[~table.is_known] = np.nan
-        features = features_of(facts, table.ranked, seconds)
-        return features, np.log2(seconds), verdicts.legal, to_replay
+        features = np.full((len(cases), len(COLUMNS)), np.nan)
+        prior = np.full(len(cases), np.nan)
+        legal = np.flatnonzero(verdicts.legal)
+        nests = self._programs.at(cases[legal]).nests
+        self.model.nests.ask_for(nests[nests != NOTHING])
+        for piece in chunks(len(legal), self.model.nests.rows_at_once):
+            rows = legal[piece]
+            part = {name: column[rows] for name, column in columns.items()}
+            features[rows], prior[rows] = self._looked_at(part, self._programs.at(cases[rows]))
+        return features, prior, verdicts.legal, to_replay
+
+    def _looked_at(self, columns: Columns, programs: Programs) -> tuple[Floats, Floats]:
+        """Features and prior of legal candidates."""
+        facts = self._facts(columns, programs.nests)
+        seconds = total_seconds(facts, programs.regions)
+        return features_of(facts, programs.ranked, seconds), np.log2(seconds)
 
     def _verdicts(self, columns: Columns, cases: Rows) -> Verdicts:
         """What is not checked is legal."""

@@ -223,7 +223,9 @@ def serve(
     ] = 8765,
     token: Annotated[
         str | None,
-        typer.Option("--token", metavar="SECRET", help="Visitors have to know it."),
+        typer.Option(
+            "--token", metavar="SECRET", help="Visitors have to know it; @FILE reads it there."
+        ),
     ] = None,
 ) -> None:
     """Show a database in a browser, live while it is tuned into."""

@@ -17,6 +17,7 @@ from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.tune.events import (
     Event,
     MemberFailed,
+    NodeSeen,
     PhaseChanged,
     RoundMeasured,
     TaskFinished,
@@ -167,6 +168,8 @@ class JsonLines(Display):
                 state = tasks[task_id]
                 head = {"event": "round_measured", **_task_json(state)}
                 return {**head, **_figures(state), **_round(event)}
+            case NodeSeen():
+                return {"event": "node_seen", **asdict(event)}
             case MemberFailed(message):
                 return {"event": "member_failed", "message": message}
             case TaskFinished(task_id, reason):

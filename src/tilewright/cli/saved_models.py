@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tilewright.cli.models import SAVED
 from tilewright.errors import GraphError
 from tilewright.model import CompiledModel, RunnableModel, load
 
@@ -16,6 +17,8 @@ def check_writable(path: Path) -> None:
         raise GraphError(f"there is no directory {path.parent}; create it first")
     if path.is_dir():
         raise GraphError(f"{path} is a directory; name a file")
+    if path.suffix not in (SAVED, LIBRARY):  # other commands would not know what it is
+        raise GraphError(f"{path} is no name for a model; end it in {SAVED}, or {LIBRARY} for C")
 
 
 def save(model: CompiledModel, path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilewright.cli.options import database_url, reading
-from tilewright.database import SQLiteDatabase
+from tilewright.database import Database, SQLiteDatabase
+from tilewright.database.postgres_connection import without_password
 from tilewright.errors import ServeError
 from tilewright.serve.access import PageAccess
 from tilewright.serve.live_runs import EventReader
@@ -25,7 +26,7 @@ _END_SECS = 1  # for answers that are under way when it ends
 
 def run(db: str | None, host: str, port: int, token: str | None) -> None:
     """Serve until Ctrl-C."""
-    access = PageAccess.of(host, token)
+    access = PageAccess.of(host, _secret(token))
     try:
         import uvicorn
 
@@ -35,19 +36,36 @@ def run(db: str | None, host: str, port: int, token: str | None) -> None:
             f"`tilewright serve` needs the package {error.name}; install tilewright[serve]"
         ) from error
     with reading(db) as database:
-        path = Path(database.path) if isinstance(database, SQLiteDatabase) else None
-        events = EventReader(None if path is None else event_log_path(path))
-        watched = Watched(database, database_url(db), path, events)
+        watched = _watched(database, without_password(database_url(db)))
         with _listening(host, port) as listener:
             address = f"http://{_written(host)}:{listener.getsockname()[1]}/"
             asks = "" if token is None else ", which asks for the token"
-            typer.echo(f"{database_url(db)} at {address}{asks}; Ctrl-C ends it")
+            typer.echo(f"{watched.source} at {address}{asks}; Ctrl-C ends it")
             app: Starlette = make_app(watched, access)
             config = uvicorn.Config(
                 app, log_level="critical", timeout_graceful_shutdown=_END_SECS, server_header=False
             )
             with contextlib.suppress(KeyboardInterrupt):  # as it is meant to end
                 uvicorn.Server(config).run([listener])
+
+
+def _watched(database: Database, name: str) -> Watched:
+    path = Path(database.path) if isinstance(database, SQLiteDatabase) else None
+    events = EventReader(None if path is None else event_log_path(path))
+    watched = Watched(database, name, path, events)
+    watched.refresh()  # what is wrong with the database is said here and now
+    return watched
+
+
+def _secret(given: str | None) -> str | None:
+    """The token itself; of a file its text, since command lines can be seen by others."""
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ServeError(f"--token {given}: the file cannot be read: {reason}") from error
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -56,6 +56,7 @@ class ProblemAnswer:
             "variables": len(self.problem.variables),
             "constraints": len(self.problem.constraints),
             "solutions": self.count,
+            "limits": [] if self.conflict is None else list(self.conflict.limits),
             "conflict": [{"constraint": in_words(m), "origin": m.origin} for m in members],
         }
 

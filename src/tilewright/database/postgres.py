@@ -47,8 +47,8 @@ class PostgresDatabase(SQLDatabase):
     def __init__(
         self, url: str, *, module_equality: str = "structural", read_only: bool = False
     ) -> None:
-        self.path = url
         self._server = PostgresConnection(url, read_only)
+        self.path = self._server.name
         try:
             postgres_schema.check(self._server)
         except DatabaseError:
@@ -85,12 +85,7 @@ class PostgresDatabase(SQLDatabase):
         with self._server.lock:
             self._server.listen()
             known = {str(row_id) for row_id in self._workloads.ids_equal_to(workload)}
-            found = self._server.may_have_missed_news or bool(known & self._server.news)
-            if self._server.may_have_missed_news:
-                self._server.news.clear()
-            self._server.may_have_missed_news = False
-            self._server.news -= known
-            return found
+            return self._server.take_news(known)
 
     def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:
         ids = self._workloads.ids_equal_to(workload)

@@ -47,7 +47,7 @@ def without_password(url: str) -> str:
 
 
 class PostgresConnection(SQLStore):
-    """A server. News that others send are kept in `news` once somebody listens."""
+    """A server. What others say is kept once somebody listens."""
 
     def __init__(self, url: str, read_only: bool = False) -> None:
         super().__init__(without_password(url), read_only)
@@ -55,8 +55,9 @@ class PostgresConnection(SQLStore):
         self._library = psycopg()
         self.errors = (self._library.Error,)  # type: ignore[misc] # known once it is loaded
         self._is_closed = self._listens = False
-        self.news: set[str] = set()
-        self.may_have_missed_news = False
+        self._news: set[str] = set()
+        self._losses = 0  # of connections that listened
+        self._losses_known: dict[str, int] = {}  # when news of it were last asked for
         try:
             self.connection = self._connect()
         except self.errors as error:
@@ -79,7 +80,7 @@ class PostgresConnection(SQLStore):
         connection.add_notify_handler(self._hear)
         if self._listens:
             connection.execute(f"LISTEN {SCHEMA}")
-            self.may_have_missed_news = True
+            self._losses += 1
 
     def close(self) -> None:
         self._is_closed = True
@@ -95,7 +96,15 @@ class PostgresConnection(SQLStore):
 
     def _hear(self, notice: Any) -> None:
         if notice.pid != self.connection.info.backend_pid:
-            self.news.add(notice.payload)
+            self._news.add(notice.payload)
+
+    def take_news(self, of: set[str]) -> bool:
+        """Whether somebody said one of these since the last time, or could not be heard."""
+        missed = any(self._losses_known.get(each, 0) < self._losses for each in of)
+        found = missed or bool(of & self._news)
+        self._losses_known.update(dict.fromkeys(of, self._losses))
+        self._news -= of
+        return found
 
     # --- statements -------------------------------------------------------------------------
 

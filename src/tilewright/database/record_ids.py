@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilewright.database.base import Database
 from tilewright.database.stored_record import record_key, trace_text
 from tilewright.ir import structural_hash
@@ -17,10 +19,15 @@ def record_id(record: TuningRecord) -> str:
 
 
 def find_records(database: Database, prefix: str) -> list[tuple[str, TuningRecord]]:
-    """The records whose name starts with a text."""
+    """The records of a database whose name starts with a text."""
+    return named(database.get_all_tuning_records(), prefix)
+
+
+def named(records: Iterable[TuningRecord], prefix: str) -> list[tuple[str, TuningRecord]]:
+    """The records among some whose name starts with a text."""
     hashes: dict[Workload, int] = {}
     found = []
-    for record in database.get_all_tuning_records():
+    for record in records:
         if record.workload not in hashes:
             hashes[record.workload] = structural_hash(record.workload.mod)
         name = _full_id(record, hashes[record.workload])

@@ -34,7 +34,6 @@ from tilewright.records import TuningRecord, Workload
 from tilewright.support.decoding import decoding
 from tilewright.target import Target
 
-_FIRST_PAGE = 8  # most who ask want the best few
 _T = TypeVar("_T")
 
 
@@ -135,19 +134,23 @@ class SQLDatabase(Database):
         check_top_k(top_k)
         chosen: list[TuningRecord] = []
         if top_k:
-            for record in self._valid_records(self._workloads.ids_equal_to(workload)):
+            ids = self._workloads.ids_equal_to(workload)
+            for record in self._valid_records(ids, wanted=top_k):
                 chosen.append(record)
                 if len(chosen) == top_k:
                     break
         return chosen
 
     def _valid_records(
-        self, workload_ids: list[int], target_ids: list[int | None] | None = None
+        self,
+        workload_ids: list[int],
+        target_ids: list[int | None] | None = None,
+        wanted: int = 1,
     ) -> Iterator[TuningRecord]:
         """Usable records of some targets or of all, fastest first, read as far as they are used."""
         where, values = _where(workload_ids, target_ids)
         seen: set[int] = set()  # a writer may move them while we read
-        size = _FIRST_PAGE
+        size = min(wanted, BATCH)  # each row may lie elsewhere on the disk
         while True:
             rows = self._store.rows(
                 f"SELECT {COLUMNS} FROM records WHERE {where} ORDER BY mean, id LIMIT ? OFFSET ?",

@@ -29,8 +29,10 @@ from tilewright.fleet.messages import (
 from tilewright.fleet.session_runner import SessionRunner
 from tilewright.measure import LocalBuilder, LocalRunner
 from tilewright.measure.hooks import resolve_hook
+from tilewright.measure.memory import usable_memory
 from tilewright.measure.wire import MACHINE, RUN_ERROR
 from tilewright.records import FailureKind, RunnerInput, RunnerResult
+from tilewright.runtime.threads import available_cores
 from tilewright.target import Target
 
 _artifacts = msgspec.msgpack.Decoder(Artifact)
@@ -67,7 +69,8 @@ class BuildActor(Actor):
     def __init__(self, settings: bytes) -> None:
         given = msgspec.msgpack.decode(settings, type=BuilderSettings)
         options: dict[str, Any] = msgspec.structs.asdict(given)
-        self._builder = _NodeBuilder(max_workers=1, **options)
+        share = usable_memory() // available_cores()  # other cores have builders, too
+        self._builder = _NodeBuilder(max_workers=1, memory_limit=share, **options)
 
     def build(self, payload: bytes) -> bytes:
         """A `BuildOrder`; its `BuildAnswer`."""

@@ -10,6 +10,7 @@ import functools
 import logging
 import re
 import socket
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -62,6 +63,7 @@ class RayConnection:
     is_ours: bool  # we connected, so we disconnect
     users: int = 0
     _stored: OrderedDict[str, tuple[Any, int]] = field(default_factory=OrderedDict)
+    _storing: threading.Lock = field(default_factory=threading.Lock)
 
     def nodes(self) -> list[ClusterNode]:
         """The machines that are there now."""
@@ -99,6 +101,10 @@ class RayConnection:
 
     def store(self, artifact: Artifact) -> Any:
         """An artefact in the object store; each is put there once."""
+        with self._storing:
+            return self._store(artifact)
+
+    def _store(self, artifact: Artifact) -> Any:
         found = self._stored.get(artifact.digest)
         if found is None:
             data = msgspec.msgpack.encode(artifact)
@@ -151,8 +157,9 @@ def connect(address: str | None) -> RayConnection:
 
 def own_address() -> str | None:
     """The cluster that this process joined by itself, HOST:PORT; None if it did not."""
-    ray = require_ray()
-    return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else None
+    ray, shared = require_ray(), _connection().cluster
+    is_joined = ray.is_initialized() and not (shared is not None and shared.is_ours)
+    return str(ray.get_runtime_context().gcs_address) if is_joined else None
 
 
 def _other_cluster(here: str, wanted: str | None) -> TuneError:

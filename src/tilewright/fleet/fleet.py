@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,12 +32,13 @@ from tilewright.fleet.cluster import (
 )
 from tilewright.fleet.messages import ActorReply, NodeFacts
 from tilewright.fleet.scheduler import FleetDevice, FleetLimits, FleetScheduler, GivenUp
+from tilewright.measure.node_work import NodeWork
 from tilewright.measure.wire import MACHINE
 from tilewright.version import __version__
 
 _REFRESH_SECS = 5.0  # between two looks at the nodes of the cluster
 _START_SECS = 120.0  # that actors may take to answer first
-_MOST_RESTARTS = 5  # of an actor that ended on a node that lives
+_MOST_RESTARTS = 5  # of an actor that ends on a node that lives, without doing anything
 STARTING: Final = "starting"
 READY: Final = "ready"
 OUT: Final = "out"  # it is not used, but its node is known
@@ -89,6 +91,7 @@ class Fleet:
         self._tasks: dict[int, tuple[Work, Future[bytes]]] = {}
         self._numbers = itertools.count()
         self._problems: list[str] = []  # why nodes are not used
+        self._work: dict[str, tuple[int, float]] = {}  # tasks and seconds of each node
         self._fault: Exception | None = None  # after which nothing works any more
         self._is_closed = False
         self._looked = 0.0
@@ -97,10 +100,20 @@ class Fleet:
 
     def submit(self, kind: str, work: Work) -> Future[bytes]:
         """A task for a device of that kind; the future has its payload."""
+        if self._is_closed:
+            raise TuneError("it is closed; make another builder or runner")
         answer: Future[bytes] = Future()
         answer.set_running_or_notify_cancel()
         self._inbox.put(partial(self._take, kind, work, answer))
         return answer
+
+    def node_work(self) -> list[NodeWork]:
+        """The nodes that take part, or did, and what they have done."""
+        actors, work = list(self._actors.values()), dict(self._work)
+        ready = Counter(actor.claim.node.name for actor in actors if actor.state == READY)
+        return [
+            NodeWork(name, ready[name], *work.get(name, (0, 0.0))) for name in {**ready, **work}
+        ]
 
     def close(self) -> None:
         """End all actors; what is not done fails."""
@@ -125,7 +138,10 @@ class Fleet:
                 self._break(error)
         for actor in self._actors.values():
             self._cluster.kill(actor.handle)
-        self._break(TuneError("the fleet was closed"))
+        self._actors.clear()
+        self._break(TuneError("it was closed before this was done"))
+        while not self._inbox.empty():
+            self._inbox.get()()
 
     def _break(self, error: Exception) -> None:
         """Nothing works any more: all that wait learn why."""
@@ -207,6 +223,7 @@ class Fleet:
         """What an actor held goes elsewhere; if its node lives, another actor takes its place."""
         name, node = actor.claim.name, actor.claim.node
         self._scheduler.lose(name)
+        self._cluster.kill(actor.handle)  # it may hold its claim, and just not answer
         if actor.state == STARTING and "No module named" in str(error):
             text = f"node {node.name} is not used: it has no tilewright, this machine has"
             self._leave_out(actor, f"{text} {__version__}; install the same version there")
@@ -217,7 +234,9 @@ class Fleet:
             self._start(actor.claim, actor.restarts + 1)
             return
         del self._actors[name]
-        text = f"node {node.name} was lost" if not is_alive else f"actors on node {node.name} end"
+        text = f"node {node.name} was lost"
+        if is_alive:
+            text = f"actors on node {node.name} end: {_last_line(str(error))}"
         self._problems.append(text)
         _log.warning("%s; what it held is tried on other nodes", text)
 
@@ -235,7 +254,7 @@ class Fleet:
                 self._call(actor, Work(messages.CALIBRATE, b""), partial(self._calibrated, actor))
             else:
                 work, _ = self._tasks[assigned.task]
-                self._call(actor, work, partial(self._done, actor, assigned.task))
+                self._call(actor, work, partial(self._done, actor, assigned.task, now))
         for given_up in self._scheduler.given_up():
             self._give_up(given_up)
         for note in self._scheduler.notes():
@@ -249,12 +268,15 @@ class Fleet:
             secs = msgspec.msgpack.decode(reply.payload, type=float)
             self._scheduler.calibrated(actor.claim.name, secs)
 
-    def _done(self, actor: _Actor, task: int, answer: bytes) -> None:
+    def _done(self, actor: _Actor, task: int, started: float, answer: bytes) -> None:
         reply = _reply.decode(answer)
         if reply.failure == MACHINE:
             self._out_of_order(actor, reply.message)
             return
         self._scheduler.finish(actor.claim.name)
+        actor.restarts = 0
+        tasks, secs = self._work.get(actor.claim.node.name, (0, 0.0))
+        self._work[actor.claim.node.name] = tasks + 1, secs + time.monotonic() - started
         _, future = self._tasks.pop(task)
         if reply.failure:
             future.set_exception(TuneError(f"node {actor.claim.node.name}: {reply.message}"))
@@ -263,8 +285,7 @@ class Fleet:
 
     def _out_of_order(self, actor: _Actor, message: str) -> None:
         """Its node lacks something: disk space, for example."""
-        last = message.strip().splitlines()[-1]
-        problem = f"node {actor.claim.node.name} is set aside: {last}"
+        problem = f"node {actor.claim.node.name} is set aside: {_last_line(message)}"
         self._scheduler.lose(actor.claim.name)
         self._leave_out(actor, problem)
 
@@ -273,8 +294,19 @@ class Fleet:
         if given_up.is_lost:
             future.set_exception(TaskLost(given_up.reason))
             return
-        why = f": {self._problems[-1]}" if self._problems else ""
-        future.set_exception(MachineError(f"{given_up.reason}{why}"))
+        future.set_exception(MachineError(f"{given_up.reason}{self._why_nobody()}"))
+
+    def _why_nobody(self) -> str:
+        """Why nodes that might do something do not."""
+        waiting = [a.claim.node.name for a in self._actors.values() if a.state == STARTING]
+        if waiting:
+            return f": another tuner has the device of node {waiting[0]}, or it does not answer"
+        return f": {self._problems[-1]}" if self._problems else ""
+
+
+def _last_line(text: str) -> str:
+    """The one of a traceback that says what is wrong."""
+    return text.strip().rpartition("\n")[2]
 
 
 def _other_version(node: str, version: str) -> str:

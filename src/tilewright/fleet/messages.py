@@ -6,6 +6,7 @@ Artefacts travel beside them, as bytes of their own in the object store.
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,6 +14,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.errors import TuneError
 from tilewright.fleet.rpc_config import RPCConfig
 from tilewright.measure.arguments import TensorSpec
+from tilewright.measure.artifact import read_artifact
 from tilewright.measure.build_task import BuildRequest
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.records import FailureKind, RunnerInput, TensorInfo
@@ -69,7 +71,7 @@ class RunnerSettings(msgspec.Struct, frozen=True):
     """A runner on a node."""
 
     owner: str  # whom messages name
-    timeout_sec: float
+    timeout_sec: int | float  # as it was given: messages name it
     seed: int
     device_type: str
     evaluator_config: EvaluatorConfig | None = None
@@ -96,13 +98,13 @@ class RunOrder(msgspec.Struct, frozen=True):
     row_offsets: dict[int, int]
 
     @staticmethod
-    def of(given: RunnerInput) -> RunOrder:
-        """The order for an input of a runner."""
+    def of(given: RunnerInput, artifacts: Sequence[Artifact]) -> RunOrder:
+        """The order for an input of a runner and its `artifacts_of`."""
         return RunOrder(
             given.device_type,
             tuple(TensorSpec(info.dtype, info.shape) for info in given.args_info),
-            artifact_of(given).digest,
-            None if given.reference is None else given.reference.digest,
+            artifacts[0].digest,
+            artifacts[1].digest if artifacts[1:] else None,
             given.best_secs,
             given.min_secs,
             given.seed,
@@ -127,14 +129,23 @@ class RunOrder(msgspec.Struct, frozen=True):
         )
 
 
-def artifact_of(given: RunnerInput) -> Artifact:
-    """The value that travels; a path means nothing on another machine."""
-    if given.artifact is None:
+def artifacts_of(given: RunnerInput) -> list[Artifact]:
+    """The artefact of a candidate, and that of the reference if it has one, as values."""
+    found = [given.artifact or _read(given.artifact_path)]
+    if given.reference_path is not None:
+        found.append(given.reference or _read(given.reference_path))
+    return found
+
+
+def _read(path: str) -> Artifact:
+    """A path means nothing on another machine."""
+    found = read_artifact(path)
+    if found is None:
         raise TuneError(
-            f"{given.artifact_path}: only artefacts of our builders can be sent to other machines; "
-            "build with LocalBuilder or RayBuilder, without an f_export of your own"
+            f"{path}: only artefacts of our builders can be sent to other machines; build with "
+            "LocalBuilder or RayBuilder, without an f_export of your own"
         )
-    return given.artifact
+    return found
 
 
 def facts_of_this_node() -> NodeFacts:

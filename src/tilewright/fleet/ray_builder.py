@@ -19,6 +19,7 @@ from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import Builder, FinishedFuture, FunctionFuture, builders
 from tilewright.measure.hooks import Hook
 from tilewright.measure.local_builder import request_for
+from tilewright.measure.node_work import NodeWork
 from tilewright.measure.pool import check_positive
 from tilewright.records import BuilderFuture, BuilderInput, BuilderResult, FailureKind
 
@@ -73,6 +74,10 @@ class RayBuilder(Builder):
     def submit(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderFuture]:
         """One future for each input, in order."""
         return [self._submit_one(each) for each in build_inputs]
+
+    def node_work(self) -> list[NodeWork]:
+        """What each node has built so far."""
+        return self._fleet.node_work()
 
     def close(self) -> None:
         """End the actors."""

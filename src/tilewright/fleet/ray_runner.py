@@ -10,17 +10,18 @@ from functools import partial
 
 import msgspec
 
-from tilewright.codegen.artifact import Artifact
+from tilewright.errors import TuneError
 from tilewright.fleet import messages
 from tilewright.fleet.actors import MeasureActor
 from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
 from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifact_of
+from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifacts_of
 from tilewright.fleet.scheduler import FleetLimits
-from tilewright.measure.base import FunctionFuture, Runner, runners
+from tilewright.measure.base import FinishedFuture, FunctionFuture, Runner, runners
 from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.hooks import Hook
+from tilewright.measure.node_work import NodeWork
 from tilewright.measure.pool import check_positive
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 from tilewright.target import Target
@@ -108,6 +109,10 @@ class RayRunner(Runner):
         """Measure contenders against each other: on one device, in turns."""
         return self._devices.measure_again(runner_inputs, rounds)
 
+    def node_work(self) -> list[NodeWork]:
+        """What each node has measured so far."""
+        return self._devices.node_work()
+
     def close(self) -> None:
         """End the actors."""
         self._devices.close()
@@ -174,8 +179,12 @@ class Devices:
 
     def submit(self, given: RunnerInput, then: Then = lambda given, result: None) -> RunnerFuture:
         """A future for a candidate; `then` gets its result."""
-        work = Work(messages.RUN, msgspec.msgpack.encode(RunOrder.of(given)), _artifacts(given))
-        answer = self._fleet.submit(self._kind, work)
+        try:
+            artifacts = artifacts_of(given)
+        except TuneError as error:
+            return FinishedFuture(self._not_run(error, FailureKind.RUN_ERROR))
+        order = msgspec.msgpack.encode(RunOrder.of(given, artifacts))
+        answer = self._fleet.submit(self._kind, Work(messages.RUN, order, artifacts))
 
         def result() -> RunnerResult:
             found = self._result(answer)
@@ -188,13 +197,18 @@ class Devices:
         self, runner_inputs: Sequence[RunnerInput], rounds: int
     ) -> list[RunnerResult]:
         """Results of candidates that run in turns on one device."""
-        orders = [RunOrder.of(each) for each in runner_inputs]
-        artifacts = [artifact for each in runner_inputs for artifact in _artifacts(each)]
-        work = Work(messages.AGAIN, msgspec.msgpack.encode((orders, rounds)), artifacts)
+        sent = [artifacts_of(each) for each in runner_inputs]
+        orders = [RunOrder.of(*each) for each in zip(runner_inputs, sent, strict=True)]
+        payload = msgspec.msgpack.encode((orders, rounds))
+        work = Work(messages.AGAIN, payload, [artifact for each in sent for artifact in each])
         try:
             return _results.decode(self._fleet.submit(self._kind, work).result())
         except TaskLost as error:
             return [self._not_run(error)] * len(runner_inputs)
+
+    def node_work(self) -> list[NodeWork]:
+        """What each node has measured so far."""
+        return self._fleet.node_work()
 
     def close(self) -> None:
         """End the actors."""
@@ -206,10 +220,5 @@ class Devices:
         except TaskLost as error:
             return self._not_run(error)
 
-    def _not_run(self, error: TaskLost) -> RunnerResult:
-        return RunnerResult(None, f"{self._owner}: {error}", FailureKind.CRASH)
-
-
-def _artifacts(given: RunnerInput) -> list[Artifact]:
-    found = [artifact_of(given)]
-    return found if given.reference is None else [*found, given.reference]
+    def _not_run(self, error: Exception, failure: FailureKind = FailureKind.CRASH) -> RunnerResult:
+        return RunnerResult(None, f"{self._owner}: {error}", failure)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tilewright.fleet import session_task
-from tilewright.fleet.messages import RunnerSettings, artifact_of
+from tilewright.fleet.messages import RunnerSettings
 from tilewright.fleet.session_task import SessionRequest
 from tilewright.measure import run_task
 from tilewright.measure.base import FinishedFuture, Runner
@@ -38,8 +38,9 @@ class SessionRunner(Runner):
     def _run_one(self, given: RunnerInput) -> RunnerResult:
         settings = self._settings
         assert settings.session_config is not None
+        assert given.artifact is not None
         request = SessionRequest(
-            artifact_of(given),
+            given.artifact,
             given.device_type,
             [(info.dtype, info.shape) for info in given.args_info],
             self._evaluator,

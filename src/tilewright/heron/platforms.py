@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import tilewright.heron.rules
-import tilewright.heron.wmma_tiles  # noqa: F401  (registers instructions)
 from tilewright.heron.operators import OperatorCase
 from tilewright.heron.rules.always_inline import AlwaysInline
 from tilewright.heron.rules.base import HeronRule, heron_rules

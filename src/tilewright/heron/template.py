@@ -22,7 +22,7 @@ from tilewright.heron import steps
 from tilewright.heron.names import KINDS, Key, loop_key
 from tilewright.heron.steps import ScheduleStep
 
-_MOST_DIVISORS = 4096  # larger tiles are no candidates
+_LARGEST_TILE = 4096  # a cut into more parts that are larger, too, is no candidate
 _LARGEST_FUSED = 1_000_000
 
 
@@ -340,7 +340,7 @@ class Template:
 
         def parts(axis: str) -> str:
             extent = self.stages[stage].extents[self.root(stage, axis)]
-            values = tuple(d for d in divisors(extent) if d <= _MOST_DIVISORS)
+            values = tuple(d for d in divisors(extent) if min(d, extent // d) <= _LARGEST_TILE)
             listed = self.candidates.get(Key("P", stage, axis, parameter).short, ())
             together = sorted({*listed, *values})
             return self.knob(stage, parameter, values, axis, candidates=together)

@@ -1,4 +1,4 @@
-"""Instructions for the tiles of tensor cores that are not square: 32 x 8 and 8 x 32."""
+"""Fragments of tensor cores, and the instructions for those that are not square."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tilewright.intrin import cuda_wmma as wmma
 from tilewright.intrin.programs import Pair
 from tilewright.ir.tensor_intrin import TensorIntrin
 
-_TILES = (wmma.Tile(32, 8, 16), wmma.Tile(8, 32, 16))
+FRAGMENTS = ((16, 16), (32, 8), (8, 32))  # rows and columns
+DEPTH = 16
+
+_TILES = tuple(wmma.Tile(m, n, DEPTH) for m, n in FRAGMENTS if m != n)
 
 
 def _makers(tile: wmma.Tile) -> Iterator[tuple[str, Callable[[], Pair]]]:

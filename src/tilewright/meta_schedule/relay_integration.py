@@ -44,7 +44,7 @@ def extracted_tasks_to_tune_contexts(
     extracted_tasks: Sequence[ExtractedTask],
     work_dir: str | Path | None = None,
     space: Any = "tilewright",
-    strategy: Any = "evolutionary",
+    strategy: Any = "default",
     num_tuning_cores: int | str = "physical",
     seed: int | None = None,
 ) -> tuple[list[TuneContext], list[float]]:

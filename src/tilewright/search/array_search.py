@@ -29,10 +29,11 @@ from tilewright.space.layout_free import has_bound_weights
 
 _FEWEST_SAMPLES = 16  # until then the prior ranks alone
 _SPREAD = 0.5  # the power of the number of vectors up to which ranks are drawn
-_DRAWS = 256  # of ranks, until all others follow in order
 _MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
 _LEAST_NEW = 16  # for each of them
+_MOST_STRUCTURES = 64  # of a sketch that is searched on arrays by default
 _MEASURED_PARENTS = 64  # of a sketch, in the first generation
+_EARLIER = 256  # records of earlier searches that are learned from
 _REPLAYED = 4  # times as many candidates of sketches without algebra as are wanted
 _TOLERANCE = 1e-6  # between the prior on arrays and that of a replay
 
@@ -102,13 +103,19 @@ class ArraySearch(TaskSearch):
 
     The prior ranks, and trees that learn from each batch what it gets wrong. Of other sketches, as
     many candidates as their share are replayed and ranked by the cost model; the log says why. A
-    sketch whose replays are not what its algebra says is one of them from then on.
+    sketch whose replays are not what its algebra says is one of them from then on. With
+    `all_sketches`, a search does not begin in which one has no algebra, or so many structures that
+    interpreting them takes as long as replays do: it raises `NotInterpreted`.
     """
 
     kind = "arrays"
 
     def __init__(
-        self, population_size: int = 2048, generations: int = 3, eps_greedy: float = 0.05
+        self,
+        population_size: int = 2048,
+        generations: int = 3,
+        eps_greedy: float = 0.05,
+        all_sketches: bool = False,
     ) -> None:
         super().__init__()
         if population_size < 2 or generations < 0 or not 0.0 <= eps_greedy <= 1.0:
@@ -119,13 +126,19 @@ class ArraySearch(TaskSearch):
         self.population_size = population_size
         self.generations = generations
         self.eps_greedy = eps_greedy
+        self.all_sketches = all_sketches
         self._scorers: dict[int, BatchScorer] = {}  # by number of the sketch
         self._lessons = Lessons()
         self._waiting: dict[int, Choice] = {}  # by hash of the program
         self._tried: set[str] = set()
 
+    def settings(self) -> dict[str, Any]:
+        """What the search was made with."""
+        names = ("population_size", "generations", "eps_greedy", "all_sketches")
+        return {name: getattr(self, name) for name in names}
+
     def clone(self) -> Self:
-        return type(self)(self.population_size, self.generations, self.eps_greedy)
+        return type(self)(**self.settings())
 
     def _begin(self, tuning: Tuning) -> None:
         self._lessons, self._waiting, self._tried = Lessons(), {}, set()
@@ -134,14 +147,43 @@ class ArraySearch(TaskSearch):
             try:
                 self._scorers[sketch.number] = self._scorer(sketch)
             except NotInterpreted as why:
+                if self.all_sketches:
+                    raise
                 text = "sketch %d is searched by replay: %s"
                 self.context.logger.info(text, sketch.number, why)
+
+        self._lessons.extend(self._earlier_lessons(tuning))
+
+    def _earlier_lessons(self, tuning: Tuning) -> Iterator[Lesson]:
+        """What the fastest records say whose traces are those of sketches."""
+        records = [] if tuning.records is None else tuning.records.earlier
+        valid = sorted((each for each in records if each.run_secs), key=lambda each: each.mean_secs)
+        read = [(each.trace.as_json(remove_postproc=True), each) for each in valid[:_EARLIER]]
+        for number, scorer in self._scorers.items():
+            sketch = tuning.sketches[number]
+            steps = sketch.trace.as_json()[0]
+            own = [(dict(decided), each) for (insts, decided), each in read if insts == steps]
+            own = [(decided, each) for decided, each in own if decided.keys() == {*sketch.places}]
+            if not own:
+                continue
+            vectors = [[decided[place] for place in sketch.places] for decided, _ in own]
+            scores = scorer.score(scorer.model.columns(vectors))
+            for row, (_, record) in enumerate(own):
+                if np.isfinite(scores.prior[row]):
+                    found = (number, vectors[row], scores.features[row].tolist())
+                    choice = Choice(*found, float(scores.prior[row]), float(scores.prior[row]))
+                    yield Lesson(choice, min(record.run_secs or ()))
 
     def _scorer(self, sketch: Sketch) -> BatchScorer:
         target = self.context.target
         if target is not None and not target.is_cpu:
             raise NotInterpreted("only the prior of CPUs is on arrays")
         model = SpaceModel(self.mod, sketch.trace, self.space.postprocs)
+        structures = model.tree.most_cases
+        if self.all_sketches and structures > _MOST_STRUCTURES:
+            raise NotInterpreted(
+                f"programs of sketch {sketch.number} have up to {structures} structures"
+            )
         packed_before = has_bound_weights(entry_function(self.mod))
         return BatchScorer(model, Machine.of(target), packed_before)
 
@@ -176,15 +218,16 @@ class ArraySearch(TaskSearch):
     def _best(
         self, rankings: Mapping[int, Ranking], random: np.random.Generator
     ) -> Iterator[Choice]:
-        """Vectors that are predicted to be fast, some of them the very fastest.
+        """Vectors that are predicted to be fast: every other one is the best that is left.
 
-        Of thousands, those that are ranked first are those whose time is most underestimated: ranks
-        are drawn, from the best one on, up to some power of their number.
+        Of thousands, those that are ranked first are also those whose time is most underestimated:
+        other ranks are drawn, up to some power of their number.
         """
         order = self._order(rankings)
-        scales = max(1, len(order)) ** (_SPREAD * random.random(_DRAWS)) - 1.0
-        ranks = [0, *(scales * random.exponential(size=_DRAWS)).astype(np.int64).tolist()]
-        for rank in dict.fromkeys([*ranks, *range(len(order))]):
+        scales = max(1, len(order)) ** (_SPREAD * random.random(len(order))) - 1.0
+        drawn = (scales * random.exponential(size=len(order))).astype(np.int64).tolist()
+        ranks = itertools.chain.from_iterable(zip(range(len(order)), drawn, strict=True))
+        for rank in dict.fromkeys(ranks):
             if rank < len(order):
                 yield _choice(rankings, *order[rank])
 

@@ -125,7 +125,7 @@ class LivePage:
     def _found(self, name: str) -> TuningRecord:
         if not looks_like_id(name):
             raise DatabaseError(f"{name[:80]!r} is not the name of a record")
-        return self.watched.record(name)
+        return self.watched.snapshot().record(name)
 
     async def _page(self, render: Callable[[Snapshot], str]) -> Response:
         snapshot = await run_in_threadpool(self.watched.snapshot)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tilewright.database import Run, Trial, best_so_far
+from tilewright.database import Run, Trial
+from tilewright.database.base import speed_order
+from tilewright.records import TuningRecord
 from tilewright.report.charts import compared_chart
 from tilewright.report.collect import TaskSummary
 from tilewright.report.html_parts import figure, table
-from tilewright.report.units import seconds, speed_up
+from tilewright.report.units import seconds
 from tilewright.serve.layout import live, page
 from tilewright.serve.snapshot import Snapshot
+from tilewright.sharing.intervals import ratio_of
 
 
 def compare_page(snapshot: Snapshot, first: int | None, second: int | None) -> str:
@@ -57,23 +60,22 @@ def _select(name: str, label: str, runs: Sequence[Run], chosen: Run) -> str:
 
 def _comparison(snapshot: Snapshot, one: Run, other: Run) -> str:
     rows, figures = [], []
+    names = [f"run {run.id}" for run in (one, other)]
+    caption = f"blue: {names[0]}, red: {names[1]}"
     for key, task in snapshot.tasks.items():
         trials = [_trials_of(task, run) for run in (one, other)]
         if not any(trials):
             continue
-        best = [_best(each) for each in trials]
+        best = [_best_of(task, run) for run in (one, other)]
         rows.append(
             (
                 f'<a href="/task/{key}">{escape(task.title)}</a>',
-                seconds(best[0]),
-                seconds(best[1]),
-                f"<b>{speed_up(best[0], best[1])}</b>",
+                *(seconds(None if each is None else each.mean_secs) for each in best),
+                *_ratio(*best),
                 *(str(len(each)) for each in trials),
                 *(str(sum(t.mean_secs is None for t in each)) for each in trials),
             )
         )
-        names = [f"run {run.id}" for run in (one, other)]
-        caption = f"blue: {names[0]}, red: {names[1]}"
         figures.append(figure(compared_chart(trials, names), escape(task.title), caption))
     if not rows:
         return "<p>Neither run has trials in this database.</p>"
@@ -81,10 +83,19 @@ def _comparison(snapshot: Snapshot, one: Run, other: Run) -> str:
     return f'{shown}<div class="figures">{"".join(figures)}</div>'
 
 
+def _ratio(before: TuningRecord | None, after: TuningRecord | None) -> tuple[str, str]:
+    """The ratio of two times with its interval, and what follows from it."""
+    times = [(each.plain_secs or []) if each is not None else [] for each in (before, after)]
+    if not all(secs and min(secs) > 0 for secs in times):
+        return "-", "-"
+    ratio = ratio_of(times[1], times[0])
+    return str(ratio), "not known" if ratio.low is None else f"<b>{ratio.verdict}</b>"
+
+
 def _header(one: Run, other: Run) -> tuple[str, ...]:
     a, b = f"run {one.id}", f"run {other.id}"
     return (
-        "task", f"best, {a}", f"best, {b}", f"speed-up of {b}", f"trials, {a}", f"trials, {b}",
+        "task", f"best, {a}", f"best, {b}", f"{b} / {a}", f"{b} is", f"trials, {a}", f"trials, {b}",
         f"failed, {a}", f"failed, {b}",
     )  # fmt: skip
 
@@ -93,6 +104,6 @@ def _trials_of(task: TaskSummary, run: Run) -> list[Trial]:
     return [trial for trial in task.trials if trial.run == run.id]
 
 
-def _best(trials: Sequence[Trial]) -> float | None:
-    curve = best_so_far(trials)
-    return curve[-1][1] if curve else None
+def _best_of(task: TaskSummary, run: Run) -> TuningRecord | None:
+    own = (each for each in task.records if each.is_valid and each.extra.get("run") == run.id)
+    return min(own, key=speed_order, default=None)

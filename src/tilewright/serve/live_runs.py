@@ -30,6 +30,9 @@ class LoggedEvent(msgspec.Struct):
     candidates: int = 0
     trials: int = 0
     reason: str = ""
+    devices: int = 0
+    done: int = 0
+    busy_secs: float = 0.0
 
 
 @dataclass
@@ -64,8 +67,9 @@ class NodeLoad:
     """A machine that takes part, and where its time went."""
 
     name: str
-    load: float | None = None  # runnable processes a core, in the last minute
+    load: float | None = None  # runnable processes a core; of a node of a cluster, busy devices
     last: float = 0.0
+    devices: dict[str, int] = field(default_factory=dict)  # by phase, of a node of a cluster
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
     trials: int = 0
 
@@ -79,6 +83,9 @@ class LiveState:
 
     def add(self, event: LoggedEvent) -> None:
         """Take one event in; a kind that is not known changes nothing but the node."""
+        if event.event == "node_seen":
+            _see(self.nodes.setdefault(event.node, NodeLoad(event.node)), event)
+            return
         place = (event.node, event.pid)
         run = self.runs.setdefault(place, LiveRun(*place, started=event.time))
         node = self.nodes.setdefault(event.node, NodeLoad(event.node))
@@ -96,6 +103,17 @@ class LiveState:
     def going_on(self) -> list[LiveRun]:
         """The runs that have not said that they ended."""
         return [run for run in self.runs.values() if run.tasks and not run.reason]
+
+
+def _see(node: NodeLoad, event: LoggedEvent) -> None:
+    """A node of a cluster told of its work since the run began: what was done since it did last?"""
+    before, passed = node.seconds.get(event.phase, 0.0), event.time - node.last
+    spent = event.busy_secs - (before if before <= event.busy_secs else 0.0)
+    if event.devices and node.last and passed > 0:
+        node.load = spent / (passed * event.devices)
+    node.seconds[event.phase], node.devices[event.phase] = event.busy_secs, event.devices
+    if event.phase == RUN:
+        node.last, node.trials = event.time, event.done
 
 
 def _started(run: LiveRun, event: LoggedEvent) -> None:

@@ -161,22 +161,31 @@ def _rooflines(snapshot: Snapshot) -> str:
 def _nodes(snapshot: Snapshot) -> str:
     if not snapshot.live.nodes:
         return "<p>No node has told of itself: there is no event log beside the database.</p>"
-    doing = {run.node: run.doing or "between rounds" for run in snapshot.live.going_on}
+    runs = snapshot.live.going_on
+    doing = {
+        node.name: "measures" for node in snapshot.live.nodes.values() if node.devices and runs
+    }
+    doing |= {run.node: run.doing or "between rounds" for run in runs}
     rows = [_node_row(node, doing) for node in snapshot.live.nodes.values()]
-    return table(("node", "load a core", "doing", *PHASES, "trials", "heard of"), rows)
+    return table(("node", "load", "doing", *PHASES, "trials", "heard of"), rows)
 
 
 def _node_row(node: NodeLoad, doing: dict[str, str]) -> tuple[str, ...]:
     total = sum(node.seconds.values()) or 1.0
     shares = [node.seconds.get(phase, 0.0) / total for phase in PHASES]
     return (
-        escape(node.name),
+        f"{escape(node.name)}{_devices(node)}",
         _load_bar(node.load or 0.0),
         escape(doing.get(node.name, "idle")),
         *map(percent, shares),
         str(node.trials),
         ago(time.time() - node.last),
     )
+
+
+def _devices(node: NodeLoad) -> str:
+    known = [f"{number} to {phase}" for phase, number in node.devices.items()]
+    return f"<small>{', '.join(known)}</small>" if known else ""
 
 
 _FULL = 2.0  # processes a core: measurements suffer long before

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.database import Database, Run
-from tilewright.database.record_ids import find_records
-from tilewright.errors import DatabaseError
+from tilewright.database.record_ids import named
+from tilewright.errors import DatabaseError, ServeError
 from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord
 from tilewright.report.collect import TaskSummary, collect
@@ -19,6 +19,8 @@ from tilewright.report.model_notes import model_notes
 from tilewright.report.model_page import model_section
 from tilewright.report.task_rooflines import task_rooflines
 from tilewright.serve.live_runs import EventReader, LiveState
+
+MOST_RECORDS = 200_000  # some kilobytes each while they are read
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Snapshot:
     models: list[str]  # their sections of the page
     rooflines: str  # the figures of all targets
     live: LiveState
+
+    def record(self, name: str) -> TuningRecord:
+        """The record that a name, or the start of one, means."""
+        found = named((each for task in self.tasks.values() for each in task.records), name)
+        if not found:
+            raise DatabaseError(f"no record in {self.source} starts with {name}")
+        return found[0][1]
 
     def run(self, number: int) -> Run | None:
         """The run of that number."""
@@ -86,15 +95,13 @@ class Watched:
             assert self._snapshot is not None
             return self._snapshot
 
-    def record(self, name: str) -> TuningRecord:
-        """The record that a name, or the start of one, means."""
-        found = find_records(self.database, name)
-        if not found:
-            raise DatabaseError(f"no record in {self.source} starts with {name}")
-        return found[0][1]
-
     def _made(self, version: int) -> Snapshot:
         database = self.database
+        if len(database) > MOST_RECORDS:
+            raise ServeError(
+                f"{self.source} has {len(database):,} records, a page holds {MOST_RECORDS:,}; "
+                "`tilewright db prune` leaves the best of each task"
+            )
         tasks = {task_key(task.records[0]): task for task in collect(database)}
         notes = model_notes(database)
         return Snapshot(

@@ -26,6 +26,16 @@ class Conflict:
     members: tuple[constraints.Constraint, ...]
     variables: tuple[constraints.IntegerVariable, ...]  # those that they speak of
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Where upper and lower bounds among them come from: limits of a target, demands."""
+        bounds = [
+            each.origin
+            for each in self.members
+            if isinstance(each, constraints.Le) and len(each.names) == 1
+        ]
+        return tuple(dict.fromkeys(bounds))
+
     def __str__(self) -> str:
         if not self.members:
             empty = next(v.name for v in self.variables if not len(v.domain))
@@ -37,8 +47,9 @@ class Conflict:
             else f"these {count} constraints cannot hold together, any {count - 1} of them can:"
         )
         lines = [f"  {in_words(each)}    (from {each.origin})" for each in self.members]
+        bounds = [f"limits among them: {'; '.join(self.limits)}"] if self.limits else []
         ranges = [f"  {v.name} is {_range_in_words(v.domain)}" for v in self.variables]
-        return "\n".join([head, *lines, "where", *ranges])
+        return "\n".join([head, *lines, *bounds, "where", *ranges])
 
 
 def conflict_of(

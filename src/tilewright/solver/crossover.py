@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,6 @@ class KnobCrossover:
             [place for place, variable in variables if variable.kind == "tunable"], dtype=np.int64
         )
         self._completion = Completion(space.problem, self.knobs.tolist())
-        self._donors: Columns | None = None
         self._ranks = _neighbour_ranks(space.problem, self.knobs.tolist())
 
     @property
@@ -72,17 +72,17 @@ class KnobCrossover:
         mixed = one.copy()
         taken = self._ranks[seeds] < sizes
         mixed[:, self.knobs] = np.where(taken, other[:, self.knobs], one[:, self.knobs])
-        donors = self._donated(rng)[rng.integers(0, _DONORS, len(one))]
+        donors = self._donors[rng.integers(0, _DONORS, len(one))]
         place = self.knobs[rng.integers(0, len(self.knobs), len(one))]
         rows = np.arange(len(one))
         is_free = ~demanded[rows, place]
         mixed[rows[is_free], place[is_free]] = donors[rows[is_free], place[is_free]]
         return np.asarray(mixed)
 
-    def _donated(self, rng: np.random.Generator) -> Columns:
-        if self._donors is None:
-            self._donors = self.space.sample(_DONORS, rng).values
-        return self._donors
+    @cached_property
+    def _donors(self) -> Columns:
+        """Drawn for all who cross in this space, so none of their generators decides."""
+        return self.space.sample(_DONORS, np.random.default_rng(0)).values
 
 
 def _neighbour_ranks(problem: ConstraintProblem, knobs: list[int]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.solver.base import Deadline
 from tilewright.solver.network import ConstraintNetwork
 from tilewright.solver.relations import Chosen, Computed, Relation
-from tilewright.solver.tables import Conditional, Places, Table, has_keys, joined, summed
+from tilewright.solver.tables import Conditional, Places, Table, joined, summed
 
 
 @dataclass
@@ -188,7 +188,10 @@ class _Eliminator:
         if isinstance(whole, frozenset):
             return whole
         table, sources = whole
-        rest, conditional = summed(table, variable, self.sizes)
+        both = summed(table, variable, self.sizes)
+        if both is None:
+            return self._blamed(sources, frozenset())
+        rest, conditional = both
         self.result.conditionals.append(conditional)
         for neighbour in table.scope:
             self._costs.pop(neighbour, None)
@@ -214,10 +217,8 @@ class _Eliminator:
             # The one that shares most variables adds the fewest rows.
             place = max(range(len(rest)), key=lambda p: _shared(table, rest[p][0]))
             other, more = rest.pop(place)
-            scope = {*table.scope, *other.scope}
             most = _JOINED_IN_HURRY if self.deadline.is_over else None
-            can_join = has_keys([*scope], self.sizes)
-            whole = joined(table, other, self.sizes, most) if can_join else None
+            whole = joined(table, other, self.sizes, most)
             if whole is None:
                 return self._blamed(more, sources)
             table, sources = whole, sources | more

@@ -18,7 +18,9 @@ Places = NDArray[np.int64]
 Weights = NDArray[np.float64]
 
 MOST_JOINED = 1 << 21  # rows of a join
+_MOST_CELLS = 1 << 24  # the same, rows times variables
 _MOST_KEYS = 1 << 62
+_HASHED = 0x1E3779B97F4A7C15  # its digits look random
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +37,22 @@ class Table:
         return combined(chosen, [sizes[variable] for variable in scope], len(self.weights))
 
 
+def _is_hashed(sizes: Sequence[int]) -> bool:
+    """True when there are more combinations than numbers."""
+    return math.prod(sizes) >= _MOST_KEYS
+
+
 def combined(columns: Sequence[Places], sizes: Sequence[int], rows: int) -> Places:
-    """Columns as digits of one number."""
+    """Columns as digits of one number; as a hash of them where the number would be too large."""
     result = np.zeros(rows, dtype=np.int64)
-    for column, size in zip(columns, sizes, strict=True):
-        result = result * size + column
+    if not _is_hashed(sizes):
+        for column, size in zip(columns, sizes, strict=True):
+            result = result * size + column
+        return result
+    for column in columns:
+        result = (result * _HASHED + column) & (_MOST_KEYS - 1)
+        result ^= result >> 29
     return result
-
-
-def has_keys(scope: Sequence[int], sizes: Sequence[int]) -> bool:
-    """True when the combinations of these variables can be numbered."""
-    return math.prod(sizes[variable] for variable in scope) < _MOST_KEYS
 
 
 def joined(one: Table, other: Table, sizes: Sequence[int], most: int | None = None) -> Table | None:
@@ -58,15 +65,30 @@ def joined(one: Table, other: Table, sizes: Sequence[int], most: int | None = No
     begins = np.searchsorted(ordered, keys, side="left")
     counts = np.searchsorted(ordered, keys, side="right") - begins
     total = int(counts.sum())
-    if total > (MOST_JOINED if most is None else most):
+    width = len(one.scope) + len(new)
+    if total > (MOST_JOINED if most is None else most) or total * width > _MOST_CELLS:
         return None
     left = np.repeat(np.arange(len(keys)), counts)
     ends = np.cumsum(counts)
     right = order[np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(begins, counts)]
+    if _is_hashed([sizes[variable] for variable in common]):
+        fits = _agree(one, other, common, left, right)
+        left, right = left[fits], right[fits]
     columns = [column[left] for column in one.columns]
     columns += [other.columns[other.scope.index(variable)][right] for variable in new]
     weights = one.weights[left] * other.weights[right]
     return Table((*one.scope, *new), tuple(columns), weights)
+
+
+def _agree(
+    one: Table, other: Table, common: Sequence[int], left: Places, right: Places
+) -> NDArray[np.bool_]:
+    """For each pair of rows whether they have the same values at the variables of both."""
+    fits = np.ones(len(left), dtype=bool)
+    for variable in common:
+        own, others = (table.columns[table.scope.index(variable)] for table in (one, other))
+        fits &= own[left] == others[right]
+    return fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +138,11 @@ class Conditional:
         return numbers * span + self.values
 
 
-def summed(table: Table, variable: int, sizes: Sequence[int]) -> tuple[Table, Conditional]:
-    """The table without a variable, and the variable given the others."""
+def summed(table: Table, variable: int, sizes: Sequence[int]) -> tuple[Table, Conditional] | None:
+    """The table without a variable, and the variable given the others.
+
+    None: two combinations of the others have the same hash, so they cannot be told apart.
+    """
     given = tuple(other for other in table.scope if other != variable)
     keys = table.keys(given, sizes)
     values = table.columns[table.scope.index(variable)]
@@ -135,4 +160,8 @@ def summed(table: Table, variable: int, sizes: Sequence[int]) -> tuple[Table, Co
     conditional = Conditional(variable, given, keys[begins], ends, values, chances)
     first = order[begins]
     columns = tuple(table.columns[table.scope.index(other)][first] for other in given)
-    return Table(given, columns, totals), conditional
+    rest = Table(given, columns, totals)
+    is_certain = not _is_hashed([sizes[other] for other in given])
+    if is_certain or _agree(rest, table, given, numbers, order).all():
+        return rest, conditional
+    return None

@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-SLEEP_SECS = 0.05
-
 
 def evaluate_asleep(module: Any, device: Any, config: Any, repeated_args: Any) -> list[float]:
-    """A kernel that sleeps."""
-    time.sleep(SLEEP_SECS)
-    return [SLEEP_SECS]
+    """A kernel that sleeps for as long as a row of runs takes."""
+    time.sleep(config.min_repeat_ms / 1e3)
+    return [config.min_repeat_ms / 1e3]
 
 
 def evaluate_in_a_session(
@@ -35,6 +33,11 @@ def evaluate_for_ever(
     """A run that does not end."""
     time.sleep(3600)
     return []
+
+
+def calibrate_as_told() -> float:
+    """The seconds that the environment of a node says; one without it."""
+    return float(os.environ.get("FLEET_CALIBRATION", 1.0))  # noqa: TID251  (tests set it)
 
 
 def fail_in_a_step(*given: Any) -> Any:

@@ -23,7 +23,7 @@ from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import read
 from tilewright.records import entry_function
-from tilewright.schedule import Trace
+from tilewright.schedule import Schedule, Trace
 from tilewright.search.replayer import Replayer, SearchStatistics, Sketch
 from tilewright.space.base import Postproc
 from tilewright.space.generators import create_space_generator
@@ -80,16 +80,26 @@ def _vector(sketch: Sketch, trace: Trace) -> list[Any]:
     return [trace.decisions[trace.insts[place]] for place in sketch.places]
 
 
+def task_and_sketches(
+    func: PrimFunc, target: Target, space: str
+) -> tuple[SpaceTask, list[Schedule]]:
+    """A task for a strategy, and the sketches of its space."""
+    mod = IRModule({"main": func})
+    generator = create_space_generator(space)
+    task = SpaceTask(mod, target, space_generator=generator)
+    generator._initialize_with_tune_context(task)
+    return task, generator.generate_design_space(mod)
+
+
 def sketches_of(
     func: PrimFunc, target: Target, space: str
 ) -> tuple[IRModule, list[Sketch], Sequence[Postproc]]:
     """The sketches of a function, and the post-processors of their space."""
-    mod = IRModule({"main": func})
-    generator = create_space_generator(space)
-    generator._initialize_with_tune_context(SpaceTask(mod, target))
-    made = generator.generate_design_space(mod)
+    task, made = task_and_sketches(func, target, space)
+    assert task.mod is not None
+    assert task.space_generator is not None
     sketches = [Sketch(number, each) for number, each in enumerate(made)]
-    return mod, sketches, tuple(generator.postprocs)
+    return task.mod, sketches, tuple(task.space_generator.postprocs)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
+from tilewright.measure.node_work import NodeWork
 from tilewright.records import RunnerInput, RunnerResults
 from tilewright.search.base import MeasuredRecords
 from tilewright.search.replayer import SearchStatistics
@@ -31,6 +32,13 @@ class Closable(Protocol):
     """A builder or runner that holds workers or files until it is closed."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Distributed(Protocol):
+    """A builder or runner whose work is done on several machines."""
+
+    def node_work(self) -> Sequence[NodeWork]: ...
 
 
 @runtime_checkable

@@ -64,7 +64,7 @@ def tune_tir(
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     space: SpaceLike = "tilewright",
-    strategy: SearchStrategy | str = "evolutionary",
+    strategy: SearchStrategy | str = "default",
     num_tuning_cores: int | str = "physical",
     seed: int | None = None,
     module_equality: str = "structural",

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tilewright.database import Database, SQLiteDatabase
-from tilewright.tune.events import Event, Observer, TuningStarted
+from tilewright.tune.events import Event, NodeSeen, Observer, TuningStarted
 from tilewright.tune.logs import log_file
 
 SUFFIX = ".events.jsonl"
@@ -44,7 +44,7 @@ def writing_events(observers: list[Observer], database: Database) -> Iterator[No
     file = log_file(path)
 
     def write(event: Event) -> None:
-        line = msgspec.json.encode({**_origin(), **_facts(event)}).decode()
+        line = msgspec.json.encode({**_origin(event), **_facts(event)}).decode()
         file.handle(logging.makeLogRecord({"msg": line}))
 
     observers.append(write)
@@ -55,10 +55,11 @@ def writing_events(observers: list[Observer], database: Database) -> Iterator[No
         file.close()
 
 
-def _origin() -> dict[str, object]:
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    origin = {"node": platform.node(), "pid": os.getpid(), "load": round(load, 3)}
-    return {"time": round(time.time(), 3), **origin}
+def _origin(event: Event) -> dict[str, object]:
+    origin = {"time": round(time.time(), 3), "node": platform.node(), "pid": os.getpid()}
+    if isinstance(event, NodeSeen):  # another machine
+        return origin
+    return {**origin, "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 3)}
 
 
 def _facts(event: Event) -> dict[str, object]:

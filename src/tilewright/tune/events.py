@@ -49,6 +49,17 @@ class RoundMeasured:
 
 
 @dataclass(frozen=True)
+class NodeSeen:
+    """A machine of a cluster and its work so far; told after each round."""
+
+    node: str
+    phase: str  # "build" or "run"
+    devices: int
+    done: int  # tasks
+    busy_secs: float  # of all its devices
+
+
+@dataclass(frozen=True)
 class MemberFailed:
     """A member of the user's own raised an exception, and the run goes on; told once a cause."""
 
@@ -72,7 +83,13 @@ class TuningFinished:
 
 
 Event: TypeAlias = (
-    TuningStarted | PhaseChanged | RoundMeasured | MemberFailed | TaskFinished | TuningFinished
+    TuningStarted
+    | PhaseChanged
+    | RoundMeasured
+    | NodeSeen
+    | MemberFailed
+    | TaskFinished
+    | TuningFinished
 )
 Observer: TypeAlias = Callable[[Event], object]
 

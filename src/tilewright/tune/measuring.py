@@ -34,7 +34,8 @@ from tilewright.records import (
 )
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
-from tilewright.tune.abilities import Forewarned, Rematchable, Warmable
+from tilewright.tune.abilities import Distributed, Forewarned, Rematchable, Warmable
+from tilewright.tune.events import NodeSeen
 from tilewright.tune.fallback import default_schedule
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
@@ -104,6 +105,13 @@ class Measurer:
         for member in (self.builder, self.runner):
             if isinstance(member, Warmable):
                 member.warm_up()
+
+    def nodes_seen(self) -> Iterator[NodeSeen]:
+        """The machines that a builder or a runner on a cluster works on."""
+        for phase, member in (("build", self.builder), ("run", self.runner)):
+            if isinstance(member, Distributed):
+                for work in member.node_work():
+                    yield NodeSeen(phase=phase, **work._asdict())
 
     def measure(
         self,

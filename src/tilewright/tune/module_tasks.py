@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, structural_equal
-from tilewright.search import EvolutionarySearch
+from tilewright.search import DefaultSearch, EvolutionarySearch
 from tilewright.search.base import SearchStrategy
 from tilewright.space.base import Member, SpaceGenerator
 from tilewright.space.generators import DefaultSpace
@@ -135,10 +135,11 @@ def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy 
     Our own sketches leave few decisions open, and most of what they lead to is good: a small
     population that evolves twice finds as much as a large one, in a fraction of the time.
     """
-    if given == "evolutionary" and _has_own_sketches(space):
-        return EvolutionarySearch.frugal(
+    if given in ("default", "evolutionary") and _has_own_sketches(space):
+        small = EvolutionarySearch.frugal(
             population_size=48, genetic_num_iters=2, init_min_unmeasured=8
         )
+        return small if given == "evolutionary" else DefaultSearch(evolutionary=small)
     return copy_of(given)
 
 

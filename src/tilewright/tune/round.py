@@ -11,7 +11,7 @@ from tilewright.tune.callbacks import AddToDatabase, UpdateCostModel
 from tilewright.tune.events import PhaseChanged, RoundMeasured
 from tilewright.tune.fallback import baselines_of
 from tilewright.tune.logs import log_trials
-from tilewright.tune.measuring import RoundResults
+from tilewright.tune.measuring import Measurer, RoundResults
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.session import TuningSession
 from tilewright.tune.task import Round, TaskRecord, funnel_of
@@ -142,3 +142,6 @@ def _report(session: TuningSession, task_id: int, task: TaskRecord, new_trials: 
         logger.info("Funnel: %s", funnel)
     session.policy.print_tuning_statistics()
     session.tell(RoundMeasured(task_id, new_trials, session.budget.elapsed, quality, funnel))
+    if isinstance(session.measurer, Measurer):
+        for seen in session.measurer.nodes_seen():
+            session.tell(seen)

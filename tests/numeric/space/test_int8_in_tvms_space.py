@@ -54,10 +54,12 @@ def arguments(func: PrimFunc) -> list[Array]:
         ),
     ],
 )
-def test_tuned_layers(func: PrimFunc, expected: Callable[[Array, Array], Array]) -> None:
+def test_tuned_layers(
+    func: PrimFunc, expected: Callable[[Array, Array], Array], workers: dict[str, Any]
+) -> None:
     database = ms.tune_tir(
         func, "llvm", max_trials_global=6, space="post-order-apply", strategy="replay-trace",
-        seed=1, console=False,
+        seed=1, console=False, **workers,
     )  # fmt: skip
     records = database.get_all_tuning_records()
     assert [record.run_secs is not None for record in records] == [True] * 6

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def tuned(func: PrimFunc) -> Module:
+def tuned(func: PrimFunc, workers: dict[str, Any]) -> Module:
     """The best of a few candidates, all of which gave the results of the plain program."""
-    database = ms.tune_tir(func, "llvm", max_trials_global=2, seed=0, console=False)
+    database = ms.tune_tir(func, "llvm", max_trials_global=2, seed=0, console=False, **workers)
     records = database.get_all_tuning_records()
     assert all(record.run_secs for record in records)
     assert any("dot_16x4_vnni" in str(record.trace) for record in records)
@@ -40,7 +40,7 @@ def random_of(dtype: str, *shape: int) -> Array:
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
-def test_a_convolution_that_ends_in_bytes() -> None:
+def test_a_convolution_that_ends_in_bytes(workers: dict[str, Any]) -> None:
     shape, kernel_shape = (1, 9, 9, 16), (3, 3, 16, CHANNELS)
     data, kernel = te.placeholder(shape, "uint8", "data"), te.placeholder(kernel_shape, "int8", "k")
     m, s, b, sums = (te.placeholder((CHANNELS,), "int32", name) for name in ("m", "s", "b", "sums"))
@@ -48,7 +48,7 @@ def test_a_convolution_that_ends_in_bytes() -> None:
     out = topi.nn.quantized_conv2d_nhwc(
         data, kernel, scale, b, ZERO_POINT, padding=1, weight_sums=sums
     )
-    module = tuned(te.create_prim_func([data, kernel, m, s, b, sums, out]))
+    module = tuned(te.create_prim_func([data, kernel, m, s, b, sums, out]), workers)
 
     x, w = random_of("uint8", *shape), random_of("int8", *kernel_shape)
     multiplier, shift = topi.fixed_point_scales(rng.uniform(1e-4, 1e-3, CHANNELS))
@@ -66,9 +66,9 @@ def test_a_convolution_that_ends_in_bytes() -> None:
     assert len(set(result.flat)) > 20
 
 
-def test_the_residual_block() -> None:
+def test_the_residual_block(workers: dict[str, Any]) -> None:
     func = create_int8_workload("Conv2dInt8", N=1, H=7, W=7, CI=64, CO=CHANNELS)
-    module = tuned(func)
+    module = tuned(func, workers)
     per_channel = (1, 1, 1, CHANNELS)
     inputs = [
         random_of("int8", 1, 7, 7, 64),

@@ -48,12 +48,14 @@ def array_for(tensor: te.Tensor) -> Any:
         for row in CASES
     ],
 )
-def test_tuned(name: str, inputs: Tensors, build: Callable[[], te.Tensor]) -> None:
+def test_tuned(
+    name: str, inputs: Tensors, build: Callable[[], te.Tensor], workers: dict[str, Any]
+) -> None:
     out = build()
     func = te.create_prim_func([*inputs, out])
     if name in ("sort", "topk"):
         func = func.with_attr("estimated_flops", 1000.0)  # loops as long as the data say
-    database = ms.tune_tir(func, "llvm", max_trials_global=2, seed=0, console=False)
+    database = ms.tune_tir(func, "llvm", max_trials_global=2, seed=0, console=False, **workers)
     arrays = [array_for(tensor) for tensor in inputs]
     result, expected = array_for(out), array_for(out)
     with database:

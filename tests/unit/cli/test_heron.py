@@ -44,6 +44,7 @@ def test_contradictory_constraints(command: Any) -> None:
         "can:\n"
         f"  {name} = 1    (from the user's constraint 'dense_vectorize == 1')\n"
         f"  {name} <= 0    (from the user's constraint 'dense_vectorize <= 0')\n"
+        "limits among them: the user's constraint 'dense_vectorize <= 0'\n"
         "where\n"
         f"  {name} is from 0 to 1\n"
     )
@@ -84,7 +85,9 @@ def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
     assert lines[0].startswith("large: 44 variables, ")
     assert lines[0].endswith("these 9 constraints cannot hold together, any 8 of them can:")
     assert "  V#ST:None,AX:None,PA:inp_mem <= 2048    (from inp scratchpad: 2048 elements)" in lines
+    assert "limits among them: inp scratchpad: 2048 elements" in lines
     (answer,) = json.loads(command(*asked, "--json").out)
+    assert answer["limits"] == ["inp scratchpad: 2048 elements"]
     assert answer["solutions"] == 0
     assert {"inp scratchpad: 2048 elements"} <= {each["origin"] for each in answer["conflict"]}
 

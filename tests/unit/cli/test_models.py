@@ -280,6 +280,10 @@ def test_a_library_for_c(command: Any, layer: str) -> None:
             "there is no directory no; create it first",
         ),
         (["build", "model.py:layer", "-o", "."], ". is a directory; name a file"),
+        (
+            ["build", "model.py:layer", "-o", "net.bin"],
+            "net.bin is no name for a model; end it in .twm, or .so for C",
+        ),
         (["tune", "model.py:layer", "model.py:program"], "a model is tuned alone; got 2 names"),
         *(
             (

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.serve import snapshot
+
 NEEDED = pytest.importorskip("uvicorn", reason="the live page needs tilewright[serve]")
 
 
@@ -41,6 +43,28 @@ def test_a_host_that_is_not_there(command: Any, records: Path) -> None:
     said = command("serve", "--host", "host.invalid", "--token", token, status=2).err
     assert said.startswith("error: cannot listen on host.invalid port 8765: ")
     assert said.count("\n") == 1
+
+
+def test_a_token_in_a_file(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NEEDED.Server, "run", lambda server, sockets: None)
+    Path("token").write_text("a-long-enough-secret\n", encoding="utf-8")
+    asked = command("serve", "--port", "0", "--token", "@token").out
+    assert "asks for the token" in asked
+    Path("token").write_text("short\n", encoding="utf-8")
+    assert command("serve", "--token", "@token", status=2).err == (
+        "error: --token has 5 characters; give it at least 16\n"
+    )
+    assert command("serve", "--token", "@nothing", status=2).err == (
+        "error: --token @nothing: the file cannot be read: No such file or directory\n"
+    )
+
+
+def test_too_many_records(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_RECORDS", 4)
+    assert command("serve", "--port", "0", status=2).err == (
+        "error: .tilewright/records.db has 5 records, a page holds 4; `tilewright db prune` leaves "
+        "the best of each task\n"
+    )
 
 
 def test_missing_packages(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,10 @@ class RayCluster:
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
+    # A token of our own, before Ray looks for one: it would write one into the home of the user.
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     utilities = pytest.importorskip("ray.cluster_utils")
-    # A token of our own: Ray would write one into the home of the user.
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     options = {
         "num_cpus": 1,
         "include_dashboard": False,

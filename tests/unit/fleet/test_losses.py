@@ -13,17 +13,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.unit.fleet.conftest import RayCluster
 
 import tilewright
+from tilewright.database import open_database
+from tilewright.database.sqlite import DEFAULT_NAME
 from tilewright.errors import MachineError
 from tilewright.fleet.ray_runner import RayRunner
+from tilewright.measure import EvaluatorConfig
 from tilewright.records import RunnerInput
 from tilewright.testing import fleet_hooks
+from tilewright.tune.api import tune_tir
+from tilewright.tune.events import PhaseChanged
 from tilewright.version import __version__
+from tilewright.workloads.configs import create_te_workload
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,37 +48,49 @@ def warnings_shown(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptu
         yield caplog
 
 
-def test_random_kills_lose_no_candidate(
-    ray_cluster: RayCluster, built: MakeInput, warnings_shown: pytest.LogCaptureFixture
+def sleeping_runner(cluster: RayCluster, board: str, milliseconds: float = 50) -> RayRunner:
+    return RayRunner(
+        cluster.address,
+        board=board,
+        evaluator_config=EvaluatorConfig(min_repeat_ms=milliseconds),
+        f_run_evaluator=fleet_hooks.evaluate_asleep,
+    )
+
+
+def test_random_kills_lose_no_trial(
+    ray_cluster: RayCluster, tmp_path: Path, warnings_shown: pytest.LogCaptureFixture
 ) -> None:
     node = ray_cluster.add_node(resources={"flaky": 1})
     ray_cluster.add_node(resources={"flaky": 1})
-    runner = RayRunner(
-        ray_cluster.address, board="flaky", f_run_evaluator=fleet_hooks.evaluate_asleep
-    )
-    runner.run([built()])[0].result()
+    runner = sleeping_runner(ray_cluster, "flaky", 300)
 
-    def kill() -> None:
-        for _ in range(3):
-            time.sleep(0.5)
-            fleet_hooks.kill_an_actor(random.Random(1))
-        ray_cluster.nodes.remove_node(node, allow_graceful=False)
+    killed = 0
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    futures = runner.run([built() for _ in range(100)])
-    results = [future.result() for future in futures]
-    thread.join()
+    def kill(event: object) -> None:
+        """Whenever candidates are about to run: two actors, then a node."""
+        nonlocal killed
+        if isinstance(event, PhaseChanged) and event.phase == "run" and killed < 3:
+            killed += 1
+            if killed < 3:
+                later = threading.Timer(0.4, fleet_hooks.kill_an_actor, [random.Random(killed)])
+            else:
+                later = threading.Timer(0.4, ray_cluster.nodes.remove_node, [node, False])
+            later.start()
+
+    tune_tir(
+        create_te_workload("GMM", 0), "llvm", tmp_path, 24, num_trials_per_iter=8, runner=runner,
+        seed=1, console=False, cost_model="random", observers=[kill],
+    )  # fmt: skip
     runner.close()
-    assert [result.run_secs for result in results] == [(fleet_hooks.SLEEP_SECS,)] * 100
+    with closing(open_database(str(tmp_path / DEFAULT_NAME))) as database:
+        records = database.get_all_tuning_records()
+    assert [record.as_made().run_secs for record in records] == [(0.3,)] * 24
     assert "another one takes its place" in warnings_shown.text
 
 
 def test_all_nodes_are_lost(ray_cluster: RayCluster, built: MakeInput) -> None:
     node = ray_cluster.add_node(resources={"only": 1})
-    runner = RayRunner(
-        ray_cluster.address, board="only", f_run_evaluator=fleet_hooks.evaluate_asleep
-    )
+    runner = sleeping_runner(ray_cluster, "only")
     runner.run([built()])[0].result()
     futures = runner.run([built() for _ in range(200)])
     ray_cluster.nodes.remove_node(node, allow_graceful=False)
@@ -80,6 +99,37 @@ def test_all_nodes_are_lost(ray_cluster: RayCluster, built: MakeInput) -> None:
     ):
         futures[-1].result()
     runner.close()
+
+
+def test_a_node_that_is_off_its_peers_is_set_aside(
+    ray_cluster: RayCluster, built: MakeInput, warnings_shown: pytest.LogCaptureFixture
+) -> None:
+    ray_cluster.add_node(resources={"peer": 2})
+    ray_cluster.add_node(resources={"peer": 1}, env_vars={"FLEET_CALIBRATION": "1.3"})
+    runner = RayRunner(
+        ray_cluster.address, board="peer", calibration=fleet_hooks.calibrate_as_told, seed=1
+    )
+    # Devices are calibrated from three on, and nodes start one after the other.
+    while "is set aside" not in warnings_shown.text:
+        results = [future.result() for future in runner.run([built() for _ in range(3)])]
+        assert all(result.run_secs for result in results), results
+    runner.close()
+    text = (
+        r"node \S+ is set aside: it runs the calibration kernel in 1.3e\+03 ms, its 2 peers in 1e"
+    )
+    assert re.search(text, warnings_shown.text)
+
+
+def test_the_command_tunes_on_a_cluster_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    command = [sys.executable, "-m", "tilewright.cli", "tune", "GMM:0", "--trials", "3"]
+    done = subprocess.run(
+        [*command, "--on", "ray"], env={**os.environ, **token}, cwd=tmp_path, text=True,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "% of roofline, record" in done.stdout
 
 
 def other_version(folder: Path) -> Path:

@@ -12,7 +12,13 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.errors import TuneError
 from tilewright.fleet.calibration import calibration_program, calibration_secs
 from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import NodeFacts, RunOrder, facts_of_this_node, portable
+from tilewright.fleet.messages import (
+    NodeFacts,
+    RunOrder,
+    artifacts_of,
+    facts_of_this_node,
+    portable,
+)
 from tilewright.fleet.ray_runner import fits
 from tilewright.records import FailureKind, RunnerInput, RunnerResult, TensorInfo
 from tilewright.target import Target
@@ -31,16 +37,10 @@ def crossed(value: Any) -> Any:
 
 
 def test_an_order_gives_the_same_input_elsewhere() -> None:
-    order = crossed(RunOrder.of(CANDIDATE))
-    assert CANDIDATE.artifact is not None
-    assert CANDIDATE.reference is not None
-    found = order.as_input(CANDIDATE.artifact, CANDIDATE.reference)
-    expected = replace(
-        CANDIDATE,
-        artifact_path=CANDIDATE.artifact.digest,
-        reference_path=CANDIDATE.reference.digest,
-    )
-    assert found == expected
+    artifact, reference = artifacts_of(CANDIDATE)
+    order = crossed(RunOrder.of(CANDIDATE, [artifact, reference]))
+    expected = replace(CANDIDATE, artifact_path=artifact.digest, reference_path=reference.digest)
+    assert order.as_input(artifact, reference) == expected
 
 
 def test_results_come_back_as_they_are() -> None:
@@ -57,7 +57,7 @@ def test_artefacts_keep_their_digest() -> None:
 
 def test_a_path_cannot_travel() -> None:
     with pytest.raises(TuneError) as caught:
-        RunOrder.of(replace(CANDIDATE, artifact=None))
+        artifacts_of(replace(CANDIDATE, artifact=None))
     assert str(caught.value) == (
         "path: only artefacts of our builders can be sent to other machines; build with "
         "LocalBuilder or RayBuilder, without an f_export of your own"

@@ -20,8 +20,10 @@ from tilewright.measure import Builder, Runner
 from tilewright.records import BuilderInput, FailureKind, RunnerInput
 from tilewright.target import Target
 from tilewright.testing import fleet_hooks
+from tilewright.testing.conformance import builder as builder_suite, runner as runner_suite
 from tilewright.testing.fleet_hooks import marker_of_death
 from tilewright.tune.api import tune_tir
+from tilewright.tune.events import Event, NodeSeen
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -40,20 +42,48 @@ def builder(ray_cluster: RayCluster) -> Iterator[RayBuilder]:
     shared.close()
 
 
+@pytest.fixture(scope="module")
+def runner(ray_cluster: RayCluster) -> Iterator[RayRunner]:
+    """It has the CPUs of all nodes; others have boards."""
+    shared = RayRunner(ray_cluster.address, seed=1)
+    yield shared
+    shared.close()
+
+
 def test_tuning_ends_as_on_one_machine(
-    builder: RayBuilder, ray_cluster: RayCluster, product: IRModule
+    builder: RayBuilder, runner: RayRunner, product: IRModule
 ) -> None:
-    runner = RayRunner(ray_cluster.address, seed=1)
-    try:
-        database = tune_tir(
-            product, "llvm", None, 4, num_trials_per_iter=4, builder=builder, runner=runner,
-            database="memory", seed=1, console=False, cost_model="random",
-        )  # fmt: skip
-    finally:
-        runner.close()
+    events: list[Event] = []
+    database = tune_tir(
+        product, "llvm", None, 4, num_trials_per_iter=4, builder=builder, runner=runner,
+        database="memory", seed=1, console=False, cost_model="random",
+        observers=[events.append],
+    )  # fmt: skip
     records = database.get_all_tuning_records()
     assert len(records) == 4
     assert all(record.is_valid and record.extra["checked"] for record in records)
+    last = {(e.node, e.phase): e for e in events if isinstance(e, NodeSeen)}
+    for phase in ("build", "run"):
+        nodes = [seen for (_, which), seen in last.items() if which == phase]
+        assert sum(seen.done for seen in nodes) >= 4
+        assert all(seen.devices > 0 and seen.busy_secs > 0 for seen in nodes if seen.done)
+
+
+@pytest.mark.parametrize("check", runner_suite.CHECKS)
+def test_it_is_a_runner(check: Callable[..., None], runner: RayRunner, built: MakeInput) -> None:
+    bad = replace(built(), artifact=Artifact("candidate", b"no code"))
+    check(lambda: runner, [built(), built()], bad)
+
+
+@pytest.mark.parametrize("check", builder_suite.CHECKS)
+def test_it_is_a_builder(check: Callable[..., None], builder: RayBuilder) -> None:
+    check(lambda: builder)
+
+
+def test_a_path_that_means_nothing_elsewhere(runner: RayRunner, built: MakeInput) -> None:
+    (future,) = runner.run([replace(built(), artifact=None, artifact_path="own.bin")])
+    assert future.result().failure is FailureKind.RUN_ERROR
+    assert (future.result().error_msg or "").startswith("RayRunner: own.bin: only artefacts of our")
 
 
 def test_a_node_builds_for_the_target_of_another(builder: RayBuilder, product: IRModule) -> None:
@@ -92,7 +122,8 @@ def test_a_killed_actor_loses_no_candidate(
 def test_no_node_has_the_target(
     builder: RayBuilder, ray_cluster: RayCluster, built: MakeInput
 ) -> None:
-    runner = RayRunner(ray_cluster.address, target="llvm -mcpu=haswell -num-cores=3")
+    target = "llvm -mcpu=haswell -num-cores=3"
+    runner = RayRunner(ray_cluster.address, target=target, board="board")
     with pytest.raises(
         MachineError, match=r"^no node runs llvm;cpu=haswell;cores=3;.* there is llvm;"
     ):
@@ -193,6 +224,18 @@ def test_a_run_that_does_not_end(
     runner.close()
     assert result.failure is FailureKind.TIMEOUT
     assert result.error_msg == "RPCRunner: Timeout, killed after 1 seconds"
+
+
+def test_what_is_closed_takes_nothing(
+    builder: RayBuilder, ray_cluster: RayCluster, built: MakeInput
+) -> None:
+    runner = RayRunner(ray_cluster.address)
+    (future,) = runner.run([built()])
+    runner.close()
+    with pytest.raises(TuneError, match=r"^it was closed before this was done$"):
+        future.result()
+    with pytest.raises(TuneError, match=r"^it is closed; make another builder or runner$"):
+        runner.run([built()])
 
 
 def test_builders_and_runners_by_name(builder: RayBuilder, ray_cluster: RayCluster) -> None:

@@ -9,8 +9,13 @@ from tests.unit.heron.convolutions import in_numpy, operands, packed, sizes, sol
 import tilewright
 from tilewright.errors import TuneError
 from tilewright.heron.demands import with_demands
+from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
+from tilewright.solver.array_solver import ArraySolver
+from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode
+from tilewright.target import Target
 from tilewright.testing import simt
 from tilewright.testing.gpu_lowering import lower_for_gpu
+from tilewright.testing.space_generation import SpaceTask
 
 CASES: dict[str, tuple[int, ...]] = {
     "c1d": (1, 20, 8, 16, 3, 1, 2, 2),
@@ -67,6 +72,37 @@ def test_products_that_fill_no_fragments(operator: str, shape: tuple[int, ...]) 
         result = np.zeros(expected.shape, np.float16)
         simt.run(lower_for_gpu(found.schedule(values).mod), [a, b, result])
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operator", "shape"),
+    [
+        ("gemm", (250, 100, 37)),
+        ("bmm", (12, 128, 64, 128)),
+        ("c2d", (16, 14, 14, 256, 256, 3, 3, 1, 1, 1)),
+        ("t2d", (1, 14, 14, 32, 32, 3, 3, 2, 1, 1)),
+        ("dep", (1, 14, 14, 32, 3, 3, 1, 1, 1)),
+    ],
+)
+def test_candidates_of_cga_keep_to_the_limits_of_gpus(
+    operator: str, shape: tuple[int, ...]
+) -> None:
+    """The verifier reads shared memory, threads and vectors off the program; all are lowered."""
+    found = space("tensorcore", operator, shape)
+    verifier = VerifyGPUCode()
+    task = SpaceTask(found.operation.mod, Target("nvidia/nvidia-h100"))
+    verifier._initialize_with_tune_context(task)
+    solved = ArraySolver().prepare(found.problem)
+    knobs = [solved.names.index(knob) for knob in found.knobs]
+    search = constrained_strategies.create("cga", solved, knobs, ConstrainedSettings(), 1)
+    for _ in range(2):
+        points = search.ask(6)
+        for row in points.tolist():
+            sch = found.schedule(dict(zip(solved.names, row, strict=True)))
+            assert verifier.apply(sch)
+            lower_for_gpu(sch.mod)
+        search.tell(points, (1.0 + points[:, knobs].sum(axis=1)).tolist())
 
 
 def test_more_than_a_million_results_that_fill_no_fragments() -> None:

@@ -147,6 +147,22 @@ def test_as_many_tiles_fit_vta_as_were_counted_by_hand(shape: tuple[int, ...], l
     assert count == pytest.approx(legal)
 
 
+@pytest.mark.parametrize(
+    ("platform", "shape"),
+    [
+        ("vta", (720_720, 720_720, 720_720)),
+        ("dlboost", (999_983, 4, 16)),
+        ("tensorcore", (999_983, 16, 1)),
+        ("tensorcore", (1, 1, 1)),
+        ("vta", (1, 16, 16)),
+    ],
+)
+def test_huge_extents_primes_and_ones(platform: str, shape: tuple[int, ...]) -> None:
+    found = space(platform, shape)
+    for values in solutions(found, 20):
+        assert not list(found.problem.broken_by(values))
+
+
 def test_rules_of_users() -> None:
     operation = operation_of(OperatorCase("gemm", (8, 8, 8), "float32", "float32"))
     with_mine = space_of(operation, heron_platforms.create("dlboost"), [MINE])
@@ -235,6 +251,13 @@ def test_contradictory_demands_are_named() -> None:
         "  P#ST:None,AX:None,PA:wmma_m = 32    (from the user's constraint 'wmma_m == 32')",
         "  P#ST:None,AX:None,PA:wmma_n = 32    (from the user's constraint 'wmma_n == 32')",
     ]
+
+
+def test_conflicts_name_the_limit_of_the_target() -> None:
+    whole = with_demands(space("tensorcore", (256, 16, 256)), [*PLACES, "dense_tileBlock == 1"])
+    conflict = conflict_of(whole.problem)
+    assert conflict is not None
+    assert conflict.limits == ("max_shared_memory_per_block = 49152",)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import multiprocessing
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -34,12 +34,19 @@ def floats(*shape: int) -> Any:
 
 
 A, B = floats(16, 24), floats(24, 8)
-FEW = {"max_trials_global": 2, "num_trials_per_iter": 2, "seed": 1}
+Tuning: TypeAlias = dict[str, Any]
+FEW: Tuning = {"max_trials_global": 2, "num_trials_per_iter": 2, "seed": 1}
 
 
 @pytest.fixture(scope="module")
-def tuned() -> MemoryDatabase:
-    database = tune_tir(product(), "llvm", database="memory", console=False, **FEW)  # type: ignore[arg-type]
+def few(workers: Tuning) -> Tuning:
+    """Measured by processes that other tests use, too."""
+    return {**FEW, **workers}
+
+
+@pytest.fixture(scope="module")
+def tuned(few: Tuning) -> MemoryDatabase:
+    database = tune_tir(product(), "llvm", database="memory", console=False, **few)
     assert isinstance(database, MemoryDatabase)
     return database
 
@@ -90,14 +97,14 @@ def test_a_program_that_is_not_known_is_no_cause_for_warnings(
     assert caplog.records == []
 
 
-def test_a_database_by_its_path(tmp_path: Path) -> None:
+def test_a_database_by_its_path(tmp_path: Path, few: Tuning) -> None:
     path = tmp_path / "tuned.db"
-    f = tw.compile(product(), tune=FEW, database=path)
+    f = tw.compile(product(), tune=few, database=path)
     check(f)
     with SQLiteDatabase(path) as database:
         assert body(f) == best(database, product())
         count = len(database)
-    again = tw.compile(product(), tune=FEW, database=str(path))
+    again = tw.compile(product(), tune=few, database=str(path))
     check(again)
     assert body(again) == body(f)
     with SQLiteDatabase(path) as database:
@@ -111,18 +118,18 @@ def test_a_database_by_its_path(tmp_path: Path) -> None:
 # --- tuning -------------------------------------------------------------------------------------
 
 
-def test_tuning_at_the_first_call() -> None:
+def test_tuning_at_the_first_call(few: Tuning) -> None:
     database = MemoryDatabase()
-    f = tw.compile(product(), tune=FEW, database=database)
+    f = tw.compile(product(), tune=few, database=database)
     assert len(database) == 0
     check(f)
     assert len(database) > 0
     assert body(f) == best(database, product())
 
 
-def test_tuning_each_size_that_gets_a_kernel() -> None:
+def test_tuning_each_size_that_gets_a_kernel(few: Tuning) -> None:
     database = MemoryDatabase()
-    f = tw.compile(product(te.var("n")), tune=FEW, database=database, specialize=1)
+    f = tw.compile(product(te.var("n")), tune=few, database=database, specialize=1)
     check(f)
     assert body(f, n=16) == best(database, product())
     count = len(database)
@@ -131,20 +138,20 @@ def test_tuning_each_size_that_gets_a_kernel() -> None:
     assert len(database) == count
 
 
-def test_tuning_on_demand() -> None:
+def test_tuning_on_demand(few: Tuning) -> None:
     f = tw.compile(product())
     check(f)
-    assert f.tune(FEW) is f
+    assert f.tune(few) is f
     check(f)
     symbolic = tw.compile(product(te.var("n")))
     message = (
         "tune(): main() has not been called yet, so its sizes are not known; name them: tune(n=...)"
     )
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
-        symbolic.tune(FEW)
-    symbolic.tune(FEW, n=16)
+        symbolic.tune(few)
+    symbolic.tune(few, n=16)
     check(symbolic)
-    symbolic.tune(FEW)
+    symbolic.tune(few)
     with pytest.raises(ArgumentError, match=r"^tune\(None\): say how long to tune, as in tune"):
         symbolic.tune(None)
 

@@ -30,6 +30,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks:
         exec(compile(block, str(_PAGE), "exec"), names)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "net.tilewright", "net.so", "net.h", "net_example.c"
+        "net.twm", "net.so", "net.h", "net_example.c"
     }  # fmt: skip
     assert names["slowest"].seconds > 0

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright import ir, te, topi
 from tilewright.errors import TuneError
-from tilewright.measure.pool import Outcome, Task, WorkerPool
+from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
 from tilewright.model import parallel_schedules
 from tilewright.model.alternatives import RememberedSchedules
 from tilewright.model.parallel_schedules import LEAST, schedules_without_search
@@ -70,6 +70,24 @@ def test_this_process_goes_on_without_workers(monkeypatch: pytest.MonkeyPatch) -
     made = schedules_without_search([_program(n) for n in range(1, LEAST + 1)], TARGET)
     assert made.count(None) <= 1  # what a worker had taken
     assert sum(kernel is not None and kernel.code is not None for kernel in made) >= LEAST - 1
+
+
+def test_ctrl_c_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = []
+
+    def noted(options: PoolOptions) -> WorkerPool:
+        pools.append(WorkerPool(options))
+        return pools[-1]
+
+    def interrupted(func: ir.PrimFunc, target: Target) -> ScheduledKernel:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel_schedules, "available_cores", lambda: 2)
+    monkeypatch.setattr(parallel_schedules, "WorkerPool", noted)
+    monkeypatch.setattr(parallel_schedules, "_made_here", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        schedules_without_search([_program(n) for n in range(1, LEAST + 1)], TARGET)
+    assert [pool.pids for pool in pools] == [[]]
 
 
 def test_schedules_that_were_prepared_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

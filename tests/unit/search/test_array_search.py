@@ -13,13 +13,19 @@ import pytest
 from tilewright.algebra.scoring import BatchScorer
 from tilewright.cost_model import RandomModel
 from tilewright.cost_model.prior import Machine, estimate
+from tilewright.database import MemoryDatabase
 from tilewright.errors import TuneError
-from tilewright.ir import IRModule
-from tilewright.records import Candidates, MeasureCandidate, RunnerResult, entry_function
+from tilewright.records import (
+    Candidates,
+    MeasureCandidate,
+    RunnerResult,
+    TuningRecord,
+    entry_function,
+)
 from tilewright.schedule import Schedule
 from tilewright.search import ArraySearch
-from tilewright.space.generators import create_space_generator
 from tilewright.target import Target
+from tilewright.testing.space_algebra import task_and_sketches
 from tilewright.testing.space_generation import SpaceTask
 from tilewright.testing.te_workload import create_te_workload
 
@@ -28,11 +34,7 @@ TVM = "post-order-apply"
 
 
 def task_of(name: str, target: Target = CPU, space: str = TVM) -> tuple[SpaceTask, list[Schedule]]:
-    mod = IRModule({"main": create_te_workload(name, 0)})
-    task = SpaceTask(mod, target, space_generator=create_space_generator(space))
-    assert task.space_generator is not None
-    task.space_generator._initialize_with_tune_context(task)
-    return task, task.space_generator.generate_design_space(mod)
+    return task_and_sketches(create_te_workload(name, 0), target, space)
 
 
 def begun(task: SpaceTask, sketches: list[Schedule], count: int, **settings: Any) -> ArraySearch:
@@ -87,6 +89,30 @@ def test_it_learns_what_the_prior_gets_wrong() -> None:
     assert max(after) < min(score for score in before if score is not None) / 2
 
 
+def test_it_learns_from_earlier_searches() -> None:
+    task, sketches = task_of("GMM")
+    search = begun(task, sketches, 8)
+    batch = search.generate_measure_candidates()
+    assert batch is not None
+    times = [RunnerResult((seconds(each) * 3,)) for each in batch]
+    search.notify_runner_results(batch, times)
+    database = MemoryDatabase()
+    assert task.mod is not None
+    workload = database.commit_workload(task.mod)
+    for each, result in zip(batch, times, strict=True):
+        assert each.sch.trace is not None
+        record = TuningRecord(each.sch.trace, workload, result.run_secs, CPU, each.args_info)
+        database.commit_tuning_record(TuningRecord.from_json(record.as_json(), workload))
+    later = ArraySearch(population_size=64, generations=1)
+    later._initialize_with_tune_context(task)
+    later.pre_tuning(64, 8, sketches, database)
+    assert sorted(map(str, later._lessons)) == sorted(
+        str(replace(each, choice=replace(each.choice, predicted=each.choice.prior)))
+        for each in search._lessons
+    )
+    assert np.allclose([each.error for each in later._lessons], np.log2(3))
+
+
 def test_sketches_without_algebra_are_drawn_from(caplog: pytest.LogCaptureFixture) -> None:
     task, sketches = task_of("GMM", Target("nvidia/geforce-rtx-3080"))
     with caplog.at_level(logging.INFO, "tilewright.test"):
@@ -136,13 +162,16 @@ def test_a_sketch_whose_algebra_is_wrong_is_not_trusted(
     assert list(again._scorers) == [0]
 
 
-def test_structures_are_interpreted_a_few_at_a_time_and_known_again() -> None:
+def test_structures_are_interpreted_a_few_at_a_time_and_known_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tilewright.search.array_search._MOST_NEW", 20)
     task, sketches = task_of("TBG")
     search = begun(task, sketches[:1], 2, generations=0)
     assert search.generate_measure_candidates()
     state = json.loads(json.dumps(search.state_dict()))
     tree = search._scorers[0].model.tree
-    assert 20 < len(tree.nodes) <= 110
+    assert 10 < len(tree.nodes) <= 50
     again = begun(task, sketches[:1], 2, generations=0)
     again.load_state_dict(state)
     assert again._scorers[0].model.tree.ways == tree.ways

@@ -9,6 +9,7 @@ import pytest
 from tilewright.search import (
     ArraySearch,
     ConstrainedSearch,
+    DefaultSearch,
     EvolutionarySearch,
     ReplayFunc,
     ReplayTrace,
@@ -33,6 +34,7 @@ MAKERS: dict[str, Callable[[], SearchStrategy]] = {
         population_size=8, init_min_unmeasured=8, genetic_num_iters=1
     ),
     "arrays": lambda: ArraySearch(population_size=32, generations=1),
+    "default": lambda: DefaultSearch(evolutionary=small_evolution()),
     "cga": lambda: constrained("cga"),
     "idea": lambda: constrained("idea"),
     "sa": lambda: constrained("sa"),

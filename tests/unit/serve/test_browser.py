@@ -79,6 +79,7 @@ def test_the_explorer(browser: Chromium, visitor: Any) -> None:
     assert browser.evaluate("document.activeElement.textContent").startswith("sch.enter_postproc")
     _decide(browser, [2, 8])
     browser.wait_for(f"{_ANSWER}.textContent.startsWith('Legal with your decisions')")
+    assert browser.evaluate("document.activeElement.closest('.decision') !== null")
     _decide(browser, [0, 8])
     browser.wait_for(f"{_ANSWER}.className === 'complaint'")
     assert browser.evaluate(f"{_ANSWER}.firstChild.textContent") == (
@@ -93,6 +94,7 @@ def _decide(browser: Chromium, factors: list[int]) -> None:
     browser.evaluate(
         "{ const form = document.querySelector('.decision'); form.noValidate = true;"
         f"form.querySelectorAll('input').forEach((e, n) => e.value = {factors}[n]);"
+        "form.querySelector('button').focus();"
         "form.requestSubmit() }"
     )
 

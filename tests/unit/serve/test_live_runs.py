@@ -74,3 +74,25 @@ def test_a_file_that_was_begun_again(tmp_path: Path) -> None:
     _write(path, _line(0, "tuning_started", run=4, tasks=["c"]))
     assert reader.look()
     assert [run.number for run in reader.state.going_on] == [4]
+
+
+def _seen(time: float, node: str, phase: str, done: int, busy_secs: float) -> str:
+    facts = {"node": node, "phase": phase, "devices": 2, "done": done, "busy_secs": busy_secs}
+    return json.dumps({"time": time, "pid": 1, "event": "node_seen", **facts})
+
+
+def test_nodes_of_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    _write(path, STARTED, _seen(10, "far", "build", 9, 3), _seen(10, "far", "run", 8, 4))
+    reader = EventReader(path)
+    reader.look()
+    node = reader.state.nodes["far"]
+    assert (node.load, node.trials, node.seconds) == (None, 8, {"build": 3, "run": 4})
+    assert node.devices == {"build": 2, "run": 2}
+    _write(path, _seen(20, "far", "run", 20, 19))
+    reader.look()
+    assert (node.load, node.trials) == (0.75, 20)
+    _write(path, _seen(30, "far", "run", 2, 5))  # another run began to count
+    reader.look()
+    assert (node.load, node.trials) == (0.25, 2)
+    assert [run.node for run in reader.state.going_on] == ["n1"]

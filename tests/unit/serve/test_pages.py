@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from tilewright.database import SQLiteDatabase
 from tilewright.model.finals import ModelFinal, StepComparison
 from tilewright.report.model_notes import keep_final
 from tilewright.target import Target
+from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.html_checker import HtmlChecker
+from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.testing.tuned_databases import add_run
+from tilewright.tune.api import tune_tir
 from tilewright.tune.event_log import event_log_path
 
 
@@ -84,11 +88,25 @@ def test_a_task(visitor: Any) -> None:
 
 def test_two_runs(visitor: Any) -> None:
     text = _text(visitor.get("/compare"))
-    for expected in ("best, run 1", "2.00 µs", "best, run 2", "1.00 µs", "2.0x"):
+    for expected in ("best, run 1", "2.00 µs", "best, run 2", "1.00 µs", "0.500"):
         assert expected in text
     other = _text(visitor.get("/compare?a=2&b=1"))
-    assert "0.5x" in other
+    assert "2.000" in other
+    assert "not known" in other  # by one time each nobody can say
     assert "best, run 1" in _text(visitor.get("/compare?a=x&b=99999999999"))
+
+
+def test_ratios_have_intervals(records: Path, visitor: Any, wait_for: Any) -> None:
+    database = SQLiteDatabase(records)
+    workload = database.commit_workload(matmul(40, 40, 40))
+    for times in ((4e-6, 4.1e-6, 3.9e-6), (2e-6, 2.1e-6, 1.9e-6)):
+        run = database.history.begin_run("forty", target="llvm")
+        extra = {"run": run, "task": "forty", "trial": 0, "round": 0, "seed": run}
+        database.commit_tuning_record(a_record(workload, *times, extra=extra))
+    database.close()
+    wait_for(lambda: len(visitor.get("/api/state").json()["runs"]) == 5)
+    text = _text(visitor.get("/compare"))
+    assert re.search(r"0\.50\d \[0\.4\d+, 0\.5\d+\]\s+faster", text)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +152,19 @@ def test_a_run_that_goes_on(records: Path, visitor: Any, wait_for: Any) -> None:
     assert "vm<1>" in text
     assert "of 64" in text
     assert re.search(r'class="phase build"', visitor.get("/").text)
+
+
+def test_a_real_run(records: Path, visitor: Any, wait_for: Any) -> None:
+    database = SQLiteDatabase(records)
+    tune_tir(
+        matmul(24, 24, 24), "llvm -num-cores=2", None, 4, database=database, builder=NoBuilder(),
+        runner=MadeUp(), cost_model="random", strategy="replay-trace", check=False, console=False,
+    )  # fmt: skip
+    found = len(database)
+    database.close()
+    wait_for(lambda: visitor.get("/api/state").json()["records"] == found)
+    wait_for(lambda: visitor.get("/api/state").json()["nodes"] != [])
+    (node,) = visitor.get("/api/state").json()["nodes"]
+    assert (node["name"], node["trials"]) == (platform.node(), found - 10)
+    assert node["seconds"].keys() >= {"search", "build", "run"}
+    assert "C 24x24x24" in _text(visitor.get("/"))

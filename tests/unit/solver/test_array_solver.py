@@ -65,6 +65,23 @@ def test_constraints_that_are_postponed_leave_the_spread_even() -> None:
     assert abs(chi_square_z(rows, len(wanted))) < 4
 
 
+@pytest.mark.parametrize("bits", [4, 8, 40])
+@pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
+def test_combinations_that_are_hashed(make: Callable[[], c.ConstraintProblem], bits: int) -> None:
+    """Where hashes of different combinations are the same, constraints wait."""
+    problem = make()
+    wanted = listed(problem)
+    numbered = mock.patch.object(tables, "_is_hashed", return_value=True)
+    with numbered, mock.patch.object(tables, "_MOST_KEYS", 1 << bits):
+        space = prepared(problem)
+        assert space.count in (None, pytest.approx(len(wanted)))
+        assert space.count is not None or bits < 40
+        drawn = space.sample(400 * len(wanted), np.random.default_rng(5))
+    rows = Counter(map(tuple, drawn.values.tolist()))
+    assert set(rows) == wanted
+    assert abs(chi_square_z(rows, len(wanted))) < 4
+
+
 def test_hardly_any_draw_fits_so_draws_are_repaired() -> None:
     names = [f"x{n}" for n in range(9)]
     sums = (names[:6], names[3:], names[::2])

@@ -39,6 +39,7 @@ def test_the_smallest_set_in_words() -> None:
         "  threads <= 1024    (from max_threads_per_block = 1024)\n"
         "  tx = 64    (from the user)\n"
         "  ty in {32, 64}    (from lanes)\n"
+        "limits among them: max_threads_per_block = 1024\n"
         "where\n"
         "  tx is from 1 to 64\n"
         "  ty is from 1 to 64\n"

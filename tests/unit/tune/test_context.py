@@ -74,7 +74,8 @@ def test_a_schedule_function_is_a_space() -> None:
         (
             {"search_strategy": "genetic"},
             RegistryError,
-            r"unknown search strategy 'genetic'; known: arrays, cga, crand, descent, evolutionary",
+            r"unknown search strategy 'genetic'; known: arrays, cga, crand, default, descent, "
+            r"evolutionary",
         ),
         ({"num_threads": 0}, TuneError, r"num_threads must be at least 1, got 0"),
         ({"num_threads": True}, TuneError, r"num_threads must be at least 1, got True"),

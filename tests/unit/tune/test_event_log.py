@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tilewright.database import MemoryDatabase, SQLiteDatabase
+from tilewright.measure.node_work import NodeWork
 from tilewright.testing.conformance.database import matmul
 from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.tune import event_log
@@ -25,8 +26,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 def _tune(database: Any, **more: Any) -> None:
     tune_tir(
         matmul(16, 16, 16), "llvm -num-cores=2", None, 8, database=database, builder=NoBuilder(),
-        runner=MadeUp(), cost_model="random", strategy="replay-trace", check=False, console=False,
-        **more,
+        cost_model="random", strategy="replay-trace", check=False, console=False,
+        **{"runner": MadeUp(), **more},
     )  # fmt: skip
 
 
@@ -41,6 +42,25 @@ def test_a_run_is_written_down(tmp_path: Path) -> None:
     assert sum(line.get("trials", 0) for line in rest) == len(database)
     assert (rest[-1]["event"], rest[-1]["reason"]) == ("tuning_finished", "done")
     assert all(line["time"] > 1e9 and line["load"] >= 0 for line in rest)
+
+
+class _Cluster(MadeUp):
+    """A runner that says which machines work for it."""
+
+    def node_work(self) -> list[NodeWork]:
+        return [NodeWork("far", 2, 7, 1.5)]
+
+
+def test_machines_of_a_cluster_are_written_down(tmp_path: Path) -> None:
+    _tune(SQLiteDatabase(tmp_path / "r.db"), runner=_Cluster())
+    seen = [line for line in _lines(tmp_path / "r.events.jsonl") if line["event"] == "node_seen"]
+    assert seen
+    for line in seen:
+        assert line.pop("time") > 1e9
+        assert line == {
+            "event": "node_seen", "pid": os.getpid(), "node": "far", "phase": "run", "devices": 2,
+            "done": 7, "busy_secs": 1.5,
+        }  # fmt: skip
 
 
 def test_observers_stay_as_they_were(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tilewright.testing.made_up_runs import MadeUp, NoBuilder
 from tilewright.testing.postgres_server import PostgresServer, postgres_server
 from tilewright.tune.api import tune_tir
 
-MOD = matmul(128, 128, 128)
+MOD = matmul(64, 64, 64)
 BASELINES = 2  # which are measured first
 
 

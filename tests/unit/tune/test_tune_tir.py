@@ -16,7 +16,7 @@ from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_equal
 from tilewright.records import FailureKind, normalize_mod
 from tilewright.script import tir as T
-from tilewright.search import EvolutionarySearch, ReplayTrace
+from tilewright.search import DefaultSearch, EvolutionarySearch, ReplayTrace
 from tilewright.space.generators import DefaultSpace, PostOrderApply, ScheduleFn
 from tilewright.target import Target
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
@@ -198,6 +198,10 @@ def test_our_own_space_needs_a_small_population() -> None:
     own = PostOrderApply(sch_rules="kernels", postprocs="kernels", mutator_probs="kernels")
     assert isinstance(make_strategy("evolutionary", own), EvolutionarySearch)
     assert make_strategy("evolutionary", "post-order-apply") == "evolutionary"
+    default = make_strategy("default", "tilewright")
+    assert isinstance(default, DefaultSearch)
+    assert default.settings()["genetic_num_iters"] == small.genetic_num_iters
+    assert make_strategy("default", "post-order-apply") == "default"
     assert make_strategy("evolutionary", PostOrderApply(sch_rules="kernels")) == "evolutionary"
     assert make_strategy("replay-trace", "tilewright") == "replay-trace"
     given = ReplayTrace()

@@ -15,10 +15,8 @@ from tilewright import te
 from tilewright.heron import steps
 from tilewright.heron.operators.base import HeronOperator, OperatorCase, operand_stage
 from tilewright.heron.template import Template, TensorStage
+from tilewright.heron.wmma_tiles import DEPTH, FRAGMENTS
 from tilewright.ir import IRModule, PrimExpr
-
-FRAGMENTS = ((16, 16), (32, 8), (8, 32))
-DEPTH = 16
 
 Element = Callable[..., PrimExpr]  # of a batch, a row and a column
 

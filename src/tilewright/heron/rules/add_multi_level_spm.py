@@ -6,19 +6,22 @@ the same way back.
 
 from __future__ import annotations
 
+import math
+
 from tilewright.algebra.constraints import Eq, Prod, SelectFrom, Sum
 from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.add_cache_stage import cache_write
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
 from tilewright.heron.template import Template, TensorStage
+from tilewright.heron.wmma_tiles import DEPTH, FRAGMENTS
 
 _SHARED = "shared"
 _ACCUMULATOR = "wmma.accumulator"
 _FRAGMENTS = ("wmma.matrix_a", "wmma.matrix_b")
 _POSITIONS = range(11)  # as many as a stage of three levels of tiles can have
-_SIDES = (8, 16, 32)
-_AREA, _DEPTH = 256, 16
+_SIDES = tuple(sorted(m for m, _ in FRAGMENTS))
+_AREA = math.prod(FRAGMENTS[0])
 
 
 def wmma(letter: str) -> str:
@@ -90,9 +93,9 @@ def _declare_tile(template: Template) -> None:
     origin = "wmma tiles: m * n = 256 with k = 16"
     for letter in "mkn":
         name = f"wmma_{letter}"
-        template.defaults[name] = _DEPTH
+        template.defaults[name] = DEPTH
         if letter == "k":
-            template.knob(None, name, range(_DEPTH, _DEPTH + 1))
+            template.knob(None, name, range(DEPTH, DEPTH + 1))
             continue
         knob = template.knob(None, name, _SIDES, candidates=_SIDES)
         chosen = [Key("O", None, None, f"{name}_cand{place}") for place in range(len(_SIDES))]
@@ -123,10 +126,9 @@ def _add_operand_stages(
     place = template.order.index(source)
     for name, reads, where in ((shared, source, _SHARED), (fragment, shared, scope)):
         extents = dict(original.extents)
-        template.stages[name] = TensorStage(
-            name, original.spatial, (), (reads,), extents, dict(follows), scope=where
-        )
-        template.stages[name].run = original.run
+        made = TensorStage(name, original.spatial, (), (reads,), extents, dict(follows))
+        made.scope, made.run = where, original.run
+        template.stages[name] = made
         template.order.insert(place, name)
         template.begin(name)
     computed.reads = tuple(fragment if name == source else name for name in computed.reads)

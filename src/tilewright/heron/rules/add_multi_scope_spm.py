@@ -6,9 +6,7 @@ from tilewright.heron import steps
 from tilewright.heron.rules.add_cache_stage import cache_write
 from tilewright.heron.rules.base import HeronRule, has_data_reuse, heron_rules
 from tilewright.heron.template import Template, TensorStage
-
-_SCOPES = ("local.inp_buffer", "local.wgt_buffer")
-_RESULT = "local.acc_buffer"
+from tilewright.vta.names import ACC, INP, WGT
 
 
 @heron_rules.register("Add Multi-Scope SPM")
@@ -23,10 +21,10 @@ class AddMultiScopeSpm(HeronRule):
     def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Cache in scratchpads")
         inputs = stage.reads
-        computed = cache_write(template, stage, _RESULT, inputs)
+        computed = cache_write(template, stage, ACC, inputs)
         template.attached[computed.name] = (stage.name, template.knob(stage.name, "acc_pos", (1,)))
         position = template.knob(computed.name, "load_pos", (0,))
-        for index, (source, scope) in enumerate(zip(inputs, _SCOPES, strict=True)):
+        for index, (source, scope) in enumerate(zip(inputs, (INP, WGT), strict=True)):
             _add_operand_stage(template, computed, index, source, scope)
             template.attached[f"{source}.{scope}"] = (computed.name, position)
         template.facts["accumulator"] = computed.name

@@ -18,6 +18,7 @@ _VECTORS = (1, 2, 4, 8)
 _OFFSETS = (0, 8, 16, 24, 32, 48)
 _BYTES = {"float16": 2, "float32": 4, "int8": 1, "int32": 4}
 SHARED_LIMIT = 48 * 1024  # bytes that a kernel may declare without asking
+_LIMIT = f"max_shared_memory_per_block = {SHARED_LIMIT}"
 _WARPS, _LANES, _BLOCKS = "threadIdx.y", "threadIdx.x", "blockIdx.x"
 
 
@@ -55,6 +56,10 @@ class TileBlocks(HeronRule):
 
     def apply(self, template: Template, stage: TensorStage) -> None:
         _bind_tile(template, stage, "tileBlock", _BLOCKS)
+        *batch, _, _ = _open_loops(stage)
+        for axis in batch:
+            origin = "a block works on one matrix of a batch"
+            template.require(Eq(origin, template.loop(stage.name, axis), 1))
 
 
 @heron_rules.register("Tile-Thread")
@@ -126,9 +131,10 @@ def _pad_rows(template: Template, stage: TensorStage, dtype: str) -> None:
     template.steps.append(steps.StorageAlignStep(stage.name, row, offset))
     padded = template.declare(Key("V", stage.name, None, "padded_row"), range(1, 1 << 20))
     template.require(Sum(f"rows of {stage.name} with their offset", padded, (row, offset)))
-    size = template.declare(Key("V", stage.name, None, "mem"), range(1, SHARED_LIMIT + 1))
+    size = template.declare(Key("V", stage.name, None, "mem"), range(1, 1 << 40))
     origin = f"bytes of {stage.name} in shared memory"
     template.require(Prod(origin, size, (*rows, padded, _BYTES[dtype])))
+    template.require(Le(_LIMIT, size, SHARED_LIMIT))
     sizes = template.facts.setdefault("shared bytes", [])
     assert isinstance(sizes, list)
     sizes.append(size)
@@ -285,6 +291,5 @@ class SharedLimit(HeronRule):
         sizes = template.facts["shared bytes"]
         assert isinstance(sizes, list)
         whole = template.declare(Key("V", None, None, "shared_mem"), range(1, 4 * SHARED_LIMIT))
-        limit = f"max_shared_memory_per_block = {SHARED_LIMIT}"
         template.require(Sum("bytes in shared memory", whole, tuple(sizes)))
-        template.require(Le(limit, whole, SHARED_LIMIT))
+        template.require(Le(_LIMIT, whole, SHARED_LIMIT))

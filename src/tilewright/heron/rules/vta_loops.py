@@ -9,12 +9,14 @@ from tilewright.heron import steps
 from tilewright.heron.names import Key
 from tilewright.heron.rules.base import HeronRule, heron_rules, is_root
 from tilewright.heron.template import Template, TensorStage
+from tilewright.vta.configuration import Configuration
+from tilewright.vta.machine import LEAST_DISTANCE
+from tilewright.vta.names import ACC, BLOCK, GEMM, INP, SCOPES, WGT
 
-_BLOCK = 16  # rows of the matrix instruction: 1 x 16 times 16 x 16
 _MOST_THREADS = 2
-_DEPTHS = {"inp": 2048, "wgt": 1024, "acc": 2048}  # elements of each scratchpad
-_LEAST_DISTANCE = 3  # a result may be written again by the third instruction after
-_INTRINSIC = "vta_gemm_1x16x16"
+_MEMORIES = (SCOPES[INP], SCOPES[WGT], SCOPES[ACC])
+# Elements of each scratchpad.
+_DEPTHS = {memory.name.lower(): Configuration().depth(memory) for memory in _MEMORIES}
 
 
 def _is_accumulator(template: Template, stage: TensorStage) -> str | None:
@@ -77,7 +79,7 @@ class TensorizeMatrix(HeronRule):
 
     def apply(self, template: Template, stage: TensorStage) -> None:
         """Sums run outside the rows and columns of a tile: see the distance below."""
-        template.heading(stage.name, f"## Tensorize {_INTRINSIC}\n")
+        template.heading(stage.name, f"## Tensorize {GEMM}\n")
         name = stage.name
         depth, *lanes = _instruction_loops(template, stage)
         template.tile(name, [depth], template.tile_knob(name, "tileAll"))
@@ -92,7 +94,7 @@ class TensorizeMatrix(HeronRule):
         stage.positions.append(outer)
         template.facts[f"tensorized {name}"] = tuple(lanes)
         template.steps.append(steps.StartReduction(name, outer))
-        template.steps.append(steps.TensorizeLoops(name, lanes[0], _INTRINSIC))
+        template.steps.append(steps.TensorizeLoops(name, lanes[0], GEMM))
         for axis in window:
             template.whole(name, axis)
         self._limit(template, stage, tile, [inner, *window])
@@ -118,18 +120,18 @@ class TensorizeMatrix(HeronRule):
         self._keep_distance(template, stage.name, sizes["acc"], depth)
 
     def _keep_distance(self, template: Template, name: str, tile: list[Term], depth: Term) -> None:
-        origin = f"a result is written again after {_LEAST_DISTANCE} instructions at the earliest"
+        origin = f"a result is written again after {LEAST_DISTANCE} instructions at the earliest"
         area = template.product(name, "acc_tile", tile, "results of a tile")
 
         def helper(what: str, domain: tuple[int, ...]) -> str:
             return template.declare(Key("O", name, None, what), domain)
 
         repeats, place = helper("repeats", (1, 2)), helper("repeats_place", (0, 1))
-        least = helper("least_distance", (1, _LEAST_DISTANCE))
+        least = helper("least_distance", (1, LEAST_DISTANCE))
         template.require(
             MinOf(origin, repeats, (depth, 2)),
             Sum(origin, repeats, (place, 1)),
-            SelectFrom(origin, least, place, (1, _LEAST_DISTANCE)),
+            SelectFrom(origin, least, place, (1, LEAST_DISTANCE)),
             Le(origin, least, area),
         )
 
@@ -141,8 +143,8 @@ def _instruction_loops(template: Template, stage: TensorStage) -> tuple[str, str
         return stage.reduced[0], results, sums
     column, reduced = stage.spatial[-1], stage.reduced[0]
     for axis in (column, reduced):
-        origin = f"{_INTRINSIC} takes blocks of {_BLOCK} of {axis}"
-        template.split(stage.name, axis, _BLOCK, by_factor=True, origin=origin)
+        origin = f"{GEMM} takes blocks of {BLOCK} of {axis}"
+        template.split(stage.name, axis, BLOCK, by_factor=True, origin=origin)
     return f"{reduced}.outer", f"{column}.inner", f"{reduced}.inner"
 
 
@@ -167,11 +169,11 @@ class LoadScratchpad(HeronRule):
     name = "Load-Scratchpad"
 
     def why_not(self, template: Template, stage: TensorStage) -> str | None:
-        is_load = stage.scope in ("local.inp_buffer", "local.wgt_buffer")
+        is_load = stage.scope in (INP, WGT)
         return None if is_load else "it is no operand in a scratchpad"
 
     def apply(self, template: Template, stage: TensorStage) -> None:
         row = stage.spatial[-1]
         pieces = template.declare(Key("V", stage.name, row, "blocks"), range(1, 1 << 20))
-        origin = f"{stage.name} is loaded in blocks of {_BLOCK}"
-        template.require(Prod(origin, template.loop(stage.name, row), (pieces, _BLOCK)))
+        origin = f"{stage.name} is loaded in blocks of {BLOCK}"
+        template.require(Prod(origin, template.loop(stage.name, row), (pieces, BLOCK)))

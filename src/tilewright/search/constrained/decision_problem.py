@@ -42,7 +42,8 @@ from tilewright.space.base import Postproc
 from tilewright.space.mutators.mutate_tile_size import divisors
 
 _SEVERAL = "its programs have more than one structure"
-_LOOKED_AT = 512  # random candidates, to see whether all have one structure
+# Random candidates, to see whether all have one structure; mostly a few show that they have not.
+_LOOKED_AT = (4, 512)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +94,12 @@ def structure_of(
         model = SpaceModel(mod, trace, postprocs)
     except NotInterpreted as why:
         return Uncovered(str(why))
-    population = random_population(model.decisions, _LOOKED_AT, np.random.default_rng(1))
-    cases = (case for case, _ in model.cases(population))
-    first = next(cases)
-    return first if next(cases, None) is None else Uncovered(_SEVERAL)
+    for count in _LOOKED_AT:
+        population = random_population(model.decisions, count, np.random.default_rng(1))
+        first, *others = (case for case, _ in model.cases(population))
+        if others:
+            return Uncovered(_SEVERAL)
+    return first
 
 
 def _decoded(

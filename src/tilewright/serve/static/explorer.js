@@ -123,7 +123,18 @@ function showSteps() {
     const text = make("p", { class: "step failed" }, answer.replayed.failed);
     items.push(make("li", {}, text, make("p", { class: "complaint" }, answer.replayed.error)));
   }
+  const focused = focusedDecision();
   list.replaceChildren(...items);
+  if (focused) {
+    list.children[focused.place]?.querySelector(focused.what)?.focus();
+  }
+}
+
+// The keyboard stays at a decision that was just changed.
+function focusedDecision() {
+  const active = document.activeElement;
+  const place = [...list.children].findIndex((item) => item.contains(active));
+  return place >= 0 && active.closest(".decision") ? { place, what: `.decision ${active.tagName}` } : null;
 }
 
 function controls(choice, place) {

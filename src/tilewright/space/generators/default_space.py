@@ -6,7 +6,7 @@ MetaSchedule has for the target.
 
 Where a tensor instruction fits, MetaSchedule's sketches around it compete with ours; operands are
 packed and padded for it. They need a search: most of their tiles do not fit into the registers. So
-they are left out on request where ours have the instruction.
+they, and plain tiles, are left out on request where ours have the instruction.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tilewright.space.defaults import kind_of_default_space
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
+from tilewright.space.tensor.tensor_tiling import TensorTiling
 
 # The list of our rules, by the kind of target.
 _KERNELS = {"cuda": "cuda-kernels", "vta": "vta"}
@@ -62,6 +63,9 @@ class DefaultSpace(SpaceGenerator):
         self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
+        for own in self.kernels.sch_rules:
+            if isinstance(own, TensorTiling):
+                own.plain_competes = self._always_competes
         rules = list(self.general.sch_rules)
         if self._is_cpu and not any(isinstance(rule, WideAccumulators) for rule in rules):
             rules = self.general.sch_rules = [WideAccumulators(), *rules]

@@ -45,7 +45,7 @@ MUCH_MORE = 256  # products: tiles of 32 x 32 against vectors, of which a quarte
 
 @schedule_rules.register("TensorTiling")
 class TensorTiling(CpuRule):
-    """Tiles contractions around the instructions that fit best; plain tiles compete.
+    """Tiles contractions around the instructions that fit best; plain tiles compete on request.
 
     An instruction is given by its name, or as the names of a group (`compute`, `fill`, `store`).
     """
@@ -53,6 +53,7 @@ class TensorTiling(CpuRule):
     def __init__(self, intrin_names: Sequence[str | Mapping[str, str]]) -> None:
         super().__init__()
         self.intrin_names = tuple(intrin_names)
+        self.plain_competes = True
         self._groups = [TensorGroup.of(given) for given in intrin_names]
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -70,7 +71,9 @@ class TensorTiling(CpuRule):
                 if sketches:
                     taken.append(fit)
                     made += sketches
-        return [*made, sch] if made else NotApplied(sch, UNFIT)
+        if not made:
+            return NotApplied(sch, UNFIT)
+        return [*made, sch] if self.plain_competes else made
 
     def _fits(
         self, func: PrimFunc, block: Block, found: Contraction

@@ -136,7 +136,12 @@ class Warp(LockstepThreads):
 
     def number(self, expr: ir.PrimExpr) -> int:
         """The value that all lanes have."""
-        found = self.lanes(expr)[self._mask]
+        if isinstance(expr, ir.IntImm):
+            return expr.value
+        value = self.value(expr)
+        if np.ndim(value) == 0:
+            return int(value)
+        found = value[self._mask]
         if np.any(found != found[0]):
             raise RaceError(f"lanes of {self.name} differ in `{expr}`")
         return int(found[0])
