@@ -335,7 +335,8 @@ def test_tune_with_a_full_disk(tmp_path: Path, size: str) -> None:
 
 
 _LIMITED = """
-import resource
+import resource, sys
+sys.dont_write_bytecode = True  # half of it would be left for everybody
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 """
 

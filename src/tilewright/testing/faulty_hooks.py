@@ -8,6 +8,7 @@ import mmap
 import os
 import resource
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -106,6 +107,7 @@ def limit_files() -> None:
 
 def limit_file_size() -> None:
     """No file over a hundred bytes; Python has the system refuse, not end, who tries."""
+    sys.dont_write_bytecode = True  # half of it would be left for everybody
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 

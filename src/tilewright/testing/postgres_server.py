@@ -85,9 +85,12 @@ class PostgresServer:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it at once; SIGKILL: as a machine does that loses its power."""
         if self.process is not None:
+            backends = _children(self.process.pid) if how is signal.SIGKILL else []
             self.process.send_signal(how)
             self.process.wait()
             self.process = None
+            for backend in backends:  # they would answer for a while
+                _kill(backend)
 
     def new_database(self, *, is_empty: bool = False) -> str:
         """The URL of a database with our tables, or with none."""
@@ -100,6 +103,19 @@ class PostgresServer:
             postgres_schema.initialize(store)
             store.close()
         return self.url(name)
+
+
+def _children(process: int) -> list[int]:
+    listed = Path(f"/proc/{process}/task/{process}/children")  # not on every system
+    return [int(each) for each in listed.read_text().split()] if listed.exists() else []
+
+
+def _kill(process: int) -> None:
+    """End a process, and wait until it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.kill(process, signal.SIGKILL)
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager
