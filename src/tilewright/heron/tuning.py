@@ -66,11 +66,11 @@ class HeronRun:
         """Measure at most `max_trials` candidates."""
         strategy = self._strategy()
         result = HeronResult()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         rounds = math.ceil(self.config.max_trials / self.config.measure_time_per_round)
         for number in range(rounds):
             left = self.config.max_trials - result.trials
-            if not self._round(number, strategy, measurer, result, left, begun):
+            if not self._round(number, strategy, measurer, result, left, started):
                 break
             self.on_round(number, result)
         return result
@@ -89,7 +89,7 @@ class HeronRun:
         measurer: HeronMeasurer,
         result: HeronResult,
         left: int,
-        begun: float,
+        started: float,
     ) -> bool:
         """One batch; False: there is nothing new to measure."""
         clock = [time.perf_counter()]
@@ -104,7 +104,7 @@ class HeronRun:
         clock.append(time.perf_counter())
         self._take(values, outcomes, result)
         spent = [later - before for before, later in itertools.pairwise(clock)]
-        self._note(number, spent, clock[-1] - begun, result)
+        self._note(number, spent, clock[-1] - started, result)
         return True
 
     def _take(

@@ -52,7 +52,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class MeasuredChoice:
     """A choice that was measured."""
 
     choice: Choice
@@ -64,10 +64,10 @@ class Lesson:
         return math.log2(self.seconds) - self.choice.prior
 
 
-class Lessons(list[Lesson]):
+class MeasuredChoices(list[MeasuredChoice]):
     """All that was measured; trees learn from it again when it has grown by a fifth."""
 
-    def __init__(self, known: Sequence[Lesson] = (), learned: int = 0) -> None:
+    def __init__(self, known: Sequence[MeasuredChoice] = (), learned: int = 0) -> None:
         super().__init__(known)
         self.learned = 0
         self.trees: Trees | None = None
@@ -93,8 +93,8 @@ class Lessons(list[Lesson]):
         return [each.choice.vector for each in own[:_MEASURED_PARENTS]]
 
 
-def _seconds(lesson: Lesson) -> float:
-    return lesson.seconds
+def _seconds(choice: MeasuredChoice) -> float:
+    return choice.seconds
 
 
 @search_strategies.register("arrays")
@@ -128,7 +128,7 @@ class ArraySearch(TaskSearch):
         self.eps_greedy = eps_greedy
         self.all_sketches = all_sketches
         self._scorers: dict[int, BatchScorer] = {}  # by number of the sketch
-        self._lessons = Lessons()
+        self._measured = MeasuredChoices()
         self._waiting: dict[int, Choice] = {}  # by hash of the program
         self._tried: set[str] = set()
 
@@ -141,7 +141,7 @@ class ArraySearch(TaskSearch):
         return type(self)(**self.settings())
 
     def _begin(self, tuning: Tuning) -> None:
-        self._lessons, self._waiting, self._tried = Lessons(), {}, set()
+        self._measured, self._waiting, self._tried = MeasuredChoices(), {}, set()
         self._scorers = {}
         for sketch in tuning.sketches:
             try:
@@ -152,9 +152,9 @@ class ArraySearch(TaskSearch):
                 text = "sketch %d is searched by replay: %s"
                 self.context.logger.info(text, sketch.number, why)
 
-        self._lessons.extend(self._earlier_lessons(tuning))
+        self._measured.extend(self._earlier_choices(tuning))
 
-    def _earlier_lessons(self, tuning: Tuning) -> Iterator[Lesson]:
+    def _earlier_choices(self, tuning: Tuning) -> Iterator[MeasuredChoice]:
         """What the fastest records say whose traces are those of sketches."""
         records = [] if tuning.records is None else tuning.records.earlier
         valid = sorted((each for each in records if each.run_secs), key=lambda each: each.mean_secs)
@@ -172,7 +172,7 @@ class ArraySearch(TaskSearch):
                 if np.isfinite(scores.prior[row]):
                     found = (number, vectors[row], scores.features[row].tolist())
                     choice = Choice(*found, float(scores.prior[row]), float(scores.prior[row]))
-                    yield Lesson(choice, min(record.run_secs or ()))
+                    yield MeasuredChoice(choice, min(record.run_secs or ()))
 
     def _scorer(self, sketch: Sketch) -> BatchScorer:
         target = self.context.target
@@ -204,13 +204,13 @@ class ArraySearch(TaskSearch):
         return drafts or None
 
     def _rankings(self, random: np.random.Generator) -> dict[int, Ranking]:
-        trees = self._lessons.update()
+        trees = self._measured.update()
         found: dict[int, Ranking] = {}
         for number, scorer in self._scorers.items():
             scorer.trees = trees
             most_new = max(_LEAST_NEW, _MOST_NEW // len(self._scorers))
             evolution = ArrayEvolution(scorer, self.population_size, self.generations, most_new)
-            fastest = self._lessons.fastest(number)
+            fastest = self._measured.fastest(number)
             start = scorer.model.columns(fastest) if fastest else None
             found[number] = evolution.run(random, start)
         return found
@@ -327,13 +327,13 @@ class ArraySearch(TaskSearch):
         for candidate, result in zip(measure_candidates, results, strict=True):
             choice = self._waiting.pop(candidate.program_hash, None)
             if choice is not None and result.run_secs:
-                self._lessons.append(Lesson(choice, min(result.run_secs)))
+                self._measured.append(MeasuredChoice(choice, min(result.run_secs)))
         super().notify_runner_results(measure_candidates, results)
 
     def _more_state(self) -> dict[str, object]:
         return {
-            "lessons": [[asdict(each.choice), each.seconds] for each in self._lessons],
-            "learned": self._lessons.learned,
+            "measured": [[asdict(each.choice), each.seconds] for each in self._measured],
+            "learned": self._measured.learned,
             "waiting": [[str(key), asdict(each)] for key, each in self._waiting.items()],
             "tried": sorted(self._tried),
             # Structures are interpreted a few at a time: the same ones have to be known again.
@@ -341,8 +341,10 @@ class ArraySearch(TaskSearch):
         }
 
     def _load_more_state(self, tuning: Tuning, state: Mapping[str, Any]) -> None:
-        lessons = [Lesson(Choice(**choice), seconds) for choice, seconds in state["lessons"]]
-        self._lessons = Lessons(lessons, state["learned"])
+        measured = [
+            MeasuredChoice(Choice(**choice), seconds) for choice, seconds in state["measured"]
+        ]
+        self._measured = MeasuredChoices(measured, state["learned"])
         self._waiting = {int(key): Choice(**choice) for key, choice in state["waiting"]}
         self._tried = set(state["tried"])
         scorers, self._scorers = self._scorers, {}

@@ -49,7 +49,7 @@ class Deadline:
     """A moment after which a solver returns what it has."""
 
     seconds: float | None = None
-    begun: float = 0.0
+    started: float = 0.0
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
@@ -61,14 +61,14 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """True once the time is up."""
-        return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
+        return self.seconds is not None and time.perf_counter() - self.started > self.seconds
 
     @property
     def left(self) -> float | None:
         """The seconds that are left, at least 0; None: any number."""
         if self.seconds is None:
             return None
-        return max(0.0, self.begun + self.seconds - time.perf_counter())
+        return max(0.0, self.started + self.seconds - time.perf_counter())
 
     def remark(self, found: int, wanted: int) -> str:
         """Says how far a solver got in its time."""

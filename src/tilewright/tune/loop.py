@@ -133,8 +133,8 @@ class TuningLoop(TuningSession):
     def _note_finals(self) -> None:
         """Keep time for the finals of tasks that have begun."""
         waiting = [t for t in self.tasks if not t.is_terminated]
-        begun = [t for t in waiting if t.search.is_running or not t.starts_late]
-        self.budget.tasks = max(1, len(begun))
+        running = [t for t in waiting if t.search.is_running or not t.starts_late]
+        self.budget.tasks = max(1, len(running))
 
     def _nothing_to_do(self, task: TaskRecord) -> str:
         """Why a task needs no search at all: everything was done by earlier calls."""

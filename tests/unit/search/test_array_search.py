@@ -37,7 +37,7 @@ def task_of(name: str, target: Target = CPU, space: str = TVM) -> tuple[SpaceTas
     return task_and_sketches(create_te_workload(name, 0), target, space)
 
 
-def begun(task: SpaceTask, sketches: list[Schedule], count: int, **settings: Any) -> ArraySearch:
+def started(task: SpaceTask, sketches: list[Schedule], count: int, **settings: Any) -> ArraySearch:
     search = ArraySearch(**{"population_size": 256, "generations": 2, **settings})
     search._initialize_with_tune_context(task)
     search.pre_tuning(64, count, sketches)
@@ -50,7 +50,7 @@ def seconds(candidate: MeasureCandidate) -> float:
 
 def test_it_proposes_what_is_predicted_to_be_fast_and_replays_little_else() -> None:
     task, sketches = task_of("GMM")
-    search = begun(task, sketches, 10, eps_greedy=0.1)
+    search = started(task, sketches, 10, eps_greedy=0.1)
     found = search.generate_measure_candidates()
     assert found is not None
     assert len({candidate.program_hash for candidate in found}) == 10
@@ -58,14 +58,14 @@ def test_it_proposes_what_is_predicted_to_be_fast_and_replays_little_else() -> N
     assert np.allclose(predicted, [1 / seconds(candidate) for candidate in found])  # type: ignore[arg-type]
     assert predicted[0] == max(predicted)  # type: ignore[type-var]
     assert search.statistics.proposed < 30
-    by_chance = begun(task, sketches, 10, eps_greedy=1.0).generate_measure_candidates()
+    by_chance = started(task, sketches, 10, eps_greedy=1.0).generate_measure_candidates()
     assert by_chance is not None
     assert max(map(seconds, found[:9])) < np.median([seconds(each) for each in by_chance])
 
 
 def test_a_small_space_is_looked_at_as_a_whole() -> None:
     task, sketches = task_of("SFM", space="tilewright")
-    search = begun(task, sketches, 12)
+    search = started(task, sketches, 12)
     found: list[float] = []
     while batch := search.generate_measure_candidates():
         found += map(seconds, batch)
@@ -79,7 +79,7 @@ def test_a_small_space_is_looked_at_as_a_whole() -> None:
 def test_it_learns_what_the_prior_gets_wrong() -> None:
     """Where the fastest are slow in truth, others are predicted to be the best."""
     task, sketches = task_of("GMM")
-    search = begun(task, sketches[:1], 20)
+    search = started(task, sketches[:1], 20)
     first = search.generate_measure_candidates()
     assert first is not None
     before = search.predictions
@@ -91,7 +91,7 @@ def test_it_learns_what_the_prior_gets_wrong() -> None:
 
 def test_it_learns_from_earlier_searches() -> None:
     task, sketches = task_of("GMM")
-    search = begun(task, sketches, 8)
+    search = started(task, sketches, 8)
     batch = search.generate_measure_candidates()
     assert batch is not None
     times = [RunnerResult((seconds(each) * 3,)) for each in batch]
@@ -106,17 +106,17 @@ def test_it_learns_from_earlier_searches() -> None:
     later = ArraySearch(population_size=64, generations=1)
     later._initialize_with_tune_context(task)
     later.pre_tuning(64, 8, sketches, database)
-    assert sorted(map(str, later._lessons)) == sorted(
+    assert sorted(map(str, later._measured)) == sorted(
         str(replace(each, choice=replace(each.choice, predicted=each.choice.prior)))
-        for each in search._lessons
+        for each in search._measured
     )
-    assert np.allclose([each.error for each in later._lessons], np.log2(3))
+    assert np.allclose([each.error for each in later._measured], np.log2(3))
 
 
 def test_sketches_without_algebra_are_drawn_from(caplog: pytest.LogCaptureFixture) -> None:
     task, sketches = task_of("GMM", Target("nvidia/geforce-rtx-3080"))
     with caplog.at_level(logging.INFO, "tilewright.test"):
-        search = begun(task, sketches[:1], 2)
+        search = started(task, sketches[:1], 2)
     assert "sketch 0 is searched by replay: only the prior of CPUs is on arrays" in caplog.text
     assert search.generate_measure_candidates()
 
@@ -130,7 +130,7 @@ class Backwards(RandomModel):
 
 def test_of_sketches_without_algebra_the_cost_model_chooses() -> None:
     task, sketches = task_of("GMM")
-    search = begun(task, sketches[:1], 4)
+    search = started(task, sketches[:1], 4)
     tuning = search._running("test")
     tuning.cost_model = Backwards()
     search._scorers.clear()
@@ -147,7 +147,7 @@ def test_a_sketch_whose_algebra_is_wrong_is_not_trusted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     task, sketches = task_of("GMM")
-    search = begun(task, sketches[:2], 4)
+    search = started(task, sketches[:2], 4)
     right = search._scorers[1]
     wrong = replace(right.machine, vector_bytes=2 * right.machine.vector_bytes)
     search._scorers[1] = BatchScorer(right.model, wrong)
@@ -157,7 +157,7 @@ def test_a_sketch_whose_algebra_is_wrong_is_not_trusted(
     assert search.statistics.other_failures == {"algebra: not what a replay says": 1}
     assert "sketch 1 is searched by replay from now on: with decisions" in caplog.text
     state = search.state_dict()
-    again = begun(task, sketches[:2], 4)
+    again = started(task, sketches[:2], 4)
     again.load_state_dict(state)
     assert list(again._scorers) == [0]
 
@@ -167,12 +167,12 @@ def test_structures_are_interpreted_a_few_at_a_time_and_known_again(
 ) -> None:
     monkeypatch.setattr("tilewright.search.array_search._MOST_NEW", 20)
     task, sketches = task_of("TBG")
-    search = begun(task, sketches[:1], 2, generations=0)
+    search = started(task, sketches[:1], 2, generations=0)
     assert search.generate_measure_candidates()
     state = json.loads(json.dumps(search.state_dict()))
     tree = search._scorers[0].model.tree
     assert 10 < len(tree.nodes) <= 50
-    again = begun(task, sketches[:1], 2, generations=0)
+    again = started(task, sketches[:1], 2, generations=0)
     again.load_state_dict(state)
     assert again._scorers[0].model.tree.ways == tree.ways
 

@@ -24,7 +24,7 @@ CPU = Target("llvm -mcpu=cascadelake -num-cores 4")
 GPU = Target("nvidia/geforce-rtx-3080")
 
 
-def begun(task: SpaceTask, sketches: list[Schedule], model: CostModel) -> DefaultSearch:
+def started(task: SpaceTask, sketches: list[Schedule], model: CostModel) -> DefaultSearch:
     search = DefaultSearch(
         ArraySearch(population_size=64, generations=1, all_sketches=True),
         EvolutionarySearch.frugal(population_size=8, init_min_unmeasured=4),
@@ -40,7 +40,7 @@ def ours() -> GBDTModel:
 
 def test_arrays_where_all_sketches_have_an_algebra() -> None:
     task, sketches = task_and_sketches(create_te_workload("GMM", 0), CPU, "tilewright")
-    search = begun(task, sketches, ours())
+    search = started(task, sketches, ours())
     batch = search.generate_measure_candidates()
     assert batch is not None
     assert len(batch) == len(search.predictions) == 4
@@ -48,7 +48,7 @@ def test_arrays_where_all_sketches_have_an_algebra() -> None:
     state = json.loads(json.dumps(search.state_dict()))
     assert state["strategy"] == "arrays"
     search.notify_runner_results(batch, [RunnerResult((1.0,)) for _ in batch])
-    again = begun(task, sketches, ours())
+    again = started(task, sketches, ours())
     again.load_state_dict(state)
     reissued = again.generate_measure_candidates()
     assert reissued is not None
@@ -58,7 +58,7 @@ def test_arrays_where_all_sketches_have_an_algebra() -> None:
 def test_evolution_where_one_has_none(caplog: pytest.LogCaptureFixture) -> None:
     task, sketches = task_and_sketches(create_te_workload("GMM", 0), GPU, "post-order-apply")
     with caplog.at_level(logging.INFO, "tilewright.test"):
-        search = begun(task, sketches[:1], ours())
+        search = started(task, sketches[:1], ours())
     assert "the task is searched by replay: only the prior of CPUs is on arrays" in caplog.text
     assert search.state_dict()["strategy"] == "evolutionary"
 
@@ -66,7 +66,7 @@ def test_evolution_where_one_has_none(caplog: pytest.LogCaptureFixture) -> None:
 def test_evolution_where_structures_differ_too_much(caplog: pytest.LogCaptureFixture) -> None:
     task, sketches = task_and_sketches(create_te_workload("SFM", 0), CPU, "post-order-apply")
     with caplog.at_level(logging.INFO, "tilewright.test"):
-        search = begun(task, sketches[-1:], ours())
+        search = started(task, sketches[-1:], ours())
     text = r"the task is searched by replay: programs of sketch 0 have up to \d{3,} structures"
     assert re.search(text, caplog.text)
     assert search.state_dict()["strategy"] == "evolutionary"
@@ -75,7 +75,7 @@ def test_evolution_where_structures_differ_too_much(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize("model", [RandomModel(), GBDTModel()], ids=["random", "without a prior"])
 def test_other_models_are_asked_by_evolution(model: CostModel) -> None:
     task, sketches = task_and_sketches(create_te_workload("GMM", 0), CPU, "tilewright")
-    assert begun(task, sketches, model).state_dict()["strategy"] == "evolutionary"
+    assert started(task, sketches, model).state_dict()["strategy"] == "evolutionary"
 
 
 def test_settings_and_clones() -> None:
