@@ -64,6 +64,7 @@ _PLAIN = {
         "st.shared.v2.f32 [%0], {%1, %2};", f"{_WORD} to, float a, float b"
     ),
     "tw_store_pair_s32": _Plain("st.shared.v2.b32 [%0], {%1, %2};", f"{_WORD} to, int a, int b"),
+    "tw_tf32": _Plain("cvt.rna.tf32.f32 %0, %1;", "float x", _WORD),
     "tw_pack_f16": _Plain("cvt.rn.f16x2.f32 %0, %2, %1;", "float low, float high", _WORD),
     "tw_pack_bf16": _Plain("cvt.rn.bf16x2.f32 %0, %2, %1;", "float low, float high", _WORD),
 }

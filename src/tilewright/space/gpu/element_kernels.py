@@ -7,6 +7,7 @@ neighbouring threads read and write neighbours.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
@@ -33,6 +34,7 @@ from tilewright.space.gpu.thread_vectors import (
 STRUCTURE = "element kernel"
 _THREADS = (128, 256, 512)
 _TILE_THREADS = 512
+_VECTOR_TILE_THREADS = 256
 _TILE_SIDES = (64, 32, 16)
 _SIDE_BYTES = 256
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
@@ -157,39 +159,56 @@ def _read_across(block: StmtSRef) -> tuple[int, int, int] | None:
     return None
 
 
-def _side(sch: Schedule, dtype: ir.DType, loops: tuple[LoopRV, LoopRV]) -> int:
+def _side(dtype: ir.DType, extents: Sequence[int]) -> int:
     """Elements of a side of a tile: a row of it is read at once, and the block has them."""
-    extents = [constant_extent(sch.get_sref(loop)) or 0 for loop in loops]
     most = min(_SIDE_BYTES // dtype.itemsize, *extents)
     return next((side for side in _TILE_SIDES if side <= most), _TILE_SIDES[-1])
+
+
+def _tile_width(stmt: ir.Block, dtype: ir.DType, extent: int) -> int:
+    """Elements of a vector, by the input, the result and all that is read along it."""
+    (write,) = stmt.writes
+    along = inputs_along(stmt, stmt.iter_vars[-1].var).values()
+    return vector_width(extent, [dtype, *(each.buffer.dtype for each in (write, *along))])
 
 
 def _tile(sch: Schedule, block: BlockRV, position: int, axis: int, turned: int) -> None:
     """Read tiles along one axis and write them along another."""
     loops = sch.get_loops(block)
     dtype = sch.get_sref(block).block.reads[position].buffer.dtype
-    side = _side(sch, dtype, (loops[axis], loops[-1]))
+    extents = [constant_extent(sch.get_sref(loops[n])) or 0 for n in (axis, -1)]
+    side = _side(dtype, extents)
+    width = _tile_width(sch.get_sref(block).block, dtype, math.gcd(side, *extents))
     across, inner_across = sch.split(loops[axis], [None, side])
     along, inner_along = sch.split(loops[-1], [None, side])
     others = [loop for n, loop in enumerate(loops[:-1]) if n != axis]
     sch.reorder(*others, across, along, inner_across, inner_along)
     tiles = sch.fuse(*others, across, along)
     sch.bind(tiles, "blockIdx.x")
-    _share_tile(sch, inner_across, inner_along, side)
+    _share_tile(sch, block, (inner_across, inner_along), side, width)
     tile = sch.cache_read(block, position, "shared", [block])
     sch.compute_at(tile, tiles, preserve_unit_loops=True)
     *outer, last = sch.get_loops(tile)[1:]
     if constant_extent(sch.get_sref(last)) != side:
         raise ScheduleError("a tile of the result needs more than a tile of the input")
-    _share_tile(sch, sch.fuse(*outer) if len(outer) > 1 else outer[0], last, side)
+    rows = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+    _share_tile(sch, tile, (rows, last), side, width)
     sch.storage_align(tile, 0, turned, side, 1)
     for each in (block, tile):
         sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
 
 
-def _share_tile(sch: Schedule, rows: LoopRV, columns: LoopRV, side: int) -> None:
-    """Neighbouring threads take neighbouring columns."""
+def _share_tile(
+    sch: Schedule, block: BlockRV, loops: tuple[LoopRV, LoopRV], side: int, width: int
+) -> None:
+    """Neighbouring threads take neighbouring columns, or vectors of them."""
+    rows, columns = loops
+    most = _TILE_THREADS if width == 1 else _VECTOR_TILE_THREADS
+    if width > 1:
+        columns, _ = sch.split(columns, [None, width])
     sch.bind(columns, "threadIdx.x")
-    steps, thread = sch.split(rows, [None, min(side, _TILE_THREADS // side)])
+    steps, thread = sch.split(rows, [None, min(side, most * width // side)])
     sch.bind(thread, "threadIdx.y")
     sch.unroll(steps)
+    if width > 1:
+        through_registers(sch, block, columns, STRUCTURE)

@@ -13,6 +13,7 @@ from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.simt import given_sums
 from tilewright.testing.simt.products import TileProduct, Wgmma
 from tilewright.testing.simt.shared_memory import Barrier
+from tilewright.testing.simt.tensor_maps import rounded_to_tf32
 from tilewright.testing.simt.threads import Array, RaceError, Value, Wait, address_taken
 from tilewright.testing.simt.warp import (
     LANES,
@@ -368,6 +369,7 @@ _RESULTS.update(
         "tw_warp_of_thread": _warp_of_thread,
         "tw_matrix_descriptor": _descriptor,
         "tw_short_erf": _short_erf,
+        "tw_tf32": lambda warp, args: rounded_to_tf32(warp.lanes(args[0])).view(np.uint32),
         "tw_pack_f16": _packed("float16"),
         "tw_pack_bf16": _packed("bfloat16"),
     }

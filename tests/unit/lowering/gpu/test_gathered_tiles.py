@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tilewright import ir, te
-from tilewright.ir.annotation_keys import TILE_SPLITS
+from tilewright.ir.annotation_keys import ALLOW_TF32, TILE_SPLITS
 from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.space.gpu.tile_rule import Way
 from tilewright.space.gpu.warp_group_tiling import GATHERING_SHAPES, WarpGroupTiling
 from tilewright.testing.simt import RaceError
+from tilewright.testing.simt.tensor_maps import rounded_to_tf32
 from tilewright.testing.te_workload import conv2d_nhwc
 from tilewright.testing.tile_kernel_runs import (
     convolved,
@@ -79,6 +80,19 @@ def test_windows_of_any_type(
     # Tensor cores keep 14 digits of what 128 products of 8-bit floats add up to.
     tolerance = 2e-4 if dtypes[0].startswith("float8") else 1e-5
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * abs(wanted).max())
+
+
+@pytest.mark.parametrize("sketch", [0, 5])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_what_is_gathered_is_rounded_to_tf32(channels: int, sketch: int) -> None:
+    image = (1, 9, 10, channels)
+    func = convolution(image, (5, 5, 16), ("float32", "float32"), padding=2)
+    module = tile_kernel(func.with_attr(ALLOW_TF32, True), hopper(2), sketch)
+    assert "tw_tf32" in str(module)
+    found, arrays = results(func, module, seed=sketch)
+    left, right = (rounded_to_tf32(each.astype("float32")).astype("float64") for each in arrays)
+    wanted = convolved(left, right, 1, 2)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * abs(wanted).max())
 
 
 @pytest.mark.parametrize("sketch", [0, 5])

@@ -139,6 +139,18 @@ ELEMENTS: dict[str, tuple[ir.PrimFunc, Exact]] = {
     "a number": (scaled(512), lambda a, factor: a * factor),
     "one axis": (of_one((1024,), topi.nn.relu), lambda a: np.maximum(a, 0)),
     "transposed": (of_one((64, 96), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
+    "transposed and narrowed": (
+        of_one((64, 96), lambda a: topi.cast(topi.transpose(a, [1, 0]), "float16")),
+        lambda a: a.T,
+    ),
+    "transposed bytes": (
+        of_one((96, 64), lambda a: topi.transpose(a, [1, 0]), "int8"),
+        lambda a: a.T,
+    ),
+    "transposed, rows of even length": (
+        of_one((66, 70), lambda a: topi.transpose(a, [1, 0])),
+        lambda a: a.T,
+    ),
     "tiles do not divide": (of_one((50, 77), lambda a: topi.transpose(a, [1, 0])), lambda a: a.T),
     "transposed neighbours": (
         of_one(
@@ -229,7 +241,9 @@ def test_a_default_kernel_uses_registers_only(name: str) -> None:
     assert found["spill_stores"] == found["spill_loads"] == found["local_bytes"] == 0
 
 
-@pytest.mark.parametrize("name", ["softmax", "layer norm", "rms norm", "bias and relu"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "layer norm", "rms norm", "bias and relu", "transposed"]
+)
 def test_memory_is_read_and_written_once_in_vectors(name: str) -> None:
     (kernel,) = _kernels(default_schedule(LARGE[name], TARGET))
     loads = [load for load in ir.nodes_of(kernel.body, ir.BufferLoad) if load.buffer.name == "A"]

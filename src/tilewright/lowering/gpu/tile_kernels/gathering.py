@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor
+from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor, call_extern, reinterpret
 from tilewright.lowering.gpu.tile_kernels.building import UINT32, loop, run, when
 from tilewright.lowering.gpu.tile_kernels.staging import StagedImage
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import ROW_BYTES
@@ -80,7 +80,7 @@ class Gathering:
             def store(chunk: ir.Var) -> ir.Stmt:
                 row, part = at(first * at_once + chunk)
                 shift = row * ROW_BYTES + bitwise_xor(part, bitwise_and(row, 7)) * _CHUNK
-                values = [words[chunk * 4 + word] for word in range(4)]
+                values = [self._stored(words[chunk * 4 + word]) for word in range(4)]
                 return run("tw_store_words", address + ir.cast(UINT32, shift), *values)
 
             loads = loop("chunk", at_once, load, unrolled=True)
@@ -91,6 +91,12 @@ class Gathering:
             body = when(ir.less(thread, rows), body)
         block = ir.Block((), (), (), "gather", body, alloc_buffers=(words,))
         return ir.BlockRealize((), ir.TRUE, block)
+
+    def _stored(self, word: ir.PrimExpr) -> ir.PrimExpr:
+        """A word as tensor cores want it: of float32 they would cut digits off without rounding."""
+        if str(self.operand.copy.store.buffer.dtype) != "float32":
+            return word
+        return call_extern(UINT32, "tw_tf32", reinterpret("float32", word))
 
     def _is_along_rows(self) -> bool:
         """Whether neighbouring threads take neighbouring rows."""

@@ -126,7 +126,7 @@ def operand_map(operand: Operand, name: str, *, may_gather: bool = False) -> Ope
     try:
         return _bulk_map(operand, map_variable(name))
     except LowerError as error:
-        if may_gather and str(load.dtype) not in _FETCHED:
+        if may_gather:
             return OperandMap(None, operand, True, depth)
         is_windows = guard is not None or linear_terms(operand.copy, load)[0] is None
         raise CopyRefused(operand.copy, error, is_windows=is_windows) from error
