@@ -74,11 +74,10 @@ class TileShape(NamedTuple):
 
 
 class Way(NamedTuple):
-    """Shapes of tiles, and which operands that cannot be fetched as they lie may be packed."""
+    """Shapes of tiles, and whether matrices that cannot be fetched as they lie may be packed."""
 
     shapes: Sequence[TileShape]
     packs_matrices: bool = False
-    packs_windows: bool = False
 
 
 class TileRule(ScheduleRule):
@@ -195,7 +194,7 @@ class _Tiling:
         except CopyRefused as error:
             written = [made.get_sref(copy).block.writes[0].buffer for copy in copies]
             position = written.index(error.written)
-            may_pack = self.way.packs_windows if error.is_windows else self.way.packs_matrices
+            may_pack = self.way.packs_matrices and not error.is_windows
             if not may_pack or position in packed:
                 raise
             packed.append(position)

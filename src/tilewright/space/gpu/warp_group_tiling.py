@@ -51,12 +51,8 @@ GATHERING_SHAPES = (
 )
 
 # Packing a matrix costs less than gathering its parts for every tile; windows are many times
-# larger than the image, so that they are packed only where threads cannot gather them (float32).
-WAYS = (
-    Way(SHAPES, packs_matrices=True),
-    Way(GATHERING_SHAPES),
-    Way(SHAPES, packs_matrices=True, packs_windows=True),
-)
+# larger than the image, so that threads gather them.
+WAYS = (Way(SHAPES, packs_matrices=True), Way(GATHERING_SHAPES))
 
 
 @schedule_rules.register("WarpGroupTiling")
