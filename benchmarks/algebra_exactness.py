@@ -15,7 +15,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,9 @@ def _spaces(given: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
                 yield label, name, space
 
 
-def _compare(results: ExactnessFile, where: tuple[str, str, str], given: argparse.Namespace) -> None:
+def _compare(
+    results: ExactnessFile, where: tuple[str, str, str], given: argparse.Namespace
+) -> None:
     label, name, space = where
     target = Target(EXACTNESS_TARGETS[label].target)
     for number, sketch in enumerate(compared_sketches(EXACTNESS_WORKLOADS[name](), target, space)):
@@ -118,7 +119,7 @@ def _compare(results: ExactnessFile, where: tuple[str, str, str], given: argpars
         if results.has(place, given.count) and not given.again:
             continue
         start = time.process_time()
-        found = asdict(sketch_exactness(sketch, target, given.count))
+        found = vars(sketch_exactness(sketch, target, given.count))
         seconds = round(time.process_time() - start, 1)
         about = {"asked": given.count, "date": _now(), "commit": commit(), "seconds": seconds}
         results.add(place, {**found, **about})

@@ -6,6 +6,7 @@ marks. A depth between two slots of one fused loop is no place at which anything
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,16 +20,19 @@ from tilewright.algebra.expr import (
     Value,
     both,
     either,
+    equal,
     is_more_than_one,
     maximum,
     multiply,
     negate,
+    where,
 )
 from tilewright.algebra.loop_tree import (
     LoopNode,
     LoopTree,
     Node,
     NotInterpreted,
+    Predicate,
     StageNode,
     digits_of,
     inner_stages,
@@ -256,11 +260,28 @@ def _boundaries(slots: Sequence[Slot]) -> list[Value]:
 
 
 def _shares(stage: StageNode) -> list[tuple[Value, Value]]:
-    return [
-        (each.limit, DigitReaches(digits_of(loops_of(scope))).of(each.terms) + 1)
-        for scope in scopes_of(stage)
-        for each in scope.predicates
-    ]
+    """Limits of predicates, and how far loops would get without them; each counts once."""
+    found: list[tuple[Value, Value]] = []
+    before: list[Predicate] = []
+    for scope in scopes_of(stage):
+        reaches = DigitReaches(digits_of(loops_of(scope)))
+        for each in scope.predicates:
+            again = functools.reduce(either, [_says_same(other, each) for other in before], 0)
+            limit, covered = each.limit, reaches.of(each.terms) + 1
+            found.append((where(again, 1, limit), where(again, 1, covered)))
+            before.append(each)
+    return found
+
+
+def _says_same(one: Predicate, other: Predicate) -> Value:
+    """1 where two predicates are one: those of a moved loop that is split are, if it is alone."""
+    shared = one.terms.keys() & other.terms.keys()
+    if not shared or any(one.terms[digit] != other.terms[digit] for digit in shared):
+        return 0
+    same = equal(one.limit, other.limit)
+    for digit in one.terms.keys() ^ other.terms.keys():
+        same = both(same, equal(digit.extent, 1))
+    return same
 
 
 def _largest(key: str, loops: Sequence[LoopNode]) -> Value:
