@@ -19,7 +19,7 @@ from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.decisions import Columns, Decision, columns_of
 from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.expr import ExprGraph
-from tilewright.algebra.interpreter import Interpretation, interpret
+from tilewright.algebra.interpreter import Interpretation, Interpreter
 from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.nest_columns import NestProgram, NestTable
@@ -65,7 +65,7 @@ class SpaceModel:
     """
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
-        self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
+        self._interpreter = Interpreter(mod, trace, postprocs)
         self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
         self.nests = NestTable()
         self.tree: CaseTree[StructureCase | Uncovered] = CaseTree(self._interpreted)
@@ -86,7 +86,7 @@ class SpaceModel:
     def _interpreted(self, choices: Choices) -> Fork | StructureCase | Uncovered:
         try:
             graph = self._graphs.setdefault(fixed_products(choices), ExprGraph())
-            found = interpret(self._mod, self._trace, self._postprocs, choices, graph)
+            found = self._interpreter.interpret(choices, graph)
         except Undecided as fork:
             return Fork(fork.key, fork.value, choices)
         except NotInterpreted as why:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -43,6 +43,7 @@ from tilewright.algebra.loop_tree import (
     scopes_of,
 )
 from tilewright.algebra.reach import DigitReaches
+from tilewright.algebra.stage_keys import stage_key
 from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
     LAYOUT_REWRITE_PREPROC,
@@ -92,16 +93,28 @@ class NestView:
 
 
 _Placed: TypeAlias = tuple[NestView, LoopNode | None]  # with its parallel loop
+KnownNests: TypeAlias = dict[Hashable, tuple[NestView, ...]]  # by all that they depend on
 
 
-def nests_of(tree: LoopTree) -> list[NestView]:
-    """All nests in program order."""
+def nests_of(tree: LoopTree, known: KnownNests | None = None) -> list[NestView]:
+    """All nests in program order; those of stages that are `known` are taken from there."""
     numbers: dict[LoopNode | None, int] = {}
     return [
         replace(nest, region=numbers.setdefault(loop, len(numbers)))
         for stage in tree.stages()
-        for nest, loop in _nests(stage)
+        for nest, loop in _known_nests(stage, {} if known is None else known)
     ]
+
+
+def _known_nests(stage: StageNode, known: KnownNests) -> list[_Placed]:
+    key = stage_key(stage)
+    if key is None:
+        return _nests(stage)
+    if key not in known:
+        known[key] = tuple(nest for nest, _ in _nests(stage))
+    loops = loops_of(stage)
+    region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
+    return [(nest, region or (loops[0] if loops else None)) for nest in known[key]]
 
 
 def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[_Placed]:
