@@ -6,7 +6,6 @@ marks. A depth between two slots of one fused loop is no place at which anything
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Hashable, Sequence
@@ -279,7 +278,9 @@ def _shares(stage: StageNode) -> list[tuple[Value, Value]]:
     for scope in scopes_of(stage):
         reaches = DigitReaches(digits_of(loops_of(scope)))
         for each in scope.predicates:
-            again = functools.reduce(either, [_says_same(other, each) for other in before], 0)
+            again: Value = 0
+            for other in before:
+                again = either(again, _says_same(other, each))
             limit, covered = each.limit, reaches.of(each.terms) + 1
             found.append((where(again, 1, limit), where(again, 1, covered)))
             before.append(each)
