@@ -50,7 +50,7 @@ class Interpretation:
     nests: tuple[NestView, ...]
 
 
-class Interpreter:
+class TraceInterpreter:
     """Interprets a trace case by case; what cases share is worked out once."""
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:

@@ -20,7 +20,7 @@ from tilewright.algebra.decisions import Columns, Decision, columns_of
 from tilewright.algebra.description import structure_lines, variable_lines
 from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.expr import ExprGraph
-from tilewright.algebra.interpreter import Interpretation, Interpreter
+from tilewright.algebra.interpreter import Interpretation, TraceInterpreter
 from tilewright.algebra.layout_products import fixed_products
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.nest_columns import NestProgram, NestTable
@@ -69,7 +69,7 @@ class SpaceModel:
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
         self._mod, self._trace, self._postprocs = mod, trace, tuple(postprocs)
-        self._interpreter = Interpreter(mod, trace, postprocs)
+        self._interpreter = TraceInterpreter(mod, trace, postprocs)
         self._graphs: dict[object, ExprGraph] = {}  # what is known of products differs
         self.nests = NestTable()
         self.tree: CaseTree[StructureCase | Uncovered] = CaseTree(self._interpreted)

@@ -1,4 +1,4 @@
-"""What the nests of a stage depend on, as a key: stages of several cases are often the same.
+"""Keys of stages, by all that their nests depend on: stages of several cases are often the same.
 
 Digits are known by the order in which loops, bindings and predicates mention them, so that trees
 with other digits of the same extents have the same keys.
