@@ -71,7 +71,7 @@ class Report:
                 {
                     "title": self.title,
                     "date": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-                    "commit": _commit(),
+                    "commit": commit(),
                     "machine": machine(),
                     "versions": versions(),
                     "rows": [row.as_json() for row in self.rows],
@@ -94,7 +94,8 @@ def _line(row: Row) -> str:
     return f"{row.name:<24} {figures}  {row.rival_name}{note}"
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The commit that is measured, in words of git."""
     found = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
         capture_output=True,

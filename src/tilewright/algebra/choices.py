@@ -23,9 +23,9 @@ class Choices:
 
     chosen: Mapping[object, int] = field(default_factory=dict)
 
-    def get(self, key: object) -> int | None:
-        """What was chosen, if anything was."""
-        return self.chosen.get(key)
+    def has(self, key: object, number: int) -> bool:
+        """True where just this was chosen."""
+        return self.chosen.get(key) == number
 
     def decide(self, key: object, value: Value) -> int:
         """The number that a value is, in this case."""
@@ -37,3 +37,26 @@ class Choices:
 
     def with_choice(self, key: object, number: int) -> Choices:
         return Choices({**self.chosen, key: number})
+
+
+class RecordedChoices(Choices):
+    """Choices that remember what somebody asked of them."""
+
+    def __init__(self, chosen: Mapping[object, int]) -> None:
+        super().__init__(chosen)
+        self._asked: dict[tuple[object, int], bool]
+        object.__setattr__(self, "_asked", {})
+
+    def has(self, key: object, number: int) -> bool:
+        self._asked[key, number] = super().has(key, number)
+        return self._asked[key, number]
+
+    def decide(self, key: object, value: Value) -> int:
+        found = super().decide(key, value)
+        if not isinstance(value, int):
+            self._asked[key, found] = True
+        return found
+
+    def agree_with(self, others: Choices) -> bool:
+        """True where others give the same answers."""
+        return all(others.has(*asked) is answer for asked, answer in self._asked.items())

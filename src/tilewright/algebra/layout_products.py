@@ -64,17 +64,18 @@ class SampledFactors:
         return choices.decide(FixedProduct(names), product)
 
 
-def _products(indices: Iterable[ir.PrimExpr]) -> set[frozenset[ExprRV]]:
-    """The products of factors that indices are divided by."""
-    found: set[frozenset[ExprRV]] = set()
+def _products(indices: Iterable[ir.PrimExpr]) -> list[frozenset[ExprRV]]:
+    """The products of factors that indices are divided by, in an order that never changes."""
+    found: dict[frozenset[ExprRV], None] = {}
     for index in indices:
         for node in ir.walk(index):
             if isinstance(node, (ir.FloorDiv, ir.FloorMod)):
                 factors = frozenset(ir.nodes_of(node.b, ExprRV))
-                found |= {factors} if factors else set()
+                if factors:
+                    found[factors] = None
     if sum(map(len, found)) > len(frozenset().union(*found)):
         raise NotInterpreted("a layout has several products of the same factor")
-    return found
+    return list(found)
 
 
 def fixed_products(choices: Choices) -> frozenset[tuple[FixedProduct, int]]:

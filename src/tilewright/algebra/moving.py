@@ -179,7 +179,8 @@ def _is_ignored(stage: StageNode, running: set[Digit]) -> Value:
     ignored: Value = 0
     for each in stage.predicates:
         is_there = less_equal(each.limit, everything.of(each.terms))
-        for digit in roots_of(each.terms) - running:
+        roots = roots_of(each.terms) - running
+        for digit in [own for loop in loops for own in loop.digits if own in roots]:
             # What is fused and runs once is not mentioned any more.
             mentions = is_more_than_one(digit.extent) if digit in fused else 1
             ignored = either(ignored, both(is_there, mentions))

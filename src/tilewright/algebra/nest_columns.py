@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tilewright.algebra.decisions import Columns, rows_in
 from tilewright.algebra.evaluation import ArrayProgram, Column
-from tilewright.algebra.expr import Expr, Value
+from tilewright.algebra.expr import Expr, ExprGraph, Value
 from tilewright.algebra.nest_view import NestView
 from tilewright.ir import ForKind, IntImm
 
@@ -185,6 +185,32 @@ class NestGroup:
         self._all = place[which.ravel()]
 
 
+class _GraphValues:
+    """The values of nests that are expressions of one graph, with their rows in a table."""
+
+    def __init__(self, graph: ExprGraph) -> None:
+        self.graph = graph
+        self._rows: dict[Expr, int] = {}
+        self._program = ArrayProgram([])
+
+    def add(self, values: Mapping[Expr, int]) -> None:
+        self._rows.update(values)
+
+    def fill(self, table: Floats, columns: Columns, candidates: Rows) -> None:
+        """Put the values of some candidates into their places."""
+        if not len(candidates):
+            return
+        if len(self._program.outputs) < len(self._rows):
+            self._program = ArrayProgram(list(self._rows))
+        if len(candidates) == table.shape[1]:
+            for row, value in zip(self._rows.values(), self._program(columns), strict=True):
+                table[row] = value
+            return
+        part = {name: columns[name][candidates] for name in self._program.inputs}
+        places = np.ix_(np.array(list(self._rows.values())), candidates)
+        table[places] = np.stack(self._program(part))
+
+
 class NestTable:
     """All nests of a model. Values that several of them have are worked out once.
 
@@ -199,7 +225,8 @@ class NestTable:
         self._groups: dict[NestLayout, NestGroup] = {}
         # By nest: its group, and its number there.
         self._members = np.zeros((2, 0), np.int64)
-        self._program = ArrayProgram([])
+        self._graphs: list[_GraphValues] = []
+        self._graph_of = np.zeros(0, np.int64)  # by nest
 
     def add(self, nest: NestView) -> NestProgram:
         """The nest on arrays."""
@@ -217,9 +244,11 @@ class NestTable:
         missing = len(self._nests) - self._members.shape[1]
         if missing:
             self._members = np.append(self._members, np.full((2, missing), _NOT_THERE), axis=1)
+            self._graph_of = np.append(self._graph_of, np.full(missing, _NOT_THERE))
         for number in np.unique(nests[self._members[0, nests] == _NOT_THERE]):
             nest = self._nests[number]
             places = [self._rows.setdefault(value, len(self._rows)) for value in nest.values]
+            self._graph_of[number] = self._noted(nest)
             group = self._groups.setdefault(nest.layout, NestGroup(nest.layout))
             at = list(self._groups).index(nest.layout)
             self._members[:, number] = at, group.add(np.array(places, np.int64))
@@ -229,15 +258,31 @@ class NestTable:
         """How many candidates fit a table of all values."""
         return max(1, _MOST_VALUES // max(1, len(self._rows)))
 
-    def values(self, columns: Columns) -> Floats:
-        """All values that nests have, by rows, for each candidate."""
-        expressions = [each for each in self._rows if isinstance(each, Expr)]
-        if len(expressions) > len(self._program.outputs):
-            self._program = ArrayProgram(expressions)
-        made = iter(self._program(columns))
+    def _noted(self, nest: NestProgram) -> int:
+        """The number of the graph of a nest, which gets its expressions."""
+        own = {value: self._rows[value] for value in nest.values if isinstance(value, Expr)}
+        if not own:
+            return _NOT_THERE
+        graph = next(iter(own)).graph
+        known = [each.graph for each in self._graphs]
+        if graph not in known:
+            self._graphs.append(_GraphValues(graph))
+            known.append(graph)
+        self._graphs[known.index(graph)].add(own)
+        return known.index(graph)
+
+    def values(self, columns: Columns, nests: Rows) -> Floats:
+        """All values that candidates have, by rows; `nests` are those of each candidate.
+
+        Values of cases that a candidate does not belong to are not worked out for it.
+        """
         table = np.empty((len(self._rows), rows_in(columns)))
-        for row, value in enumerate(self._rows):
-            table[row] = next(made) if isinstance(value, Expr) else value
+        constants = [(row, v) for v, row in self._rows.items() if not isinstance(v, Expr)]
+        for row, value in constants:
+            table[row] = value
+        graphs = np.where(nests == _NOT_THERE, _NOT_THERE, self._graph_of[nests]).max(1, initial=-1)
+        for number, each in enumerate(self._graphs):
+            each.fill(table, columns, np.flatnonzero(graphs == number))
         return table
 
     def by_group(self, nests: Rows) -> Iterator[tuple[NestGroup, Rows, Rows]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,16 +19,19 @@ from tilewright.algebra.expr import (
     Value,
     both,
     either,
+    equal,
     is_more_than_one,
     maximum,
     multiply,
     negate,
+    where,
 )
 from tilewright.algebra.loop_tree import (
     LoopNode,
     LoopTree,
     Node,
     NotInterpreted,
+    Predicate,
     StageNode,
     digits_of,
     inner_stages,
@@ -39,6 +42,7 @@ from tilewright.algebra.loop_tree import (
     scopes_of,
 )
 from tilewright.algebra.reach import DigitReaches
+from tilewright.algebra.stage_keys import stage_key
 from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
     LAYOUT_REWRITE_PREPROC,
@@ -88,16 +92,28 @@ class NestView:
 
 
 _Placed: TypeAlias = tuple[NestView, LoopNode | None]  # with its parallel loop
+KnownNests: TypeAlias = dict[Hashable, tuple[NestView, ...]]  # by all that they depend on
 
 
-def nests_of(tree: LoopTree) -> list[NestView]:
-    """All nests in program order."""
+def nests_of(tree: LoopTree, known: KnownNests | None = None) -> list[NestView]:
+    """All nests in program order; those of stages that are `known` are taken from there."""
     numbers: dict[LoopNode | None, int] = {}
     return [
         replace(nest, region=numbers.setdefault(loop, len(numbers)))
         for stage in tree.stages()
-        for nest, loop in _nests(stage)
+        for nest, loop in _known_nests(stage, {} if known is None else known)
     ]
+
+
+def _known_nests(stage: StageNode, known: KnownNests) -> list[_Placed]:
+    key = stage_key(stage)
+    if key is None:
+        return _nests(stage)
+    if key not in known:
+        known[key] = tuple(nest for nest, _ in _nests(stage))
+    loops = loops_of(stage)
+    region = next((each for each in loops if each.kind is ir.ForKind.PARALLEL), None)
+    return [(nest, region or (loops[0] if loops else None)) for nest in known[key]]
 
 
 def _nests(stage: StageNode, around: Sequence[LoopNode] = ()) -> list[_Placed]:
@@ -256,11 +272,30 @@ def _boundaries(slots: Sequence[Slot]) -> list[Value]:
 
 
 def _shares(stage: StageNode) -> list[tuple[Value, Value]]:
-    return [
-        (each.limit, DigitReaches(digits_of(loops_of(scope))).of(each.terms) + 1)
-        for scope in scopes_of(stage)
-        for each in scope.predicates
-    ]
+    """Limits of predicates, and how far loops would get without them; each counts once."""
+    found: list[tuple[Value, Value]] = []
+    before: list[Predicate] = []
+    for scope in scopes_of(stage):
+        reaches = DigitReaches(digits_of(loops_of(scope)))
+        for each in scope.predicates:
+            again: Value = 0
+            for other in before:
+                again = either(again, _says_same(other, each))
+            limit, covered = each.limit, reaches.of(each.terms) + 1
+            found.append((where(again, 1, limit), where(again, 1, covered)))
+            before.append(each)
+    return found
+
+
+def _says_same(one: Predicate, other: Predicate) -> Value:
+    """1 where two predicates are one: those of a moved loop that is split are, if it is alone."""
+    shared = one.terms.keys() & other.terms.keys()
+    if not shared or any(one.terms[digit] != other.terms[digit] for digit in shared):
+        return 0
+    same = equal(one.limit, other.limit)
+    for digit in one.terms.keys() ^ other.terms.keys():
+        same = both(same, equal(digit.extent, 1))
+    return same
 
 
 def _largest(key: str, loops: Sequence[LoopNode]) -> Value:

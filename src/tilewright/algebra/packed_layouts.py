@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.algebra.choices import Choices
 from tilewright.algebra.expr import (
     Value,
     both,
@@ -20,6 +21,7 @@ from tilewright.algebra.expr import (
     is_more_than_one,
     less_equal,
     maximum,
+    minimum,
     multiply,
     negate,
     product_of,
@@ -29,6 +31,7 @@ from tilewright.algebra.indices import index_terms
 from tilewright.algebra.lift import lift
 from tilewright.algebra.loop_tree import (
     Digit,
+    LoopNode,
     LoopTree,
     NotInterpreted,
     Predicate,
@@ -103,10 +106,13 @@ class PackedLayout:
         return PackedLayout(tuple(each for each in self.dims if each[1] in digits), below)
 
 
-def pack(tree: LoopTree, func: ir.PrimFunc, buffer: ir.Buffer) -> StageNode | None:
+def pack(
+    tree: LoopTree, func: ir.PrimFunc, buffer: ir.Buffer, choices: Choices
+) -> StageNode | None:
     """Let the reader of a buffer read a copy of it in its own order.
 
-    That reader, or None where the buffer is packed already, or read by an instruction.
+    That reader, or None where the buffer is packed already, is read by an instruction, or by loops
+    that have no order of their own.
     """
     readers = list(_readers(tree, buffer))
     if not readers or any(
@@ -117,21 +123,25 @@ def pack(tree: LoopTree, func: ir.PrimFunc, buffer: ir.Buffer) -> StageNode | No
         raise NotInterpreted(f"the layout of {buffer.name!r} follows one of several readers")
     ((stage, load),) = readers
     axes = [index_terms(iterators_of(stage), index) for index in load.indices]
-    _check_whole(buffer, axes, [each for scope in scopes_of(stage) for each in scope.predicates])
     around = [loop for scope in scopes_of(stage) for loop in loops_of(scope)]
-    used = [digit for loop in around for digit in loop.digits if any(digit in t for t in axes)]
+    predicates = [each for scope in scopes_of(stage) for each in scope.predicates]
+    extents = {digit: _held_extent(digit, predicates) for terms in axes for digit in terms}
+    whole = _is_whole(buffer, extents, axes, around, predicates)
+    if not choices.decide((buffer.name, "is packed"), whole):
+        return None
+    used = [digit for loop in around for digit in loop.digits if digit in extents]
     top = scopes_of(stage)[0]
     made = _copy(func, top, buffer)
     movers = [loop.digits[0] for loop in loops_of(made)]
     axis_of = {digit: axis for axis, terms in enumerate(axes) for digit in terms}
     (written,) = made.block.writes
     made.packed[written.buffer] = PackedLayout(
-        tuple((digit.extent, movers[axis_of[digit]]) for digit in used)
+        tuple((extents[digit], movers[axis_of[digit]]) for digit in used)
     )
     tree.packed.add(buffer)
     made.annotations[LAYOUT_REWRITE_PREPROC] = True
     tree.insert(loops_of(made)[0], None, 0)
-    stage.packed[buffer] = PackedLayout(tuple((digit.extent, digit) for digit in used))
+    stage.packed[buffer] = PackedLayout(tuple((extents[digit], digit) for digit in used))
     return stage
 
 
@@ -151,21 +161,47 @@ def _is_copy(stage: StageNode) -> bool:
     return False
 
 
-def _check_whole(buffer: ir.Buffer, axes: Sequence[Terms], predicates: Sequence[Predicate]) -> None:
-    """Loops go through all of a buffer, and read each element in one iteration."""
+def _held_extent(digit: Digit, predicates: Sequence[Predicate]) -> Value:
+    """How far a loop gets; a predicate on it alone holds it back."""
+    extent = digit.extent
+    for predicate in predicates:
+        if digit in predicate.terms:
+            alone = equal(predicate.terms[digit], 1)
+            for other in predicate.terms:
+                alone = alone if other is digit else both(alone, equal(other.extent, 1))
+            extent = where(alone, minimum(extent, predicate.limit), extent)
+    return extent
+
+
+def _is_whole(
+    buffer: ir.Buffer,
+    extents: Mapping[Digit, Value],
+    axes: Sequence[Terms],
+    around: Sequence[LoopNode],
+    predicates: Sequence[Predicate],
+) -> Value:
+    """1 where loops go through all of a buffer, and read each element in one iteration."""
     shape = [each.value if isinstance(each, ir.IntImm) else 0 for each in buffer.shape]
-    digits = list(itertools.chain(*axes))
-    may_hold = [
-        less_equal(each.limit, DigitReaches(roots_of(each.terms)).of(each.terms))
-        for each in predicates
-    ]
-    if (
-        any(holds != 0 for holds in may_hold)
-        or any(digit.source is not None for digit in digits)
-        or len(set(digits)) < len(digits)
-        or product_of([digit.extent for digit in digits]) != math.prod(shape)
-    ):
+    if any(digit.source is not None for digit in extents) or len(extents) < sum(map(len, axes)):
         raise NotInterpreted(f"loops do not go through {buffer.name!r} element by element")
+    whole = equal(product_of(list(extents.values())), math.prod(shape))
+    for predicate in predicates:
+        whole = both(whole, negate(_tears(predicate, set(extents), around)))
+    return whole
+
+
+def _tears(predicate: Predicate, used: Set[Digit], around: Sequence[LoopNode]) -> Value:
+    """1 where a predicate stops a loop that was fused of one that it is about and a used one."""
+    roots = roots_of(predicate.terms)
+    stops = less_equal(predicate.limit, DigitReaches(roots).of(predicate.terms))
+    torn: Value = 0
+    for loop in around:
+        inside = [digit for digit in loop.digits if digit in roots]
+        others = [digit for digit in loop.digits if digit in used and digit not in roots]
+        for one, other in itertools.product(inside, others):
+            runs = both(is_more_than_one(one.extent), is_more_than_one(other.extent))
+            torn = either(torn, runs)
+    return both(stops, torn)
 
 
 def _copy(func: ir.PrimFunc, reader: StageNode, buffer: ir.Buffer) -> StageNode:

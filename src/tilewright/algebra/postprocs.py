@@ -110,7 +110,7 @@ def _tensorize_packed(
     read = {region.buffer for region in stage.block.reads}
     for buffer in layout_free_buffers(context.func):
         if buffer in read:
-            reader = pack(tree, context.func, buffer)
+            reader = pack(tree, context.func, buffer, context.choices)
             with contextlib.suppress(ScheduleError):
                 if reader is not None:
                     tensorize_packed(stage, name, reader, buffer)
@@ -126,7 +126,7 @@ def _layout(tree: LoopTree, context: PostprocContext) -> None:
     """Buffers whose layout is free are stored in the order in which they are read."""
     for buffer in layout_free_buffers(context.func):
         if buffer not in tree.packed:
-            pack(tree, context.func, buffer)
+            pack(tree, context.func, buffer, context.choices)
 
 
 def _parallel_vector(tree: LoopTree, context: PostprocContext) -> None:

@@ -111,7 +111,7 @@ class BatchScorer:
     def _facts(self, columns: Columns, nests: Rows) -> Floats:
         """Facts by places in a program by candidates; nests that are laid out alike go together."""
         known = self.model.nests
-        values = known.values(columns)
+        values = known.values(columns, nests)
         facts = np.zeros((len(FACTS), nests.shape[1], nests.shape[0]))
         rows, places = np.nonzero(nests != NOTHING)
         for group, chosen, numbers in known.by_group(nests[rows, places]):

@@ -1,9 +1,9 @@
 """Exactness of the algebra of a space, sketch by sketch, measured against replays.
 
-Candidates are drawn at random, half of them legal by the algebra's own verdict where there are
-enough. Each is replayed: loops, threads, footprints, traffic (as the prior sees it) and verdicts
-are compared. Where readers of programs only know a bound of what is touched, all iterations are
-enumerated.
+Candidates are drawn at random, no two the same, half of them legal by the algebra's own verdict
+where there are enough; of a small sketch all are taken. Each is replayed: loops, threads,
+footprints, traffic (as the prior sees it) and verdicts are compared. Where readers of programs only
+know a bound of what is touched, all iterations are enumerated.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright import te
-from tilewright.algebra.decisions import Columns
+from tilewright.algebra.decisions import Columns, rows_in
 from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.legality import Verdicts, verdicts_of
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel, StructureCase
-from tilewright.algebra.population import random_population, vector_at
+from tilewright.algebra.population import every_vector, random_population, vector_at
 from tilewright.cost_model.prior import Machine
 from tilewright.ir import PrimFunc
 from tilewright.nest.kernels import Kernel, kernels_of, tag_of
 from tilewright.nest.loops import known_extent
 from tilewright.space.gpu.shared_memory import shared_memory_bytes
 from tilewright.target import Target
-from tilewright.testing.enumerated_boxes import enumerated_nests
+from tilewright.testing.enumerated_boxes import EnumeratedNest, enumerated_nests
 from tilewright.testing.int8_workloads import create_int8_workload
 from tilewright.testing.space_algebra import (
     Difference,
@@ -40,7 +40,8 @@ from tilewright.testing.space_algebra import (
 )
 from tilewright.testing.te_workload import CONFIGS, create_te_workload, matmul
 
-_DRAWN_FOR_ONE = (4, 40, 1000)  # random vectors, of which enough may be legal
+_DRAWN_FOR_ONE = (1.25, 5, 40, 1000)  # random vectors, of which enough may be legal
+_SMALL = 4  # times as many vectors as are compared: such a sketch is drawn from all of them
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class SketchExactness:
     reasons: Counter[str] = field(default_factory=Counter)  # why vectors are not covered
     vectors: int = 0
     legal: int = 0  # by replay
+    has_all: bool = False  # no other vectors are there
     differing: Counter[str] = field(default_factory=Counter)  # candidates by quantity
     illegal_accepted: int = 0
     legal_refused: int = 0
@@ -110,25 +112,46 @@ def exactness_of(
     func: PrimFunc, target: Target, space: str, count: int, only: int | None = None
 ) -> Iterator[SketchExactness]:
     """Compare `count` candidates of each sketch of a function, or `only` of one of them."""
-    mod, sketches, postprocs = sketches_of(func, target, space)
-    for number, sketch in enumerate(sketches):
+    for number, sketch in enumerate(compared_sketches(func, target, space)):
         if only in (None, number):
-            empty = ReplayedSketch(mod, sketch, postprocs, [], [])
-            try:
-                yield _compared(empty, empty.model(), target, count)
-            except NotInterpreted as why:
-                yield SketchExactness(Counter({str(why): count}))
+            yield sketch_exactness(sketch, target, count)
+
+
+def compared_sketches(func: PrimFunc, target: Target, space: str) -> list[ReplayedSketch]:
+    """The sketches of a function, without candidates."""
+    mod, sketches, postprocs = sketches_of(func, target, space)
+    return [ReplayedSketch(mod, sketch, postprocs, [], []) for sketch in sketches]
+
+
+def sketch_exactness(sketch: ReplayedSketch, target: Target, count: int) -> SketchExactness:
+    """Compare `count` candidates of a sketch."""
+    try:
+        return _compared(sketch, sketch.model(), target, count)
+    except NotInterpreted as why:
+        return SketchExactness(Counter({str(why): count}))
 
 
 def _drawn(model: SpaceModel, count: int) -> tuple[Columns, Verdicts]:
-    """Random candidates, more and more of them until half of what is needed is legal."""
+    """Different candidates: all, or random ones until half of what is needed is legal."""
     random = np.random.default_rng(0)
+    every = every_vector(model.decisions, _SMALL * count)
+    if every is not None:
+        order = random.permutation(rows_in(every))
+        columns = {name: column[order] for name, column in every.items()}
+        return columns, verdicts_of(model, columns)
     for more in _DRAWN_FOR_ONE:
-        columns = random_population(model.decisions, more * count, random)
+        columns = _different(random_population(model.decisions, int(more * count), random))
         verdicts = verdicts_of(model, columns)
         if 2 * np.count_nonzero(verdicts.legal) >= count:
             break
     return columns, verdicts
+
+
+def _different(columns: Columns) -> Columns:
+    """Each row once, in the order in which they come first."""
+    _, first = np.unique(np.stack(list(columns.values())), axis=1, return_index=True)
+    rows = np.sort(first)
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def _compared(
@@ -139,8 +162,11 @@ def _compared(
     rows = _chosen(verdicts, count)
     vectors = [vector_at(model.decisions, columns, row) for row in rows]
     replayed = empty.asked_for(vectors)
-    is_legal = {row: vector in replayed.vectors for row, vector in zip(rows, vectors, strict=True)}
+    accepted = {id(vector) for vector in replayed.vectors}
+    is_legal = {row: id(vector) in accepted for row, vector in zip(rows, vectors, strict=True)}
     found.vectors, found.legal = len(rows), len(replayed.vectors)
+    every = every_vector(model.decisions, count)
+    found.has_all = every is not None and rows_in(every) == len(rows)
     found.illegal_accepted = sum(bool(verdicts.legal[row]) and not is_legal[row] for row in rows)
     found.legal_refused = sum(is_legal[row] and not verdicts.legal[row] for row in rows)
     _compare_nests(found, replayed, model, target)
@@ -160,12 +186,13 @@ def _chosen(verdicts: Verdicts, count: int) -> list[int]:
 def _compare_nests(
     found: SketchExactness, replayed: ReplayedSketch, model: SpaceModel, target: Target
 ) -> None:
+    oracle = _Enumeration(replayed.functions)
     differing = [
         each
         for each in (*differences(replayed, model), *resource_differences(replayed, model))
         # Nobody asks for these on GPUs; of loops that predicates stop, readers know less.
         if not (each.quantity in ("strides", "dependence") and not target.is_cpu)
-        and not _is_only_bound(each, replayed)
+        and not oracle.agrees(each)
     ]
     found.examples = [str(each) for each in differing[:3]]
     rows = {(each.quantity, each.row) for each in differing}
@@ -205,13 +232,23 @@ _RESOURCES: Mapping[str, Callable[[Kernel], int]] = {
 }
 
 
-def _is_only_bound(difference: Difference, replayed: ReplayedSketch) -> bool:
-    """True where enumeration says what the algebra says, and the reader knows only a bound."""
-    if difference.quantity != "footprints":
-        return False
-    program = replayed.functions[difference.row]
-    nests = enumerated_nests(program, store_to=difference.store_to)
-    return any(list(difference.bytes_below) in each.bytes_below for each in nests)
+class _Enumeration:
+    """Bytes that candidates touch, by running all their iterations."""
+
+    def __init__(self, functions: Sequence[PrimFunc]) -> None:
+        self._functions = functions
+        self._known: dict[tuple[int, str], list[EnumeratedNest]] = {}
+
+    def agrees(self, difference: Difference) -> bool:
+        """True where it says what the algebra says, and the reader knows only a bound."""
+        if difference.quantity != "footprints":
+            return False
+        key = difference.row, difference.store_to
+        if key not in self._known:
+            program = self._functions[difference.row]
+            self._known[key] = enumerated_nests(program, store_to=difference.store_to)
+        below = list(difference.bytes_below)
+        return any(below in each.bytes_below for each in self._known[key])
 
 
 def table(rows: Sequence[tuple[str, str, str, list[SketchExactness]]]) -> str:

@@ -19,6 +19,7 @@ from tilewright.algebra import (
     gpu_vectors,
     layout_products,
     nest_view,
+    packed_layouts,
     postprocs,
 )
 from tilewright.algebra.packed_layouts import PackedLayout
@@ -54,7 +55,18 @@ def bytes_of(form: str, layout_free: bool = False) -> Callable[[], PrimFunc]:
     return lambda: create_int8_workload("int8_gemm", **sizes, form=form, layout_free=layout_free)
 
 
+def convolution_of(**sizes: int) -> Callable[[], PrimFunc]:
+    return lambda: create_int8_workload("int8_conv", **sizes, kernel_size=3, padding=1)
+
+
+def ragged_gemm() -> PrimFunc:
+    """A product whose weights may be stored in any order, and which no tile divides."""
+    return create_int8_workload("int8_gemm", M=50, N=50, K=49, form="f32", layout_free=True)
+
+
 WORKLOADS: Mapping[str, Callable[[], PrimFunc]] = {
+    "conv": convolution_of(N=1, H=14, W=14, CI=16, CO=64), "ragged f32": ragged_gemm,
+    "ragged conv": convolution_of(N=1, H=9, W=7, CI=20, CO=40),
     "f16": half, "transposed": transposed,
     "free f32": bytes_of("f32", True), "free u8s8": bytes_of("u8s8", True),
     "u8s8": bytes_of("u8s8"), "s8s8": bytes_of("s8s8"),
@@ -75,6 +87,10 @@ def compared(name: str, label: str, space: str, sketch: int, count: int) -> Sket
         ("s8s8", "vnni", OWN, 4),  # a shifted operand, packed beside
         ("free f32", "cpu", TVM, 0),  # weights in the order of loops
         ("free u8s8", "vnni", TVM, 0),  # and in that of an instruction
+        ("conv", "vnni", OWN, 6),  # weights in the order of loops that others are cut off beside
+        ("conv", "vnni", OWN, 11),  # or fused with one that is cut off: in no order
+        ("ragged conv", "vnni", OWN, 4),  # weights that are read by a loop that is cut off
+        ("ragged f32", "cpu", OWN, 0),  # a loop that is moved and split is cut off once
         ("u8s8", "amx", OWN, 0),
         ("u8s8", "amx", OWN, 1),
         ("f16", "tensorcore", TVM, 0),
@@ -120,6 +136,15 @@ FAULTS: list[tuple[Fault, tuple[str, str, str, int]]] = [
         _patched(PackedLayout, "within", lambda f, *given: replace(f(*given), below=1)),
         ("free u8s8", "vnni", TVM, 0),
     ),
+    # A predicate on a part of a fused loop leaves the other parts in order.
+    (_patched(packed_layouts, "_tears", lambda f, *given: 0), ("conv", "vnni", OWN, 11)),
+    # Loops that are cut off get to their ends.
+    (
+        _patched(packed_layouts, "_held_extent", lambda f, digit, _: digit.extent),
+        ("ragged conv", "vnni", OWN, 4),
+    ),
+    # A condition that is there twice counts twice.
+    (_patched(nest_view, "_says_same", lambda f, *given: 0), ("ragged f32", "cpu", OWN, 0)),
     # Blocks are what they are in the end.
     (
         _patched(block_history.StageVersions, "show", lambda f, self, step: f(self, None)),

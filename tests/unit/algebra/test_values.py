@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright import te
 from tilewright.algebra import expr, moving
 from tilewright.algebra.constraints import (
     CeilDiv,
@@ -25,15 +28,19 @@ from tilewright.algebra.constraints import (
     Sum,
 )
 from tilewright.algebra.decisions import CategoricalDecision, LocationDecision, TileDecision
+from tilewright.algebra.description import Formulas
 from tilewright.algebra.evaluation import ArrayProgram
 from tilewright.algebra.loop_tree import NotInterpreted
+from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.population import every_vector, moved_factors, random_population
 from tilewright.algebra.scoring import BatchScorer
 from tilewright.cost_model.prior import Machine
+from tilewright.ir import PrimFunc
 from tilewright.target import Target
 from tilewright.testing.space_algebra import ReplayedSketch, sketches_of
-from tilewright.testing.te_workload import create_te_workload
+from tilewright.testing.te_workload import create_te_workload, matmul
 
+CPU = "llvm -mcpu=cascadelake -num-cores 4"
 A, B = range(1, 7), range(-2, 5)
 OPERATIONS: dict[str, tuple[Any, Any]] = {
     "add": (expr.add, lambda a, b: a + b),
@@ -229,3 +236,65 @@ def test_rows_that_are_not_covered_come_back_with_reasons(monkeypatch: pytest.Mo
     assert set(scores.to_replay.values()) == {"a quotient"}
     assert set(scores.to_replay) == set(np.flatnonzero(np.isnan(scores.prior)))
     assert 0 < len(scores.to_replay) < 20
+
+
+# --- models as values ---------------------------------------------------------------------------
+
+
+def model_of(func: PrimFunc, target: str) -> SpaceModel:
+    mod, sketches, postprocs = sketches_of(func, Target(target), "post-order-apply")
+    return ReplayedSketch(mod, sketches[0], postprocs, [], []).model()
+
+
+def half_gemm() -> PrimFunc:
+    return te.create_prim_func(matmul(64, 64, 64, "float16", "float32"))
+
+
+def test_a_model_as_text_shows_variables_constraints_and_expressions() -> None:
+    text = str(model_of(half_gemm(), "nvidia/geforce-rtx-3080"))
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[0] == "variables"
+    assert "d1.0, d1.1, d1.2, d1.3, d1.4: product 4, the last at most 4" in lines
+    assert any(re.fullmatch(r"d\d: in \{0, 16, 64, 512, 1024\}", line) for line in lines)
+    assert any(line.startswith("require ") and "max_threads" in line for line in lines)
+    assert any(line.startswith("loops of ") for line in lines)
+    assert any(line.startswith("stores to ") for line in lines)
+
+
+def test_places_of_blocks_are_variables() -> None:
+    text = str(model_of(create_te_workload("C2D", 0), CPU))
+    assert re.search(r"d\d+: from -2 to \d+, a place to compute a block at", text)
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_a_model_that_was_written_down_is_the_same(on_gpu: bool) -> None:
+    """Cases are made in the same order, so that the ways to them lead to the same structures."""
+    made = (
+        (half_gemm(), "nvidia/geforce-rtx-3080") if on_gpu else (create_te_workload("C2D", 0), CPU)
+    )
+    model = model_of(*made)
+    columns = random_population(model.decisions, 40, np.random.default_rng(3))
+    assert len(list(model.cases(columns))) > 1
+    again = pickle.loads(pickle.dumps(model))
+    assert again == model
+    assert hash(again) == hash(model)
+    assert str(again) == str(model)
+
+
+def test_models_of_other_sketches_differ() -> None:
+    model = model_of(create_te_workload("GMM", 0), CPU)
+    assert model == model_of(create_te_workload("GMM", 0), CPU)
+    assert model != model_of(create_te_workload("GMM", 1), CPU)
+    assert model != "a model"
+
+
+def test_what_formulas_share_is_written_once() -> None:
+    graph = expr.ExprGraph()
+    a, b = (graph.variable(name, 1, 9) for name in "ab")
+    both = expr.add(a, b)
+    made = [expr.multiply(both, 3), expr.remainder(both, 4), expr.minimum(a, expr.multiply(b, 2))]
+    text = Formulas(made)
+    assert text.definitions == ["x0 = a + b"]
+    assert [text.of(each) for each in made] == ["x0 * 3", "x0 % 4", "min(a, b * 2)"]
+    alone = expr.multiply(expr.add(a, 1), expr.add(b, 1))
+    assert Formulas([alone]).of(alone) == "(a + 1) * (b + 1)"
