@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from tilewright.errors import IRError
 from tilewright.ir.arithmetic import (
-    bitwise_and as bitwise_and,
-    bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     cast,
     const,
     convert,
     match_types,
     maximum,
-    shift_left as shift_left,
-    shift_right as shift_right,
+    shift_left,
+    shift_right,
     subtract,
 )
 from tilewright.ir.buffer import Buffer, BufferLoad
@@ -30,6 +30,19 @@ from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 from tilewright.support.names import named
+
+__all__ = [
+    "call_intrin", "exp", "exp2", "exp10", "expm1", "erf", "log", "log2", "log10", "log1p",
+    "tanh", "sigmoid", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "fabs",
+    "popcount", "abs", "isnan", "isinf", "isfinite", "pow", "power", "fmod", "atan2",
+    "copysign", "nextafter", "hypot", "ldexp", "fma", "clz", "if_then_else", "likely",
+    "min_value", "max_value", "lower_limit", "upper_limit", "infinity", "reinterpret",
+    "q_multiply_shift", "q_multiply_shift_per_axis", "call_extern", "call_pure_extern",
+    "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "tvm_call_packed", "address_of",
+    "ret", "assume", "undef", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "shift_left", "shift_right",
+]  # fmt: skip
 
 _BuildT = TypeVar("_BuildT", bound=Callable[..., Any])
 
