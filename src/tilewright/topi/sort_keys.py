@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import INT64, DType, ExprLike, PrimExpr, Select, const
+from tilewright.ir import INT64, DType, ExprLike, PrimExpr, Select, const, intrinsics as math
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.ir.dtype import max_value_of, min_value_of
-from tilewright.ir.intrinsics import (
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    isnan,
-    reinterpret,
-    shift_left,
-)
 
 _POSITION_BITS = 32
 
@@ -42,15 +33,15 @@ class Keys:
         key = self._key(element)
         if not self._packed:
             return [key, position]
-        high = shift_left(key, const(_POSITION_BITS, INT64))
-        return [bitwise_or(high, position.astype(INT64))]
+        high = math.shift_left(key, const(_POSITION_BITS, INT64))
+        return [math.bitwise_or(high, position.astype(INT64))]
 
     def position(self, columns: Sequence[BufferVar], half: ExprLike, place: ExprLike) -> PrimExpr:
         """The position of the entry at a place."""
         if not self._packed:
             return columns[1][half, place]
         low = const((1 << _POSITION_BITS) - 1, INT64)
-        return bitwise_and(columns[0][half, place], low).astype("int32")
+        return math.bitwise_and(columns[0][half, place], low).astype("int32")
 
     def _key(self, element: PrimExpr) -> PrimExpr:
         if self._dtype.is_float:
@@ -59,17 +50,17 @@ class Keys:
             key = _unsigned_key(element)
         else:
             key = element.astype(INT64)
-        return key if self._ascending else bitwise_not(key)
+        return key if self._ascending else math.bitwise_not(key)
 
 
 def _float_key(element: PrimExpr) -> PrimExpr:
     """The bits as an integer; those of negative numbers grow with the magnitude, so they turn."""
     kind = DType(f"int{element.dtype.bits}")
-    bits = reinterpret(kind, element)
+    bits = math.reinterpret(kind, element)
     top = const(max_value_of(kind), kind)
-    ordered = Select(bits < 0, bitwise_xor(bits, top), bits)
+    ordered = Select(bits < 0, math.bitwise_xor(bits, top), bits)
     number = Select(element.equal(0), const(0, kind), ordered)
-    return Select(isnan(element), top, number).astype(INT64)
+    return Select(math.isnan(element), top, number).astype(INT64)
 
 
 def _unsigned_key(element: PrimExpr) -> PrimExpr:
@@ -77,5 +68,5 @@ def _unsigned_key(element: PrimExpr) -> PrimExpr:
     if element.dtype.bits < 32:
         return element.astype(INT64)
     signed = DType(f"int{element.dtype.bits}")
-    moved = bitwise_xor(reinterpret(signed, element), const(min_value_of(signed), signed))
+    moved = math.bitwise_xor(math.reinterpret(signed, element), const(min_value_of(signed), signed))
     return moved.astype(INT64)

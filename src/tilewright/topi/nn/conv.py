@@ -14,16 +14,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, convert
 from tilewright.support.names import named
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import (
-    Window,
-    check_extents,
-    check_ndim,
-    constant_extent,
-    is_zero,
-    pad_widths,
-    per_axis,
-)
 from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.padding import pad_named
 
@@ -32,16 +24,16 @@ __all__ = [
     "group_conv2d_nchw", "group_conv2d_nhwc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc",
 ]  # fmt: skip
 
-Padding: TypeAlias = Window | str
+Padding: TypeAlias = ax.Window | str
 
 
 @dataclass(frozen=True)
 class ConvOptions:
     """Stride, padding, dilation and groups of a convolution."""
 
-    stride: Window = 1
+    stride: ax.Window = 1
     padding: Padding = 0
-    dilation: Window = 1
+    dilation: ax.Window = 1
     groups: int = 1
     out_dtype: str | None = None
     pad_value: int | float | PrimExpr = 0  # the zero point of quantized data
@@ -58,22 +50,22 @@ class ConvOperands:
     ) -> None:
         self.what = what
         data_axes, kernel_axes = axes.split()
-        check_ndim(data, len(data_axes), what)
-        check_ndim(kernel, len(kernel_axes), what)
+        ax.check_ndim(data, len(data_axes), what)
+        ax.check_ndim(kernel, len(kernel_axes), what)
         self.data, self.kernel = NamedTensor(data, data_axes), NamedTensor(kernel, kernel_axes)
         self.types = sum_types(options.out_dtype, data, kernel)
         self.spatial = [axis for axis in data_axes if axis in "DHW"]
         self.extents = [self.kernel.extent(axis) for axis in self.spatial]
         self._pad_value = options.pad_value
         count = len(self.spatial)
-        self._stride = per_axis(options.stride, count, f"{what} stride")
-        self._dilation = per_axis(options.dilation, count, f"{what} dilation")
+        self._stride = ax.per_axis(options.stride, count, f"{what} stride")
+        self._dilation = ax.per_axis(options.dilation, count, f"{what} dilation")
         if min(self._stride + self._dilation) <= 0:
             raise TensorExpressionError(f"{what}: stride and dilation must be positive")
-        if any(map(is_zero, self.extents)):
+        if any(map(ax.is_zero, self.extents)):
             raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
         reach = [(k - 1) * d + 1 for k, d in zip(self.extents, self._dilation, strict=True)]
-        self._before, self._after = pad_widths(options.padding, reach, what)
+        self._before, self._after = ax.pad_widths(options.padding, reach, what)
         self.output = [self._output_extent(n, reach[n], what) for n in range(count)]
 
     def _output_extent(self, n: int, reach: PrimExpr, what: str) -> PrimExpr:
@@ -113,10 +105,10 @@ class ConvOperands:
         """Insist that the channels (C) of the data are the inputs (I) of the kernel's groups."""
         channels, inputs, what = self.data.extent("C"), self.kernel.extent("I"), self.what
         if groups == 1:
-            check_extents(channels, inputs, what, "the input channels of data and kernel")
+            ax.check_extents(channels, inputs, what, "the input channels of data and kernel")
             return
-        total, per_group = constant_extent(channels, what), constant_extent(inputs, what)
-        outputs = constant_extent(self.kernel.extent("O"), what)
+        total, per_group = ax.constant_extent(channels, what), ax.constant_extent(inputs, what)
+        outputs = ax.constant_extent(self.kernel.extent("O"), what)
         if groups < 1 or per_group * groups != total or outputs % groups:
             raise TensorExpressionError(
                 f"{what}: {groups} groups do not fit {total} input channels, {per_group} per "
@@ -131,9 +123,9 @@ class Conv2d(Protocol):
         self,
         data: Tensor,
         kernel: Tensor,
-        stride: Window = ...,
+        stride: ax.Window = ...,
         padding: Padding = ...,
-        dilation: Window = ...,
+        dilation: ax.Window = ...,
         out_dtype: str | None = ...,
         pad_value: int | float | PrimExpr = ...,
     ) -> Tensor: ...
@@ -150,9 +142,9 @@ def convolution(
         def operator(
             data: Tensor,
             kernel: Tensor,
-            stride: Window = 1,
+            stride: ax.Window = 1,
             padding: Padding = 0,
-            dilation: Window = 1,
+            dilation: ax.Window = 1,
             out_dtype: str | None = usual_dtype,
             pad_value: int | float | PrimExpr = 0,
         ) -> Tensor:
@@ -199,9 +191,9 @@ def _conv(axes: str) -> Conv:
     def convolution(
         data: Tensor,
         kernel: Tensor,
-        stride: Window = 1,
+        stride: ax.Window = 1,
         padding: Padding = 0,
-        dilation: Window = 1,
+        dilation: ax.Window = 1,
         groups: int = 1,
         out_dtype: str | None = None,
         pad_value: int | float | PrimExpr = 0,
@@ -236,7 +228,9 @@ def depthwise_conv2d_nhwc(conv: ConvOperands) -> Tensor:
 
 def _depthwise(conv: ConvOperands) -> Tensor:
     channels, multiplier = conv.data.extent("C"), conv.kernel.extent("M")
-    check_extents(channels, conv.kernel.extent("C"), conv.what, "the channels of data and kernel")
+    ax.check_extents(
+        channels, conv.kernel.extent("C"), conv.what, "the channels of data and kernel"
+    )
     padded, (di, dj) = conv.padded("PaddedInput"), conv.window("di", "dj")
 
     def element(i: Indices) -> ExprLike:

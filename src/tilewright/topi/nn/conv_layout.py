@@ -8,21 +8,13 @@ from collections.abc import Callable
 from tilewright.errors import TensorExpressionError
 from tilewright.te import Tensor
 from tilewright.topi.axes import Window
-from tilewright.topi.nn.conv import (
-    Padding,
-    conv1d_ncw,
-    conv1d_nwc,
-    conv2d_nchw,
-    conv2d_nhwc,
-    conv3d_ncdhw,
-    conv3d_ndhwc,
-)
+from tilewright.topi.nn import conv
 from tilewright.topi.nn.conv_blocked import conv2d_NCHWc
 
 _BY_LAYOUT: dict[int, dict[str, Callable[..., Tensor]]] = {
-    1: {"NCW": conv1d_ncw, "NWC": conv1d_nwc},
-    2: {"NCHW": conv2d_nchw, "NHWC": conv2d_nhwc},
-    3: {"NCDHW": conv3d_ncdhw, "NDHWC": conv3d_ndhwc},
+    1: {"NCW": conv.conv1d_ncw, "NWC": conv.conv1d_nwc},
+    2: {"NCHW": conv.conv2d_nchw, "NHWC": conv.conv2d_nhwc},
+    3: {"NCDHW": conv.conv3d_ncdhw, "NDHWC": conv.conv3d_ndhwc},
 }
 
 
@@ -40,7 +32,7 @@ def conv1d(
     data: Tensor,
     kernel: Tensor,
     strides: Window = 1,
-    padding: Padding = "VALID",
+    padding: conv.Padding = "VALID",
     dilation: Window = 1,
     groups: int = 1,
     data_layout: str = "NCW",
@@ -54,7 +46,7 @@ def conv2d(
     data: Tensor,
     kernel: Tensor,
     strides: Window = 1,
-    padding: Padding = 0,
+    padding: conv.Padding = 0,
     dilation: Window = 1,
     data_layout: str = "NCHW",
     out_dtype: str | None = None,
@@ -72,7 +64,7 @@ def conv3d(
     data: Tensor,
     kernel: Tensor,
     strides: Window = 1,
-    padding: Padding = 0,
+    padding: conv.Padding = 0,
     dilation: Window = 1,
     groups: int = 1,
     data_layout: str = "NCDHW",

@@ -14,16 +14,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, Var
 from tilewright.support.names import named
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes, sum_types
-from tilewright.topi.axes import (
-    Window,
-    check_extents,
-    check_ndim,
-    constant_extent,
-    pad_widths,
-    per_axis,
-    positive_per_axis,
-)
 from tilewright.topi.nn.conv_phases import by_phases, phase_axes
 from tilewright.topi.nn.padding import dilate, pad
 
@@ -37,17 +29,19 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
     def transposed(
         data: Tensor,
         kernel: Tensor,
-        strides: Window,
-        padding: Window,
+        strides: ax.Window,
+        padding: ax.Window,
         out_dtype: str | None = None,
-        output_padding: Window = 0,
+        output_padding: ax.Window = 0,
     ) -> Tensor:
-        check_ndim(data, n + 2, name)
-        check_ndim(kernel, n + 2, name)
-        check_extents(data.shape[1], kernel.shape[0], name, "the input channels of data and kernel")
-        stride = positive_per_axis(strides, n, f"{name} strides")
+        ax.check_ndim(data, n + 2, name)
+        ax.check_ndim(kernel, n + 2, name)
+        ax.check_extents(
+            data.shape[1], kernel.shape[0], name, "the input channels of data and kernel"
+        )
+        stride = ax.positive_per_axis(strides, n, f"{name} strides")
         types = sum_types(out_dtype, data, kernel)
-        extents = [constant_extent(extent, name) for extent in kernel.shape[2:]]
+        extents = [ax.constant_extent(extent, name) for extent in kernel.shape[2:]]
         cut = _cut_off(extents, stride, padding, output_padding, name)
         known = all(isinstance(extent, IntImm) and extent.value > 0 for extent in data.shape[2:])
         if max(stride) > 1 and known:
@@ -64,15 +58,15 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
 def _cut_off(
     extents: Sequence[int],
     stride: Sequence[int],
-    padding: Window,
-    output_padding: Window,
+    padding: ax.Window,
+    output_padding: ax.Window,
     what: str,
 ) -> list[tuple[int, int]]:
     """What is left out of the full result at the beginning and the end of each axis."""
     if 0 in extents:
         raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
-    before, after = pad_widths(padding, extents, what)
-    extra = per_axis(output_padding, len(stride), f"{what} output_padding")
+    before, after = ax.pad_widths(padding, extents, what)
+    extra = ax.per_axis(output_padding, len(stride), f"{what} output_padding")
     for own, step in zip(extra, stride, strict=True):
         if not 0 <= own < step:
             raise TensorExpressionError(

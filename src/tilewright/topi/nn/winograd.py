@@ -11,16 +11,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import DType, ExprLike, PrimExpr
 from tilewright.support.names import named
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes
-from tilewright.topi.axes import (
-    Window,
-    check_extents,
-    check_float,
-    check_ndim,
-    constant_extent,
-    pad_widths,
-    per_axis,
-)
 from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad_named
@@ -80,8 +72,8 @@ class _Tiles:
 
 
 def _tiles(data: NamedTensor, r: int, m: int, padding: Padding, what: str) -> _Tiles:
-    sizes = [constant_extent(data.extent(axis), what) for axis in ("h", "w")]
-    before, after = pad_widths(padding, [r, r], what)
+    sizes = [ax.constant_extent(data.extent(axis), what) for axis in ("h", "w")]
+    before, after = ax.pad_widths(padding, [r, r], what)
     out = [sizes[n] + before[n] + after[n] - r + 1 for n in range(2)]
     if min(out) <= 0:
         raise TensorExpressionError(f"{what}: the image is smaller than the kernel")
@@ -192,7 +184,7 @@ class _Winograd:
 
 
 def _square_extent(extents: Sequence[PrimExpr], what: str) -> int:
-    rows, columns = (constant_extent(extent, what) for extent in extents)
+    rows, columns = (ax.constant_extent(extent, what) for extent in extents)
     if rows != columns:
         raise TensorExpressionError(f"{what}: the kernel must be square, got {rows} x {columns}")
     return rows
@@ -244,8 +236,8 @@ def _transform_weight(
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """The transformed OIHW kernel: `[alpha, alpha, CO, CI]`."""
     what = "conv2d_winograd_weight_transform"
-    check_ndim(kernel, 4, what)
-    check_float(kernel, what)
+    ax.check_ndim(kernel, 4, what)
+    ax.check_float(kernel, what)
     named = NamedTensor(kernel, _LAYOUTS["nchw"]["kernel"])
     types = SumTypes(kernel.dtype.accumulator, kernel.dtype)
     return types.finish(_transform_weight(named, tile_size, ("eps", "nu", "co", "ci"), what).tensor)
@@ -257,18 +249,20 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
     def convolution(
         data: Tensor,
         weight: Tensor,
-        strides: Window = 1,
+        strides: ax.Window = 1,
         padding: Padding = 0,
-        dilation: Window = 1,
+        dilation: ax.Window = 1,
         out_dtype: str | None = None,
         pre_computed: bool = False,
         tile_size: int = 4,
         write_cache_level: int = 2,
     ) -> Tensor:
         for tensor in (data, weight):
-            check_ndim(tensor, 4, what)
-            check_float(tensor, what)
-        steps = per_axis(strides, 2, f"{what} strides") + per_axis(dilation, 2, f"{what} dilation")
+            ax.check_ndim(tensor, 4, what)
+            ax.check_float(tensor, what)
+        steps = ax.per_axis(strides, 2, f"{what} strides") + ax.per_axis(
+            dilation, 2, f"{what} dilation"
+        )
         if steps != [1, 1, 1, 1]:
             raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
         image = NamedTensor(data, orders["data"])
@@ -279,7 +273,7 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
         else:
             given = NamedTensor(weight, orders["kernel"])
             kernel = _transform_weight(given, tile_size, orders["packed_kernel"], what)
-        check_extents(
+        ax.check_extents(
             image.extent("ci"), kernel.extent("ci"), what, "the input channels of data and kernel"
         )
         alpha = _square_extent([kernel.extent("eps"), kernel.extent("nu")], what)
