@@ -15,13 +15,7 @@ from tilewright.target import Target
 
 Written = tuple[str, int]  # the text and how strongly it holds together
 Writer = Callable[["ExprPrinter", Any], Written]
-_ITER_TYPE_NAMES = {
-    ir.IterType.DATA_PAR: "DataPar",
-    ir.IterType.THREAD_INDEX: "ThreadIndex",
-    ir.IterType.COMM_REDUCE: "CommReduce",
-    ir.IterType.ORDERED: "Ordered",
-    ir.IterType.OPAQUE: "Opaque",
-}
+_ITER_TYPE_NAMES = {kind: name for name, kind in forms.ITER_TYPES.items()}
 _extensions: dict[type[Node], Writer] = {}
 
 
