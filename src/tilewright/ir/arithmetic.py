@@ -496,12 +496,18 @@ def _set_operators() -> None:
     for name, build in on_both_sides.items():
         setattr(ExprOperators, f"__{name}__", build)
         setattr(ExprOperators, f"__r{name}__", _reflected(build))
-    ExprOperators.__lt__, ExprOperators.__le__ = less, less_equal
-    ExprOperators.__gt__, ExprOperators.__ge__ = greater, greater_equal
-    ExprOperators.equal = equal
-    ExprOperators.__invert__ = bitwise_not
-    # Not `0 - x`, which would lose the sign of a zero.
-    ExprOperators.__neg__ = lambda expr: multiply(expr, -1)
+    others: dict[str, Callable[..., ir.PrimExpr]] = {
+        "__lt__": less,
+        "__le__": less_equal,
+        "__gt__": greater,
+        "__ge__": greater_equal,
+        "equal": equal,
+        "__invert__": bitwise_not,
+        # Not `0 - x`, which would lose the sign of a zero.
+        "__neg__": lambda expr: multiply(expr, -1),
+    }
+    for name, build_other in others.items():
+        setattr(ExprOperators, name, build_other)
     builders.convert, builders.cast = convert, cast
     builders.equal, builders.not_equal = equal, not_equal
 
