@@ -1,27 +1,30 @@
 """Direct convolutions in one, two and three dimensions, channels first or last, with groups.
 
-In depthwise convolutions each input channel has its own `multiplier` filters.
+In depthwise convolutions each input channel has its own `multiplier` filters. The form for bytes on
+blocks splits the input channels once more, into the few that one dot product takes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, convert
+from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, Var, convert
 from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
+from tilewright.topi.axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.padding import pad_named
 
 __all__ = [
     "conv1d_ncw", "conv1d_nwc", "conv2d_nchw", "conv2d_nhwc", "conv3d_ncdhw", "conv3d_ndhwc",
     "group_conv2d_nchw", "group_conv2d_nhwc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc",
+    "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv1d", "conv2d", "conv3d",
 ]  # fmt: skip
 
 Padding: TypeAlias = ax.Window | str
@@ -116,27 +119,15 @@ class ConvOperands:
             )
 
 
-class Conv2d(Protocol):
-    """The signature of two-dimensional convolutions without groups."""
-
-    def __call__(
-        self,
-        data: Tensor,
-        kernel: Tensor,
-        stride: ax.Window = ...,
-        padding: Padding = ...,
-        dilation: ax.Window = ...,
-        out_dtype: str | None = ...,
-        pad_value: int | float | PrimExpr = ...,
-    ) -> Tensor: ...
+Conv: TypeAlias = Callable[..., Tensor]
 
 
 def convolution(
     axes: str, usual_dtype: str | None = None
-) -> Callable[[Callable[[ConvOperands], Tensor]], Conv2d]:
+) -> Callable[[Callable[[ConvOperands], Tensor]], Conv]:
     """Turns a function of checked operands with these axes into an operator."""
 
-    def decorate(compute: Callable[[ConvOperands], Tensor]) -> Conv2d:
+    def decorate(compute: Callable[[ConvOperands], Tensor]) -> Conv:
         name = compute.__name__
 
         def operator(
@@ -178,9 +169,6 @@ def _direct(data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, name:
     free = {"layout_free_placeholders": [kernel]} if name == "conv2d_nhwc" else None
     names = {axis: shown[axis] for axis in padded.axes}
     return conv.types.finish(compute_named(name, names, sizes, element, name, free).tensor)
-
-
-Conv: TypeAlias = Callable[..., Tensor]
 
 
 def _conv(axes: str) -> Conv:
@@ -245,3 +233,117 @@ def _depthwise(conv: ConvOperands) -> Tensor:
     names = {axis: shown[axis] for axis in conv.data.axes}
     total = compute_named("DepthwiseConv2d", names, sizes, element, conv.what)
     return conv.types.finish(total.tensor)
+
+
+# --- channels in blocks (NCHWc), so that the innermost axis is a vector of channels ---------------
+
+
+@convolution("NCHWb OIHWbo")
+def conv2d_NCHWc(conv: ConvOperands) -> Tensor:
+    """The convolution of `data[n, ic/b, h, w, b]` with `kernel[oc/c, ic/b, kh, kw, b, c]`."""
+    data, kernel = conv.data.tensor, conv.kernel.tensor
+    _, in_chunks, _, _, in_block = data.shape
+    _check_blocks(conv, conv.kernel.extent("b"))
+    padded = conv.padded("data_pad").tensor
+    ic = te.reduce_axis((0, in_chunks * in_block), name="ic")
+    kh, kw = conv.window("kh", "kw")
+
+    def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
+        y, x = conv.source([oh, ow], [kh, kw])
+        chunk, block = ic.var // in_block, ic.var % in_block
+        weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block)
+        return conv.types.dot(padded(n, chunk, y, x, block), weight, [ic, kh, kw])
+
+    shape = (data.shape[0], kernel.shape[0], *conv.output, kernel.shape[-1])
+    return conv.types.finish(te.compute(shape, element, name=conv.what, tag=conv.what))
+
+
+@convolution("NCHWb OIHWgoe", "int32")
+def conv2d_NCHWc_int8(conv: ConvOperands) -> Tensor:
+    """conv2d of `data[n, ic/b, h, w, b]` with `kernel[oc/c, ic/b, kh, kw, b/e, c, e]`.
+
+    `e` is the length of the instruction's dot products, 4 for bytes.
+    """
+    data, kernel = conv.data.tensor, conv.kernel.tensor
+    groups, out_block, elements = kernel.shape[-3:]
+    _check_blocks(conv, groups * elements)
+    padded = conv.padded("data_pad").tensor if conv.is_padded else data
+    kh, kw = conv.window("kh", "kw")
+    ic_outer = te.reduce_axis((0, data.shape[1]), name="ic_outer")
+    ic_f_inner = te.reduce_axis((0, groups), name="ic_f_inner")
+    ic_s_inner = te.reduce_axis((0, elements), name="ic_s_inner")
+
+    def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
+        y, x = conv.source([oh, ow], [kh, kw])
+        value = padded(n, ic_outer, y, x, ic_f_inner.var * elements + ic_s_inner.var)
+        weight = kernel(oc_chunk, ic_outer, kh, kw, ic_f_inner, oc_block, ic_s_inner)
+        return conv.types.dot(value, weight, [kh, kw, ic_outer, ic_f_inner, ic_s_inner])
+
+    shape = (data.shape[0], kernel.shape[0], *conv.output, out_block)
+    return conv.types.finish(te.compute(shape, element, name=conv.what, tag=conv.what))
+
+
+def _check_blocks(conv: ConvOperands, block: PrimExpr) -> None:
+    chunks = conv.data.extent("C"), conv.kernel.extent("I")
+    ax.check_extents(*chunks, conv.what, "the channel chunks of data and kernel")
+    ax.check_extents(
+        conv.data.extent("b"), block, conv.what, "the channel blocks of data and kernel"
+    )
+
+
+# --- the implementation by the layout of the data -------------------------------------------------
+
+_BY_LAYOUT: dict[int, dict[str, Conv]] = {
+    1: {"NCW": conv1d_ncw, "NWC": conv1d_nwc},
+    2: {"NCHW": conv2d_nchw, "NHWC": conv2d_nhwc},
+    3: {"NCDHW": conv3d_ncdhw, "NDHWC": conv3d_ndhwc},
+}
+
+
+def _by_layout(n: int, layout: str) -> Conv:
+    found = _BY_LAYOUT[n].get(layout)
+    if found is None:
+        known = ", ".join(map(repr, _BY_LAYOUT[n]))
+        raise TensorExpressionError(
+            f"conv{n}d: layout {layout!r} is not supported, expected one of {known}"
+        )
+    return found
+
+
+def _conv_nd(n: int, usual_layout: str, meaning: str) -> Conv:
+    def convolution(
+        data: Tensor,
+        kernel: Tensor,
+        strides: ax.Window = 1,
+        padding: Padding = 0,
+        dilation: ax.Window = 1,
+        groups: int = 1,
+        data_layout: str = usual_layout,
+        out_dtype: str | None = None,
+    ) -> Tensor:
+        chosen = _by_layout(n, data_layout)
+        return chosen(data, kernel, strides, padding, dilation, groups, out_dtype)
+
+    return named(convolution, f"conv{n}d", f"The convolution of {meaning}.")
+
+
+conv1d = _conv_nd(1, "NCW", "NCW data (OIW kernel) or NWC data (WIO kernel)")
+conv3d = _conv_nd(3, "NCDHW", "NCDHW data (OIDHW kernel) or NDHWC data (DHWIO kernel)")
+
+
+def conv2d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: ax.Window = 1,
+    padding: Padding = 0,
+    dilation: ax.Window = 1,
+    data_layout: str = "NCHW",
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> Tensor:
+    """The convolution of NCHW data (OIHW kernel), NHWC (HWIO) or NCHW<n>c (OIHW<i>i<o>o)."""
+    if re.fullmatch(r"NCHW\d*c", data_layout):
+        if groups != 1:
+            raise TensorExpressionError(f"conv2d: layout {data_layout!r} does not support groups")
+        return conv2d_NCHWc(data, kernel, strides, padding, dilation, out_dtype)
+    return _by_layout(2, data_layout)(data, kernel, strides, padding, dilation, groups, out_dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
@@ -138,24 +137,7 @@ def _check_type(data: Tensor, pool_type: str, what: str) -> None:
         ax.check_float(data, f"{what} of averages")
 
 
-class WindowPool(Protocol):
-    """The signature of `pool1d`, `pool2d` and `pool3d`; their layouts differ."""
-
-    def __call__(
-        self,
-        data: Tensor,
-        kernel: ax.Window,
-        stride: ax.Window,
-        dilation: ax.Window,
-        padding: ax.Window,
-        pool_type: str,
-        ceil_mode: bool = ...,
-        layout: str = ...,
-        count_include_pad: bool = ...,
-    ) -> Tensor: ...
-
-
-def _pool_nd(n: int, usual_layout: str, meaning: str) -> WindowPool:
+def _pool_nd(n: int, usual_layout: str, meaning: str) -> Callable[..., Tensor]:
     what = f"pool{n}d"
 
     def pool(

@@ -13,7 +13,7 @@ from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes
-from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
+from tilewright.topi.axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad_named
 from tilewright.topi.nn.winograd_matrices import constant_matrix, transform_matrices

@@ -7,6 +7,7 @@ polynomials at m + r - 2 points and at infinity, multiply, interpolate.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -35,7 +36,7 @@ def interpolation_points(count: int) -> list[Fraction]:
     return points[:count]
 
 
-def _product(roots: list[Fraction]) -> list[Fraction]:
+def product_of(roots: Sequence[Fraction]) -> list[Fraction]:
     """The product of all `x - root`, coefficients in ascending order."""
     polynomial = [Fraction(1)]
     for root in roots:
@@ -64,10 +65,10 @@ def transform_matrices(tile_size: int, kernel_size: int) -> tuple[Matrix, Matrix
     ]
     filters.append(infinity * (kernel_size - 1) + [Fraction(1)])
     columns = [
-        [c * s for c in _product(rest)] + [Fraction(0)]
+        [c * s for c in product_of(rest)] + [Fraction(0)]
         for rest, s in zip(others, sign, strict=True)
     ]
-    columns.append(_product(points))
+    columns.append(product_of(points))
     data = [[column[row] for column in columns] for row in range(alpha)]
     return inverse, data, filters
 
