@@ -19,6 +19,14 @@ from tilewright.workloads.convolutions import Tensors
 Maker: TypeAlias = Callable[..., Tensors]
 Arguments: TypeAlias = tuple[int, ...]
 
+# Convolutions of ResNet: images, channels, filters, window, stride, padding.
+_RESNET: list[Arguments] = [
+    (1, 224, 224, 3, 64, 7, 2, 3),
+    (1, 56, 56, 64, 64, 1, 1, 0),
+    (1, 14, 14, 256, 256, 3, 1, 1),
+    (1, 7, 7, 512, 512, 3, 1, 1),
+]
+
 CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
     "C1D": (
         convolutions.conv1d_nlc,
@@ -29,46 +37,17 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
             (1, 32, 512, 512, 3, 1, 1),
         ],
     ),
-    "C2D": (
-        convolutions.conv2d_nhwc,
-        [
-            (1, 224, 224, 3, 64, 7, 2, 3),
-            (1, 56, 56, 64, 64, 1, 1, 0),
-            (1, 14, 14, 256, 256, 3, 1, 1),
-            (1, 7, 7, 512, 512, 3, 1, 1),
-        ],
-    ),
-    "C3D": (
-        convolutions.conv3d_ndhwc,
-        [
-            (1, 16, 224, 224, 3, 64, 7, 2, 3),
-            (1, 16, 56, 56, 64, 64, 1, 1, 0),
-            (1, 16, 14, 14, 256, 256, 3, 1, 1),
-            (1, 16, 7, 7, 512, 512, 3, 1, 1),
-        ],
-    ),
+    "C2D": (convolutions.conv2d_nhwc, _RESNET),
+    "C3D": (convolutions.conv3d_ndhwc, [(n, 16, *rest) for n, *rest in _RESNET]),
     "GMM": (
         operators.batch_matmul_nkkm,
         [(1, 128, 128, 128), (1, 512, 32, 512), (1, 512, 512, 512), (1, 1024, 1024, 1024)],
     ),
     "GRP": (
         convolutions.conv2d_nhwc,
-        [
-            (1, 56, 56, 64, 128, 3, 2, 1, 1, 4),
-            (1, 56, 56, 64, 64, 1, 1, 0, 1, 4),
-            (1, 14, 14, 256, 256, 3, 1, 1, 1, 4),
-            (1, 7, 7, 512, 512, 3, 1, 1, 1, 4),
-        ],
+        [(1, 56, 56, 64, 128, 3, 2, 1, 1, 4), *((*shape, 1, 4) for shape in _RESNET[1:])],
     ),
-    "DIL": (
-        convolutions.conv2d_nhwc,
-        [
-            (1, 224, 224, 3, 64, 7, 2, 3, 2),
-            (1, 56, 56, 64, 64, 1, 1, 0, 2),
-            (1, 14, 14, 256, 256, 3, 1, 1, 2),
-            (1, 7, 7, 512, 512, 3, 1, 1, 2),
-        ],
-    ),
+    "DIL": (convolutions.conv2d_nhwc, [(*shape, 2) for shape in _RESNET]),
     "DEP": (
         convolutions.depthwise_conv2d_nhwc,
         [
