@@ -55,7 +55,7 @@ def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Encl
 @FORM_BINDERS.of(forms.AttrForm)
 def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Enclose:
     value = parser.converted(node, form.value)
-    return lambda body: ir.AttrStmt(form.node, form.key, value, body)
+    return lambda body: ir.AttrStmt(form.node, form.attr_key, value, body)
 
 
 @FORM_BINDERS.of(forms.AssertForm)
