@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.script.diagnostics import Source
-from tilewright.script.environment import Environment
 from tilewright.script.forms import Form
+from tilewright.script.frames import Environment
 from tilewright.script.parser import FORM_STATEMENTS, Parser
 
 

@@ -13,11 +13,6 @@ from tilewright.ir import (
     verify_well_formed as verify_well_formed,
 )
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
-from tilewright.tir.memory_use import (
-    calculate_allocated_bytes as calculate_allocated_bytes,
-    calculate_constant_bytes as calculate_constant_bytes,
-    calculate_workspace_bytes as calculate_workspace_bytes,
-)
 from tilewright.tir.program_checks import *  # noqa: F403 - its `__all__`
 
 Regions = list[ir.BufferRegion]

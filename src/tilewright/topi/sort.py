@@ -14,8 +14,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir.builder import IRBuilder
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
-from tilewright.topi.merge_sort import Workspace, emit_sort
-from tilewright.topi.sort_keys import Keys
+from tilewright.topi.merge_sort import Keys, Workspace, emit_sort
 from tilewright.topi.statements import loop_kind, row_indices
 
 Row: TypeAlias = Sequence[ir.PrimExpr]
