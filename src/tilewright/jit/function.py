@@ -12,10 +12,9 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.ir import IRModule, PrimFunc, highlight
-from tilewright.jit.call import CheckedCall, prepared
+from tilewright.jit.call import CallPlan, CheckedCall, make_plan, prepared
 from tilewright.jit.interface import CallParameter
 from tilewright.jit.kernels import Kernels, Sizes
-from tilewright.jit.plan import CallPlan, make_plan
 from tilewright.jit.schedules import TuneLike, parse_tuning
 from tilewright.lowering.argument_roles import Role
 from tilewright.runtime import Module

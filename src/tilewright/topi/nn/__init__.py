@@ -2,6 +2,7 @@
 
 from tilewright.topi.indexing import embedding as embedding
 from tilewright.topi.nn.activation import *  # noqa: F403 - its `__all__`
+from tilewright.topi.nn.activation import log_softmax as log_softmax, softmax as softmax
 from tilewright.topi.nn.attention import attention as attention
 from tilewright.topi.nn.conv import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.conv_im2col import (
@@ -22,7 +23,6 @@ from tilewright.topi.nn.normalization import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.padding import dilate as dilate, pad as pad
 from tilewright.topi.nn.pooling import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.quantized import *  # noqa: F403 - its `__all__`
-from tilewright.topi.nn.softmax import log_softmax as log_softmax, softmax as softmax
 from tilewright.topi.nn.winograd import (
     conv2d_winograd_nchw as conv2d_winograd_nchw,
     conv2d_winograd_nhwc as conv2d_winograd_nhwc,

@@ -25,7 +25,7 @@ from tilewright.te import Tensor
 from tilewright.topi.axes import check_extents, check_float, check_ndim, constant_extent, pad_widths
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad
-from tilewright.topi.nn.winograd_matrices import product_of
+from tilewright.topi.nn.winograd import product_of
 
 WHAT = "winograd_conv2d"
 TAPS = 3
