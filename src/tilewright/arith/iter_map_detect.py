@@ -180,21 +180,10 @@ class _MappingCheck:
             return sorted(splits, key=_lower_then_extent)
         ordered: list[maps.IterSplitExpr] = []
         rest = list(splits)
-        expected: ir.PrimExpr | None = None
+        expected: ir.PrimExpr = ir.const(1, rest[0].dtype)
         while rest:
-            at = next(
-                (
-                    position
-                    for position, split in enumerate(rest)
-                    if (
-                        maps.is_constant(split.lower_factor, 1)
-                        if expected is None
-                        else self._rewriter.equal(split.lower_factor, expected)
-                    )
-                ),
-                0,
-            )
-            split = rest.pop(at)
+            fits = (self._rewriter.equal(split.lower_factor, expected) for split in rest)
+            split = rest.pop(next((at for at, fit in enumerate(fits) if fit), 0))
             ordered.append(split)
             expected = self._rewriter.product(split.lower_factor, split.extent)
         return ordered

@@ -168,17 +168,14 @@ class IterMapRewriter(IterPadding):
     def _innermost(self, args: list[IterSplitExpr]) -> int:
         if len(args) == 1:
             return 0
-        best, best_rank = -1, (0, 0)
-        for position in range(len(args) - 1, -1, -1):
-            scale = args[position].scale
-            if not isinstance(scale, ir.IntImm):
-                continue
-            rank = (abs(scale.value), 0 if is_constant(args[position].extent, 1) else 1)
-            if best < 0 or rank < best_rank:
-                best, best_rank = position, rank
-        if best < 0:
+        ranks = [
+            (abs(arg.scale.value), not is_constant(arg.extent, 1), -position)
+            for position, arg in enumerate(args)
+            if isinstance(arg.scale, ir.IntImm)
+        ]
+        if not ranks:
             raise NotAnIterMap("no iterator of the sum has a constant scale")
-        return best
+        return -min(ranks)[2]
 
     def _next_in_chain(
         self, rest: list[IterSplitExpr], expected: ir.PrimExpr, unit: ir.PrimExpr
@@ -187,18 +184,18 @@ class IterMapRewriter(IterPadding):
             if self.equal(rest[position].scale, expected):
                 return position
         overlapping = self.level != IterMapLevel.BIJECTIVE and is_constant(unit, 1)
-        best, best_scale = -1, 0
         if overlapping and isinstance(expected, ir.IntImm):
-            for position in range(len(rest) - 1, -1, -1):
-                scale = rest[position].scale
-                if isinstance(scale, ir.IntImm) and best_scale < scale.value < expected.value:
-                    best, best_scale = position, scale.value
-        if best < 0:  # an iterator of one value adds nothing, whatever its scale
-            units = (at for at, arg in enumerate(rest) if is_constant(arg.extent, 1))
-            best = next(units, -1)
-        if best < 0:
-            raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
-        return best
+            below = [
+                (arg.scale.value, position)
+                for position, arg in enumerate(rest)
+                if isinstance(arg.scale, ir.IntImm) and 0 < arg.scale.value < expected.value
+            ]
+            if below:
+                return max(below)[1]
+        for position, arg in enumerate(rest):
+            if is_constant(arg.extent, 1):  # one value adds nothing, whatever its scale
+                return position
+        raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
 
     def _joined(self, args: list[IterSplitExpr]) -> list[IterSplitExpr]:
         """Neighbouring digits of one mark become one split: `x // 4 * 4 + x % 4` is `x`."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_ERRORS = (
+    "tvm._ffi.base.TVMError tvm.error.InternalError tvm.error.OpAttributeUnImplemented "
+    "tvm.error.OpError tvm.error.OpNotImplemented tvm.error.TVMError"
+)
 NAMES: Mapping[str, str] = {
+    **dict.fromkeys(_ERRORS.split(), "tilewright.errors.TilewrightError"),
     "tvm.__version__": "tilewright.compat.TVM_VERSION",
     "tvm.DataType": "tilewright.ir.DType",
     "tvm.Object": "tilewright.ir.Node",
@@ -15,14 +20,8 @@ NAMES: Mapping[str, str] = {
     "tvm.opencl": "tilewright.runtime.devices.opencl",
     "tvm.rocm": "tilewright.runtime.devices.rocm",
     "tvm.vulkan": "tilewright.runtime.devices.vulkan",
-    "tvm._ffi.base.TVMError": "tilewright.errors.TilewrightError",
     "tvm.arith.IntSet": "tilewright.arith.IntervalSet",
     "tvm.error.DiagnosticError": "tilewright.errors.ScriptError",
-    "tvm.error.InternalError": "tilewright.errors.TilewrightError",
-    "tvm.error.OpAttributeUnImplemented": "tilewright.errors.TilewrightError",
-    "tvm.error.OpError": "tilewright.errors.TilewrightError",
-    "tvm.error.OpNotImplemented": "tilewright.errors.TilewrightError",
-    "tvm.error.TVMError": "tilewright.errors.TilewrightError",
     "tvm.ir.Array": "builtins.tuple",
     "tvm.ir.Map": "builtins.dict",
     "tvm.ir.BaseFunc": "tilewright.ir.PrimFunc",

@@ -24,8 +24,8 @@ class ScanOp(Operation):
     extra_inputs: tuple[Tensor, ...] = ()
 
     @property
-    def num_outputs(self) -> int:
-        return len(self.state_placeholder)
+    def results(self) -> Sequence[Any]:
+        return self.state_placeholder
 
     @functools.cached_property
     def cell(self) -> tuple[ComputeOp, ...]:
@@ -37,12 +37,6 @@ class ScanOp(Operation):
         inside = {*self.state_placeholder, *(t for op in self.cell for t in op.outputs())}
         read = [t for op in self.cell for t in op.input_tensors if t not in inside]
         return tuple(dict.fromkeys([*self.init, *read, *self.extra_inputs]))
-
-    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
-        return self.state_placeholder[index].shape
-
-    def output_dtype(self, index: int) -> ir.DType:
-        return self.state_placeholder[index].dtype
 
 
 def _cell_of(scan_op: ScanOp) -> tuple[ComputeOp, ...]:

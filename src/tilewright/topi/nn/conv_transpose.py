@@ -24,12 +24,11 @@ from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes, sum_types
-from tilewright.topi.axes import INJECTIVE, compute_ax, constant_extent
 from tilewright.topi.nn.padding import dilate, pad
 
 
 @dataclass(frozen=True)
-class PhaseAxis:
+class _PhaseAxis:
     """One spatial axis."""
 
     extent: int  # of the data
@@ -63,19 +62,8 @@ class PhaseAxis:
         return self.taps - 1 - self.first, max(0, self.first + self.places - self.extent)
 
 
-def phase_axes(
-    data: Tensor, sizes: Sequence[int], stride: Sequence[int], cut: Sequence[tuple[int, int]]
-) -> list[PhaseAxis]:
-    """The spatial axes of a transposed convolution."""
-    extents = [constant_extent(extent, "conv_transpose") for extent in data.shape[2:]]
-    return [
-        PhaseAxis(extent, size, step, *own)
-        for extent, size, step, own in zip(extents, sizes, stride, cut, strict=True)
-    ]
-
-
-def by_phases(
-    data: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], types: SumTypes, what: str
+def _by_phases(
+    data: Tensor, kernel: Tensor, axes: Sequence[_PhaseAxis], types: SumTypes, what: str
 ) -> Tensor:
     """The transposed convolution, summed in the accumulator's type."""
     steps = _steps(axes)
@@ -93,16 +81,16 @@ def by_phases(
         return phases(i[0], channel, place)
 
     shape: list[ExprLike] = [data.shape[0], kernel.shape[1], *(axis.output for axis in axes)]
-    return compute_ax(shape, element, what, INJECTIVE)
+    return ax.compute_ax(shape, element, what, ax.INJECTIVE)
 
 
-def _steps(axes: Sequence[PhaseAxis]) -> list[int]:
+def _steps(axes: Sequence[_PhaseAxis]) -> list[int]:
     """How far neighbours along each axis are apart where all axes lie in one row."""
     widths = [sum(axis.padding) + axis.extent for axis in axes]
     return [math.prod(widths[n + 1 :]) for n in range(len(axes))]
 
 
-def _flat(data: Tensor, axes: Sequence[PhaseAxis], steps: Sequence[int]) -> Tensor:
+def _flat(data: Tensor, axes: Sequence[_PhaseAxis], steps: Sequence[int]) -> Tensor:
     """The padded data with all spatial axes in one row, so that vectors need not end with an axis.
 
     A tap moves all places by the same distance. Places beyond the end of an axis are computed from
@@ -125,10 +113,10 @@ def _flat(data: Tensor, axes: Sequence[PhaseAxis], steps: Sequence[int]) -> Tens
         return if_then_else(logical_and(*inside), value, const(0, data.dtype))
 
     shape: list[ExprLike] = [*data.shape[:2], math.prod(widths) + more]
-    return compute_ax(shape, element, "data_pad", INJECTIVE)
+    return ax.compute_ax(shape, element, "data_pad", ax.INJECTIVE)
 
 
-def _cut_kernel(kernel: Tensor, axes: Sequence[PhaseAxis]) -> Tensor:
+def _cut_kernel(kernel: Tensor, axes: Sequence[_PhaseAxis]) -> Tensor:
     """The kernel of a channel for each phase, the last of its elements first."""
     count = math.prod(axis.stride for axis in axes)
 
@@ -146,11 +134,11 @@ def _cut_kernel(kernel: Tensor, axes: Sequence[PhaseAxis]) -> Tensor:
 
     taps = [axis.taps for axis in axes]
     shape: list[ExprLike] = [kernel.shape[1] * count, kernel.shape[0], *taps]
-    return compute_ax(shape, element, "kernel_phases", INJECTIVE)
+    return ax.compute_ax(shape, element, "kernel_phases", ax.INJECTIVE)
 
 
 def _convolve_phases(
-    padded: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], types: SumTypes, what: str
+    padded: Tensor, kernel: Tensor, axes: Sequence[_PhaseAxis], types: SumTypes, what: str
 ) -> Tensor:
     steps = _steps(axes)
     dc = te.reduce_axis((0, padded.shape[1]), name="dc")
@@ -163,7 +151,7 @@ def _convolve_phases(
         return types.dot(padded(n, dc, place), kernel(c, dc, *taps), [dc, *taps])
 
     shape: list[ExprLike] = [padded.shape[0], kernel.shape[0], axes[0].places * steps[0]]
-    return compute_ax(shape, element, f"{what}_phases", what)
+    return ax.compute_ax(shape, element, f"{what}_phases", what)
 
 
 _SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
@@ -192,8 +180,10 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         cut = _cut_off(extents, stride, padding, output_padding, name)
         known = all(isinstance(extent, IntImm) and extent.value > 0 for extent in data.shape[2:])
         if max(stride) > 1 and known:
-            axes = phase_axes(data, extents, stride, cut)
-            return types.finish(by_phases(data, kernel, axes, types, name))
+            sizes = [ax.constant_extent(extent, name) for extent in data.shape[2:]]
+            parts = zip(sizes, extents, stride, cut, strict=True)
+            axes = [_PhaseAxis(*own, *sides) for *own, sides in parts]
+            return types.finish(_by_phases(data, kernel, axes, types, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)
         return types.finish(_convolve(padded, flipped, types, letters, name))
