@@ -16,7 +16,6 @@ from tilewright.script import (
     control_flow as control_flow,
     diagnostics,
     forms,
-    scopes as scopes,
 )
 from tilewright.script.diagnostics import Source
 from tilewright.script.dtypes import DTypeForm
