@@ -244,8 +244,6 @@ class IndexMap(ir.Node, frozen=True):
         body = "".join(f"{index}, " for index in self._untyped().final_indices).rstrip(" ")
         return f"lambda {names}: ({body})"
 
-    __repr__ = __str__
-
     def _untyped(self) -> IndexMap:
         """The map with constants that print without a type: it is chosen where the map applies."""
         try:

@@ -43,8 +43,6 @@ class IterMark(ir.Node, frozen=True):
     def __str__(self) -> str:
         return f"IterMark({self.source}, extent={self.extent})"
 
-    __repr__ = __str__
-
 
 class IterSplitExpr(IterMapExpr, frozen=True):
     """`(source // lower_factor) % extent * scale`."""
@@ -63,8 +61,6 @@ class IterSplitExpr(IterMapExpr, frozen=True):
         parts = f"lower_factor={self.lower_factor}, extent={self.extent}, scale={self.scale}"
         return f"IterSplit({self.source}, {parts})"
 
-    __repr__ = __str__
-
 
 class IterSumExpr(IterMapExpr, frozen=True):
     """The sum of splits and a base that depends on no iterator."""
@@ -79,8 +75,6 @@ class IterSumExpr(IterMapExpr, frozen=True):
 
     def __str__(self) -> str:
         return f"IterSum([{', '.join(map(str, self.args))}], {self.base})"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True)

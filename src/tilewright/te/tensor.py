@@ -183,18 +183,13 @@ class TensorSlice(ir.ExprOperators, frozen=True):
         return load(self.tensor, self.indices)
 
 
-def _write_indexed(
-    tensor: Tensor, indices: Sequence[ir.PrimExpr], text: Callable[[Any], str]
-) -> str:
-    return f"{tensor.name}[{', '.join(map(text, indices)) or '()'}]"
+def _write_indexed(node: ProducerLoad | TensorSlice, text: Callable[[Any], str]) -> str:
+    tensor = node.producer if isinstance(node, ProducerLoad) else node.tensor
+    return f"{tensor.name}[{', '.join(map(text, node.indices)) or '()'}]"
 
 
-ir.register_expr_printer(
-    ProducerLoad, lambda node, text: _write_indexed(node.producer, node.indices, text)
-)
-ir.register_expr_printer(
-    TensorSlice, lambda node, text: _write_indexed(node.tensor, node.indices, text)
-)
+ir.register_expr_printer(ProducerLoad, _write_indexed)
+ir.register_expr_printer(TensorSlice, _write_indexed)
 
 
 def load(tensor: Tensor, indices: Sequence[ir.ExprLike]) -> ProducerLoad:
