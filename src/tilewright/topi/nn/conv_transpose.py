@@ -181,8 +181,10 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         known = all(isinstance(extent, IntImm) and extent.value > 0 for extent in data.shape[2:])
         if max(stride) > 1 and known:
             sizes = [ax.constant_extent(extent, name) for extent in data.shape[2:]]
-            parts = zip(sizes, extents, stride, cut, strict=True)
-            axes = [_PhaseAxis(*own, *sides) for *own, sides in parts]
+            axes = [
+                _PhaseAxis(extent, size, step, *own)
+                for extent, size, step, own in zip(sizes, extents, stride, cut, strict=True)
+            ]
             return types.finish(_by_phases(data, kernel, axes, types, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)

@@ -127,7 +127,7 @@ _LAYOUTS = {
 
 
 @dataclass(frozen=True)
-class _Tiles:
+class Tiles:
     """How the image is cut into tiles of `m x m` outputs, `alpha x alpha` inputs."""
 
     m: int
@@ -149,26 +149,22 @@ class _Tiles:
         return self.rows * self.columns
 
 
-def _tiles(data: NamedTensor, r: int, m: int, padding: Padding, what: str) -> _Tiles:
-    sizes = [ax.constant_extent(data.extent(axis), what) for axis in ("h", "w")]
+def image_tiles(image: Sequence[PrimExpr], r: int, m: int, padding: Padding, what: str) -> Tiles:
+    """The tiles of an image, which becomes larger below and to the right until all are whole."""
+    sizes = [ax.constant_extent(extent, what) for extent in image]
     before, after = ax.pad_widths(padding, [r, r], what)
     out = [sizes[n] + before[n] + after[n] - r + 1 for n in range(2)]
     if min(out) <= 0:
         raise TensorExpressionError(f"{what}: the image is smaller than the kernel")
     rows, columns = (-(-extent // m) for extent in out)
-    # Zeros below and to the right so that the last tiles are whole.
-    extra = [
-        tiles * m + r - 1 - sizes[n] - before[n] - after[n]
-        for n, tiles in enumerate((rows, columns))
-    ]
-    after = [width + more for width, more in zip(after, extra, strict=True)]
-    return _Tiles(m, r, rows, columns, out[0], out[1], before, after)
+    after = [tiles * m + r - 1 - sizes[n] - before[n] for n, tiles in enumerate((rows, columns))]
+    return Tiles(m, r, rows, columns, out[0], out[1], before, after)
 
 
 class _Winograd:
     """The stages of one convolution."""
 
-    def __init__(self, data: NamedTensor, kernel: NamedTensor, tiles: _Tiles, layout: str) -> None:
+    def __init__(self, data: NamedTensor, kernel: NamedTensor, tiles: Tiles, layout: str) -> None:
         self._data = data
         self._kernel = kernel
         self._tiles = tiles
@@ -357,7 +353,8 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
         alpha = _square_extent([kernel.extent("eps"), kernel.extent("nu")], what)
         if pre_computed:
             _check_transformed(alpha, tile_size, what)
-        tiles = _tiles(image, alpha - tile_size + 1, tile_size, padding, what)
+        sizes = [image.extent("h"), image.extent("w")]
+        tiles = image_tiles(sizes, alpha - tile_size + 1, tile_size, padding, what)
         return _Winograd(image, kernel, tiles, layout).build(out_dtype or str(data.dtype), attrs)
 
     meaning = f"The {layout.upper()} convolution by Winograd tiles"

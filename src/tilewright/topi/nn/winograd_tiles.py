@@ -22,10 +22,10 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import DType, PrimExpr, Select, Var, const
 from tilewright.ir.annotation_keys import WINOGRAD_TILE
 from tilewright.te import Tensor
-from tilewright.topi.axes import check_extents, check_float, check_ndim, constant_extent, pad_widths
+from tilewright.topi.axes import check_extents, check_float, check_ndim, constant_extent
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad
-from tilewright.topi.nn.winograd import product_of
+from tilewright.topi.nn.winograd import Tiles, image_tiles, product_of
 
 WHAT = "winograd_conv2d"
 TAPS = 3
@@ -130,17 +130,6 @@ def _total(terms: Sequence[PrimExpr]) -> PrimExpr:
     return total
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Tiles of an image."""
-
-    images: int
-    rows: int
-    columns: int
-    height: int  # of the result
-    width: int
-
-
 def winograd_conv2d(
     data: Tensor,
     kernel: Tensor,
@@ -159,27 +148,12 @@ def winograd_conv2d(
             f"{WHAT}: the kernel must be 3 x 3, got {window[0]} x {window[1]}"
         )
     points = winograd_points(tile_size)
-    padded, grid = _padded(data, padding, points)
-    weights = _weights(kernel, points)
+    constant_extent(data.shape[0], WHAT)
+    grid = image_tiles(data.shape[1:3], TAPS, points.outputs, padding, WHAT)
+    padded = pad(data, [0, *grid.before, 0], [0, *grid.after, 0], 0.0, "data_pad")
     tiles = _transformed_data(padded, grid, points)
-    products = _products(tiles, weights, grid, points, kernel)
+    products = _products(tiles, _weights(kernel, points), points)
     return _result(products, grid, points, DType(out_dtype or str(data.dtype)))
-
-
-def _padded(data: Tensor, padding: Padding, points: WinogradPoints) -> tuple[Tensor, _Grid]:
-    """The image with zeros around it, and below and to the right as many as make tiles whole."""
-    n, *sizes = (constant_extent(extent, WHAT) for extent in data.shape[:3])
-    before, after = pad_widths(padding, [TAPS, TAPS], WHAT)
-    out = [sizes[d] + before[d] + after[d] - TAPS + 1 for d in range(2)]
-    if min(out) <= 0:
-        raise TensorExpressionError(f"{WHAT}: the image is smaller than the kernel")
-    rows, columns = (-(-extent // points.outputs) for extent in out)
-    ends = [
-        tiles * points.outputs + TAPS - 1 - sizes[d] - before[d]
-        for d, tiles in enumerate((rows, columns))
-    ]
-    made = pad(data, [0, *before, 0], [0, *ends, 0], 0.0, "data_pad")
-    return made, _Grid(n, rows, columns, out[0], out[1])
 
 
 def _weights(kernel: Tensor, points: WinogradPoints) -> Tensor:
@@ -203,10 +177,10 @@ def _weights(kernel: Tensor, points: WinogradPoints) -> Tensor:
     return te.compute(shape, element, "winograd_weights")
 
 
-def _transformed_data(padded: Tensor, grid: _Grid, points: WinogradPoints) -> Tensor:
+def _transformed_data(padded: Tensor, grid: Tiles, points: WinogradPoints) -> Tensor:
     """`B^T d B` of each tile and channel: columns first, for all tiles of a row of tiles."""
     m, alpha = points.outputs, points.alpha
-    n, channels, wide = grid.images, padded.shape[3], padded.dtype.accumulator
+    n, channels, wide = padded.shape[0], padded.shape[3], padded.dtype.accumulator
 
     def row(i: Var, th: Var, eps: Var, x: Var, c: Var) -> PrimExpr:
         column = [padded(i, th * m + r, x, c).astype(wide) for r in range(alpha)]
@@ -221,31 +195,30 @@ def _transformed_data(padded: Tensor, grid: _Grid, points: WinogradPoints) -> Te
     return te.compute(shape, tile, "winograd_data")
 
 
-def _products(
-    tiles: Tensor, weights: Tensor, grid: _Grid, points: WinogradPoints, kernel: Tensor
-) -> Tensor:
-    ci = te.reduce_axis((0, kernel.shape[2]), "ci")
+def _products(tiles: Tensor, weights: Tensor, points: WinogradPoints) -> Tensor:
+    ci = te.reduce_axis((0, weights.shape[2]), "ci")
 
     def element(eps: Var, nu: Var, i: Var, th: Var, tw: Var, co: Var) -> PrimExpr:
         value = tiles(eps, nu, i, th, tw, ci)
         return te.sum(value * weights(eps, nu, ci, co).astype(value.dtype), axis=ci)
 
-    shape = (points.alpha, points.alpha, grid.images, grid.rows, grid.columns, kernel.shape[3])
+    shape = (*tiles.shape[:5], weights.shape[3])
     return te.compute(shape, element, "winograd_products", attrs={WINOGRAD_TILE: points.outputs})
 
 
-def _result(products: Tensor, grid: _Grid, points: WinogradPoints, dtype: DType) -> Tensor:
+def _result(products: Tensor, grid: Tiles, points: WinogradPoints, dtype: DType) -> Tensor:
     """`A^T Y A` of each tile and filter, where it belongs in the image."""
-    m, alpha, filters = points.outputs, points.alpha, products.shape[5]
+    m, alpha = points.outputs, points.alpha
 
     def row(vh: Var, nu: Var, i: Var, th: Var, tw: Var, co: Var) -> PrimExpr:
         return chosen(vh, points.results([products(e, nu, i, th, tw, co) for e in range(alpha)]))
 
-    shape = (m, alpha, grid.images, grid.rows, grid.columns, filters)
+    shape = (m, alpha, *products.shape[2:])
     rows = te.compute(shape, row, "winograd_result_rows")
 
     def element(i: Var, h: Var, w: Var, co: Var) -> PrimExpr:
         line = [rows(h % m, nu, i, h // m, w // m, co) for nu in range(alpha)]
         return chosen(w % m, points.results(line)).astype(dtype)
 
-    return te.compute((grid.images, grid.height, grid.width, filters), element, WHAT)
+    image = (products.shape[2], grid.out_h, grid.out_w, products.shape[5])
+    return te.compute(image, element, WHAT)
