@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import rest_of
 from tilewright.arith.iter_map import IterMapLevel, IterMapResult, PaddedMark
 from tilewright.arith.iter_map_detect import IterMapInverse, detect_iter_map
+from tilewright.arith.iter_map_padding import rest_of
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.arith.region import eval_set, to_range
 from tilewright.errors import ArithError, IRError

@@ -99,10 +99,6 @@ class IterMapResult:
     padding: tuple[PaddedMark, ...] = ()
 
 
-def is_constant(expr: ir.PrimExpr, value: int) -> bool:
-    return isinstance(expr, ir.IntImm) and expr.value == value
-
-
 def normalize_iter_map_to_expr(expr: ir.PrimExpr) -> ir.PrimExpr:
     """The plain expression that an iterator map stands for."""
     match expr:
@@ -124,11 +120,11 @@ def _split_to_expr(split: IterSplitExpr) -> ir.PrimExpr:
     reaches_top = (
         upper.value == whole.value
         if isinstance(upper, ir.IntImm) and isinstance(whole, ir.IntImm)
-        else (is_constant(split.lower_factor, 1) and split.extent is whole)
+        else (ir.is_one(split.lower_factor) and split.extent is whole)
         or Analyzer().can_prove_equal(upper, whole)
     )
     if not reaches_top:
         value = ir.floormod(value, upper)
-    if not is_constant(split.lower_factor, 1):
+    if not ir.is_one(split.lower_factor):
         value = ir.floordiv(value, split.lower_factor)
     return ir.multiply(value, split.scale)

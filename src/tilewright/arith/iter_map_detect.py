@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from tilewright import ir
 from tilewright.arith import iter_map as maps
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr, is_constant
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.iter_map_predicate import BoundConstraint, parse_predicate, shrink_domains
 from tilewright.arith.iter_map_rewrite import IterMapRewriter
@@ -112,7 +111,7 @@ def make_rewriter(
     """A rewriter that knows the iterators and the bounds the predicate puts on them."""
     analyzer = Analyzer(input_iters)
     constraints: list[BoundConstraint] = []
-    if not maps.is_constant(predicate, 1):
+    if not ir.is_one(predicate):
         parsed = parse_predicate(analyzer, predicate, input_iters)
         input_iters, constraints = shrink_domains(analyzer, input_iters, parsed)
     rewriter = IterMapRewriter(analyzer, input_iters, level, simplify_trivial)
@@ -160,7 +159,7 @@ class _MappingCheck:
             _check_padded(padded, splits)
         chain = self._sorted_by_lower_factor(splits)
         covered: ir.PrimExpr = chain[0].lower_factor
-        if self._bijective and not maps.is_constant(covered, 1):
+        if self._bijective and not ir.is_one(covered):
             raise NotAnIterMap("the indices do not form a bijective map")
         for split in chain:
             if not self._meets(covered, split.lower_factor):
@@ -200,7 +199,7 @@ class _MappingCheck:
 
     def _check_all_inputs_used(self) -> None:
         for mark in self._rewriter.input_marks:
-            if mark not in self._uses and not maps.is_constant(mark.extent, 1):
+            if mark not in self._uses and not ir.is_one(mark.extent):
                 raise NotAnIterMap("the indices do not form a bijective map")
 
 
@@ -273,7 +272,7 @@ class IterMapInverse:
 
     def __init__(
         self,
-        iter_map: Sequence[IterSumExpr],
+        iter_map: Sequence[maps.IterSumExpr],
         outputs: Sequence[ir.ExprLike],
         *,
         simplified: bool = True,
@@ -284,42 +283,42 @@ class IterMapInverse:
             )
         self._analyzer = Analyzer()
         self._simplify = self._analyzer.simplify if simplified else lambda expr: expr
-        self._parts: dict[IterMark, ir.PrimExpr] = {}
-        self.value_of: dict[IterMark, ir.PrimExpr] = {}
+        self._parts: dict[maps.IterMark, ir.PrimExpr] = {}
+        self.value_of: dict[maps.IterMark, ir.PrimExpr] = {}
         self.variables: dict[ir.Var, ir.PrimExpr] = {}
         for total, output in zip(iter_map, outputs, strict=True):
             self._push_output(total, ir.convert(output))
         for mark in marks_outermost_first(iter_map):
             self._resolve(mark)
 
-    def _push_output(self, total: IterSumExpr, output: ir.PrimExpr) -> None:
+    def _push_output(self, total: maps.IterSumExpr, output: ir.PrimExpr) -> None:
         if not total.args:
             return
         (split,) = total.args
-        if not (is_constant(split.scale, 1) or is_constant(split.scale, -1)):
+        if not (isinstance(split.scale, ir.IntImm) and split.scale.value in (1, -1)):
             raise ArithError(
                 f"the map cannot be inverted: an index advances in steps of {split.scale}"
             )
         self._push(split, ir.multiply(ir.subtract(output, total.base), split.scale))
 
-    def _push(self, split: IterSplitExpr, value: ir.PrimExpr) -> None:
+    def _push(self, split: maps.IterSplitExpr, value: ir.PrimExpr) -> None:
         """The digit `split` of its mark is `value`."""
         part = ir.multiply(value, split.lower_factor)
         known = self._parts.get(split.source)
         self._parts[split.source] = part if known is None else ir.add(known, part)
 
-    def _resolve(self, mark: IterMark) -> None:
+    def _resolve(self, mark: maps.IterMark) -> None:
         """All digits of `mark` are known; hand its value on to what it is made of."""
         value = self.value_of[mark] = self._simplify(self._parts[mark])
         match mark.source:
-            case IterSumExpr(args=args, base=base):
+            case maps.IterSumExpr(args=args, base=base):
                 self._distribute(args, self._simplify(ir.subtract(value, base)))
             case ir.Sub(a=ir.Var() as var, b=low):
                 self.variables[var] = self._simplify(ir.add(value, low))
             case ir.Var() as var:
                 self.variables[var] = value
 
-    def _distribute(self, args: Sequence[IterSplitExpr], value: ir.PrimExpr) -> None:
+    def _distribute(self, args: Sequence[maps.IterSplitExpr], value: ir.PrimExpr) -> None:
         """Read the digits of a fused iterator off its value."""
         expected: ir.PrimExpr | None = None
         for position, split in enumerate(reversed(args)):
@@ -327,7 +326,7 @@ class IterMapInverse:
                 raise ArithError("the map cannot be inverted: two iterators overlap in one index")
             expected = ir.multiply(split.scale, split.extent)
             digit = value
-            if not is_constant(split.scale, 1):
+            if not ir.is_one(split.scale):
                 digit = ir.floordiv(digit, split.scale)
             outermost = position == len(args) - 1
             if not outermost:
@@ -336,7 +335,7 @@ class IterMapInverse:
 
 
 def inverse_affine_iter_map(
-    iter_map: Iterable[IterSumExpr], outputs: Sequence[ir.ExprLike], *, simplified: bool = True
+    iter_map: Iterable[maps.IterSumExpr], outputs: Sequence[ir.ExprLike], *, simplified: bool = True
 ) -> dict[ir.Var, ir.PrimExpr]:
     """The input variables of a bijective map, given its outputs.
 

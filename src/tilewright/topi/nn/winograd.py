@@ -127,7 +127,7 @@ _LAYOUTS = {
 
 
 @dataclass(frozen=True)
-class Tiles:
+class ImageTiles:
     """How the image is cut into tiles of `m x m` outputs, `alpha x alpha` inputs."""
 
     m: int
@@ -149,7 +149,9 @@ class Tiles:
         return self.rows * self.columns
 
 
-def image_tiles(image: Sequence[PrimExpr], r: int, m: int, padding: Padding, what: str) -> Tiles:
+def image_tiles(
+    image: Sequence[PrimExpr], r: int, m: int, padding: Padding, what: str
+) -> ImageTiles:
     """The tiles of an image, which becomes larger below and to the right until all are whole."""
     sizes = [ax.constant_extent(extent, what) for extent in image]
     before, after = ax.pad_widths(padding, [r, r], what)
@@ -158,13 +160,15 @@ def image_tiles(image: Sequence[PrimExpr], r: int, m: int, padding: Padding, wha
         raise TensorExpressionError(f"{what}: the image is smaller than the kernel")
     rows, columns = (-(-extent // m) for extent in out)
     after = [tiles * m + r - 1 - sizes[n] - before[n] for n, tiles in enumerate((rows, columns))]
-    return Tiles(m, r, rows, columns, out[0], out[1], before, after)
+    return ImageTiles(m, r, rows, columns, out[0], out[1], before, after)
 
 
 class _Winograd:
     """The stages of one convolution."""
 
-    def __init__(self, data: NamedTensor, kernel: NamedTensor, tiles: Tiles, layout: str) -> None:
+    def __init__(
+        self, data: NamedTensor, kernel: NamedTensor, tiles: ImageTiles, layout: str
+    ) -> None:
         self._data = data
         self._kernel = kernel
         self._tiles = tiles

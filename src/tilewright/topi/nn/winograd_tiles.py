@@ -25,7 +25,7 @@ from tilewright.te import Tensor
 from tilewright.topi.axes import check_extents, check_float, check_ndim, constant_extent
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad
-from tilewright.topi.nn.winograd import Tiles, image_tiles, product_of
+from tilewright.topi.nn.winograd import ImageTiles, image_tiles, product_of
 
 WHAT = "winograd_conv2d"
 TAPS = 3
@@ -177,7 +177,7 @@ def _weights(kernel: Tensor, points: WinogradPoints) -> Tensor:
     return te.compute(shape, element, "winograd_weights")
 
 
-def _transformed_data(padded: Tensor, grid: Tiles, points: WinogradPoints) -> Tensor:
+def _transformed_data(padded: Tensor, grid: ImageTiles, points: WinogradPoints) -> Tensor:
     """`B^T d B` of each tile and channel: columns first, for all tiles of a row of tiles."""
     m, alpha = points.outputs, points.alpha
     n, channels, wide = padded.shape[0], padded.shape[3], padded.dtype.accumulator
@@ -206,7 +206,7 @@ def _products(tiles: Tensor, weights: Tensor, points: WinogradPoints) -> Tensor:
     return te.compute(shape, element, "winograd_products", attrs={WINOGRAD_TILE: points.outputs})
 
 
-def _result(products: Tensor, grid: Tiles, points: WinogradPoints, dtype: DType) -> Tensor:
+def _result(products: Tensor, grid: ImageTiles, points: WinogradPoints, dtype: DType) -> Tensor:
     """`A^T Y A` of each tile and filter, where it belongs in the image."""
     m, alpha = points.outputs, points.alpha
 
