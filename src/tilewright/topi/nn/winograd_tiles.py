@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import DType, PrimExpr, Select, Var, const
+from tilewright.ir import DType, ExprLike, PrimExpr, Select, Var, const
 from tilewright.ir.annotation_keys import WINOGRAD_TILE
 from tilewright.te import Tensor
 from tilewright.topi.axes import check_extents, check_float, check_ndim, constant_extent
@@ -213,7 +213,7 @@ def _result(products: Tensor, grid: ImageTiles, points: WinogradPoints, dtype: D
     def row(vh: Var, nu: Var, i: Var, th: Var, tw: Var, co: Var) -> PrimExpr:
         return chosen(vh, points.results([products(e, nu, i, th, tw, co) for e in range(alpha)]))
 
-    shape = (m, alpha, *products.shape[2:])
+    shape: list[ExprLike] = [m, alpha, *products.shape[2:]]
     rows = te.compute(shape, row, "winograd_result_rows")
 
     def element(i: Var, h: Var, w: Var, co: Var) -> PrimExpr:
