@@ -53,11 +53,13 @@ def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
 
 
 def _float_unary(name: str) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
         if value.dtype.is_integral:
             value = cast(DType("float32").with_lanes(value.dtype.lanes), value)
-        return call_intrin(value.dtype, f"tir.{name}", value)
+        return call_intrin(value.dtype, op_name, value)
 
     return named(
         build, name, f"`{name}` of a float, lane by lane; integers are converted to float32."
@@ -72,9 +74,11 @@ sinh, cosh, asinh, acosh, atanh = map(_float_unary, ("sinh", "cosh", "asinh", "a
 
 
 def _same_type_unary(name: str) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
-        return call_intrin(value.dtype, f"tir.{name}", value)
+        return call_intrin(value.dtype, op_name, value)
 
     return named(build, name, f"`{name}` of a number, lane by lane.")
 
@@ -103,12 +107,14 @@ def abs(x: ExprLike) -> PrimExpr:
 
 
 def _float_test(name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
         result = BOOL.with_lanes(value.dtype.lanes)
         if not value.dtype.is_float:
             return const(of_integer, result)
-        return call_intrin(result, f"tir.{name}", value)
+        return call_intrin(result, op_name, value)
 
     return named(build, name, f"`{name}` of a float, lane by lane.")
 
@@ -119,9 +125,11 @@ isfinite = _float_test("isfinite", True)
 
 
 def _binary(name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike, y: ExprLike) -> PrimExpr:
         a, b = match_types(x, y)
-        return call_intrin(a.dtype, f"tir.{name}", a, b)
+        return call_intrin(a.dtype, op_name, a, b)
 
     return named(build, name, f"`{name}` of two numbers of one type, lane by lane.")
 
