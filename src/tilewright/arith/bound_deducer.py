@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from tilewright import ir
+from tilewright.arith import interval as intervals
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.bounds import ConstIntBound
-from tilewright.arith.interval import (
-    NEGATIVE_INFINITY,
-    NOTHING,
-    POSITIVE_INFINITY,
-    Domain,
-    DomainMap,
-    IntervalSet,
-    as_interval,
-    evaluate,
-)
 from tilewright.arith.linear import WHOLE, LinearForm
 
 
 def deduce_bound(
     var: ir.Var,
     condition: ir.ExprLike,
-    hint_map: DomainMap | None = None,
-    relax_map: DomainMap | None = None,
-) -> IntervalSet:
+    hint_map: intervals.DomainMap | None = None,
+    relax_map: intervals.DomainMap | None = None,
+) -> intervals.IntervalSet:
     """Values of `var` for which `condition` holds for all values of the variables in `relax_map`.
 
     The set is exact where the condition is linear in `var`, and empty where it cannot be solved.
@@ -35,7 +26,7 @@ def deduce_bound(
             _bind_constant_domain(analyzer, other, domain)
     simple = analyzer.simplify(ir.convert(condition))
     if not isinstance(simple, (ir.LT, ir.LE, ir.GT, ir.GE)) or not simple.a.dtype.is_int:
-        return NOTHING
+        return intervals.NOTHING
     below, above = (
         (simple.a, simple.b) if isinstance(simple, (ir.LT, ir.LE)) else (simple.b, simple.a)
     )
@@ -44,8 +35,8 @@ def deduce_bound(
     return _solve(analyzer, var, difference, limit, simple.a, relax_map or {})
 
 
-def _bind_constant_domain(analyzer: Analyzer, var: ir.Var, domain: Domain) -> None:
-    interval = as_interval(domain)
+def _bind_constant_domain(analyzer: Analyzer, var: ir.Var, domain: intervals.Domain) -> None:
+    interval = intervals.as_interval(domain)
     if not (interval.has_lower_bound and interval.has_upper_bound):
         return
     low = analyzer.const_int_bound(interval.min_value)
@@ -59,21 +50,23 @@ def _solve(
     form: LinearForm,
     limit: int,
     sample: ir.PrimExpr,
-    relax_map: DomainMap,
-) -> IntervalSet:
+    relax_map: intervals.DomainMap,
+) -> intervals.IntervalSet:
     """`var` such that `form <= limit` for the largest value of everything else."""
     own = [
         (split, scale) for split, scale in form.terms.items() if ir.uses_var(split[0], var.same_as)
     ]
     if len(own) != 1 or own[0][0][0] is not var or own[0][0][1:] != (1, WHOLE):
-        return NOTHING
+        return intervals.NOTHING
     split, scale = own[0]
     rest = LinearForm({s: v for s, v in form.terms.items() if s is not split}, form.base)
-    others = evaluate(analyzer.from_linear_form(rest, sample.dtype), relax_map, analyzer)
+    others = intervals.evaluate(analyzer.from_linear_form(rest, sample.dtype), relax_map, analyzer)
     if not others.has_upper_bound:
-        return NOTHING
+        return intervals.NOTHING
     room = ir.subtract(limit, others.max_value)  # scale * var <= room
     if scale > 0:
-        return IntervalSet(NEGATIVE_INFINITY, analyzer.simplify(ir.floordiv(room, scale)))
+        return intervals.IntervalSet(
+            intervals.NEGATIVE_INFINITY, analyzer.simplify(ir.floordiv(room, scale))
+        )
     smallest = ir.subtract(0, ir.floordiv(room, -scale))
-    return IntervalSet(analyzer.simplify(smallest), POSITIVE_INFINITY)
+    return intervals.IntervalSet(analyzer.simplify(smallest), intervals.POSITIVE_INFINITY)

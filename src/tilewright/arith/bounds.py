@@ -6,6 +6,7 @@ a bound that leaves their range falls back to the whole range.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from operator import floordiv
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,7 +32,6 @@ class ConstIntBound(NamedTuple):
 
 EVERYTHING: Final = ConstIntBound(NEG_INF, POS_INF)
 BOOLEAN: Final = ConstIntBound(0, 1)
-_dtype_bounds: dict[ir.DType, ConstIntBound] = {}
 
 
 def is_index_type(dtype: ir.DType) -> bool:
@@ -39,15 +39,9 @@ def is_index_type(dtype: ir.DType) -> bool:
     return dtype.code == "int" and dtype.bits >= 32
 
 
+@functools.cache
 def dtype_bound(dtype: ir.DType) -> ConstIntBound:
     """The values a type can hold."""
-    known = _dtype_bounds.get(dtype)
-    if known is None:
-        known = _dtype_bounds[dtype] = _compute_dtype_bound(dtype)
-    return known
-
-
-def _compute_dtype_bound(dtype: ir.DType) -> ConstIntBound:
     if dtype.is_bool:
         return BOOLEAN
     if dtype.is_int and dtype.bits < 64:

@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import rest_of
 from tilewright.arith.iter_map import IterMapLevel, IterMapResult, PaddedMark
-from tilewright.arith.iter_map_detect import detect_iter_map
-from tilewright.arith.iter_map_inverse import IterMapInverse
+from tilewright.arith.iter_map_detect import IterMapInverse, detect_iter_map
+from tilewright.arith.iter_map_padding import rest_of
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.arith.region import eval_set, to_range
 from tilewright.errors import ArithError, IRError
@@ -244,8 +243,6 @@ class IndexMap(ir.Node, frozen=True):
         names = ", ".join(var.name for var in self.initial_indices)
         body = "".join(f"{index}, " for index in self._untyped().final_indices).rstrip(" ")
         return f"lambda {names}: ({body})"
-
-    __repr__ = __str__
 
     def _untyped(self) -> IndexMap:
         """The map with constants that print without a type: it is chosen where the map applies."""

@@ -70,8 +70,6 @@ class IntervalSet(ir.Node, frozen=True):
         high = "inf" if self.max_value is POSITIVE_INFINITY else str(self.max_value)
         return "IntervalSet(nothing)" if self.is_nothing else f"IntervalSet[{low}, {high}]"
 
-    __repr__ = __str__
-
 
 EVERYTHING: Final = IntervalSet(NEGATIVE_INFINITY, POSITIVE_INFINITY)
 NOTHING: Final = IntervalSet(POSITIVE_INFINITY, NEGATIVE_INFINITY)

@@ -43,8 +43,6 @@ class IterMark(ir.Node, frozen=True):
     def __str__(self) -> str:
         return f"IterMark({self.source}, extent={self.extent})"
 
-    __repr__ = __str__
-
 
 class IterSplitExpr(IterMapExpr, frozen=True):
     """`(source // lower_factor) % extent * scale`."""
@@ -63,8 +61,6 @@ class IterSplitExpr(IterMapExpr, frozen=True):
         parts = f"lower_factor={self.lower_factor}, extent={self.extent}, scale={self.scale}"
         return f"IterSplit({self.source}, {parts})"
 
-    __repr__ = __str__
-
 
 class IterSumExpr(IterMapExpr, frozen=True):
     """The sum of splits and a base that depends on no iterator."""
@@ -79,8 +75,6 @@ class IterSumExpr(IterMapExpr, frozen=True):
 
     def __str__(self) -> str:
         return f"IterSum([{', '.join(map(str, self.args))}], {self.base})"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -105,10 +99,6 @@ class IterMapResult:
     padding: tuple[PaddedMark, ...] = ()
 
 
-def is_constant(expr: ir.PrimExpr, value: int) -> bool:
-    return isinstance(expr, ir.IntImm) and expr.value == value
-
-
 def normalize_iter_map_to_expr(expr: ir.PrimExpr) -> ir.PrimExpr:
     """The plain expression that an iterator map stands for."""
     match expr:
@@ -130,11 +120,11 @@ def _split_to_expr(split: IterSplitExpr) -> ir.PrimExpr:
     reaches_top = (
         upper.value == whole.value
         if isinstance(upper, ir.IntImm) and isinstance(whole, ir.IntImm)
-        else (is_constant(split.lower_factor, 1) and split.extent is whole)
+        else (ir.is_one(split.lower_factor) and split.extent is whole)
         or Analyzer().can_prove_equal(upper, whole)
     )
     if not reaches_top:
         value = ir.floormod(value, upper)
-    if not is_constant(split.lower_factor, 1):
+    if not ir.is_one(split.lower_factor):
         value = ir.floordiv(value, split.lower_factor)
     return ir.multiply(value, split.scale)

@@ -12,15 +12,14 @@ from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import FactorKey, SplitKey
-from tilewright.arith.iter_map import (
-    IterMapLevel,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    is_constant,
+from tilewright.arith.iter_map import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from tilewright.arith.iter_map_padding import (
+    FactorKey,
+    IterPadding,
+    NotAnIterMap,
+    SplitKey,
+    same_key,
 )
-from tilewright.arith.iter_map_padding import IterPadding, NotAnIterMap, same_key
 
 # The splits of a sum with their scales relative to the smallest one.
 SumKey: TypeAlias = tuple[tuple[SplitKey, FactorKey], ...]
@@ -47,10 +46,10 @@ class IterMapRewriter(IterPadding):
     def _declare(self, var: ir.Var, domain: ir.Range, simplify_trivial: bool) -> None:
         low = ir.cast(var.dtype, domain.min)
         extent = self.analyzer.simplify(ir.cast(var.dtype, domain.extent))
-        if simplify_trivial and is_constant(extent, 1):
+        if simplify_trivial and ir.is_one(extent):
             self._var_map[var] = IterSumExpr((), low)
             return
-        mark = IterMark(var if is_constant(low, 0) else ir.subtract(var, low), extent)
+        mark = IterMark(var if ir.is_zero(low) else ir.subtract(var, low), extent)
         self.input_marks.append(mark)
         one = ir.int_imm(var.dtype, 1)
         self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
@@ -109,14 +108,14 @@ class IterMapRewriter(IterPadding):
             else:
                 args.append(rescaled(split, scale))
                 keys.append(key)
-        return IterSumExpr(tuple(arg for arg in args if not is_constant(arg.scale, 0)), base)
+        return IterSumExpr(tuple(arg for arg in args if not ir.is_zero(arg.scale)), base)
 
     def _product(self, expr: ir.PrimExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
         if a.args and b.args:
             raise NotAnIterMap(f"the product of two iterators, {expr}, cannot be an iterator map")
         many, factor = (a, b.base) if a.args else (b, a.base)
         args = tuple(rescaled(split, self.product(split.scale, factor)) for split in many.args)
-        kept = tuple(arg for arg in args if not is_constant(arg.scale, 0))
+        kept = tuple(arg for arg in args if not ir.is_zero(arg.scale))
         return IterSumExpr(kept, self.product(many.base, factor))
 
     # --- fusing ---
@@ -135,7 +134,7 @@ class IterMapRewriter(IterPadding):
         return IterSumExpr((IterSplitExpr(mark, one, mark.extent, unit),), base)
 
     def _over(self, scale: ir.PrimExpr, unit: ir.PrimExpr) -> ir.PrimExpr:
-        return scale if is_constant(unit, 1) else self.quotient(scale, unit)
+        return scale if ir.is_one(unit) else self.quotient(scale, unit)
 
     def sum_key(self, args: Sequence[IterSplitExpr]) -> SumKey:
         return tuple((self.split_key(arg), self.key_of(arg.scale)) for arg in args)
@@ -168,17 +167,14 @@ class IterMapRewriter(IterPadding):
     def _innermost(self, args: list[IterSplitExpr]) -> int:
         if len(args) == 1:
             return 0
-        best, best_rank = -1, (0, 0)
-        for position in range(len(args) - 1, -1, -1):
-            scale = args[position].scale
-            if not isinstance(scale, ir.IntImm):
-                continue
-            rank = (abs(scale.value), 0 if is_constant(args[position].extent, 1) else 1)
-            if best < 0 or rank < best_rank:
-                best, best_rank = position, rank
-        if best < 0:
+        ranks = [
+            (abs(arg.scale.value), not ir.is_one(arg.extent), -position)
+            for position, arg in enumerate(args)
+            if isinstance(arg.scale, ir.IntImm)
+        ]
+        if not ranks:
             raise NotAnIterMap("no iterator of the sum has a constant scale")
-        return best
+        return -min(ranks)[2]
 
     def _next_in_chain(
         self, rest: list[IterSplitExpr], expected: ir.PrimExpr, unit: ir.PrimExpr
@@ -186,19 +182,19 @@ class IterMapRewriter(IterPadding):
         for position in range(len(rest) - 1, -1, -1):
             if self.equal(rest[position].scale, expected):
                 return position
-        overlapping = self.level != IterMapLevel.BIJECTIVE and is_constant(unit, 1)
-        best, best_scale = -1, 0
+        overlapping = self.level != IterMapLevel.BIJECTIVE and ir.is_one(unit)
         if overlapping and isinstance(expected, ir.IntImm):
-            for position in range(len(rest) - 1, -1, -1):
-                scale = rest[position].scale
-                if isinstance(scale, ir.IntImm) and best_scale < scale.value < expected.value:
-                    best, best_scale = position, scale.value
-        if best < 0:  # an iterator of one value adds nothing, whatever its scale
-            units = (at for at, arg in enumerate(rest) if is_constant(arg.extent, 1))
-            best = next(units, -1)
-        if best < 0:
-            raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
-        return best
+            below = [
+                (arg.scale.value, position)
+                for position, arg in enumerate(rest)
+                if isinstance(arg.scale, ir.IntImm) and 0 < arg.scale.value < expected.value
+            ]
+            if below:
+                return max(below)[1]
+        for position, arg in enumerate(rest):
+            if ir.is_one(arg.extent):  # one value adds nothing, whatever its scale
+                return position
+        raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
 
     def _joined(self, args: list[IterSplitExpr]) -> list[IterSplitExpr]:
         """Neighbouring digits of one mark become one split: `x // 4 * 4 + x % 4` is `x`."""
@@ -274,7 +270,7 @@ class IterMapRewriter(IterPadding):
             first = ir.int_imm(split.dtype, 0)
         if self.analyzer.can_prove(last >= natural):
             last = natural
-        if is_constant(first, 0) and last is natural:
+        if ir.is_zero(first) and last is natural:
             return
         shifted = IterSumExpr(
             args, self.analyzer.simplify(ir.subtract(ir.int_imm(split.dtype, 0), first))
@@ -292,7 +288,7 @@ class IterMapRewriter(IterPadding):
         if bound is None:
             return default
         distance = ir.subtract(bound, base)
-        if is_constant(unit, 1):
+        if ir.is_one(unit):
             return self.analyzer.simplify(distance)
         if not (isinstance(unit, ir.IntImm) and unit.value > 0):
             raise NotAnIterMap("a predicate bounds a sum of iterators with a negative scale")
@@ -306,12 +302,12 @@ class IterMapRewriter(IterPadding):
         if divisor.args:
             raise NotAnIterMap(f"division by an iterator in {expr} cannot be an iterator map")
         by = divisor.base
-        if is_constant(by, 0):
+        if ir.is_zero(by):
             raise NotAnIterMap(f"division by zero in {expr}")
         if not total.args:
             divide = ir.floormod if remainder else ir.floordiv
             return IterSumExpr((), self.analyzer.simplify(divide(total.base, by)))
-        if is_constant(by, 1):
+        if ir.is_one(by):
             return IterSumExpr((), ir.int_imm(total.dtype, 0)) if remainder else total
         if all(self.divides(by, arg.scale) for arg in total.args):
             return self._divided_exactly(total, by, remainder)
@@ -328,7 +324,7 @@ class IterMapRewriter(IterPadding):
         inner_base = self._over(base, split.scale)
         left_over = self.analyzer.simplify(ir.floormod(base, split.scale)) if remainder else base
         result = self._split_by(unit, inner_base, reduced, remainder=remainder)
-        if not remainder or is_constant(split.scale, 1):
+        if not remainder or ir.is_one(split.scale):
             return result
         scaled = self._product(expr, result, IterSumExpr((), split.scale))
         return IterSumExpr(scaled.args, self.analyzer.simplify(ir.add(scaled.base, left_over)))

@@ -12,21 +12,14 @@ from math import gcd
 from operator import floordiv
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tilewright.arith import bounds
 from tilewright.arith.affine import summed
-from tilewright.arith.bounds import (
-    POS_INF,
-    ConstIntBound,
-    add_bounds,
-    div_bounds,
-    floormod_bounds,
-    scale_bound,
-)
 from tilewright.ir import PrimExpr
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
 
-WHOLE: Final = POS_INF
+WHOLE: Final = bounds.POS_INF
 Split: TypeAlias = tuple[PrimExpr, int, int]  # atom, lower factor, upper factor
 
 
@@ -140,13 +133,15 @@ def _join(high: Split, high_scale: int, low: Split, low_scale: int) -> tuple[Spl
     return None
 
 
-def bound_of_terms(facts: Facts, terms: Iterable[tuple[Split, int]], base: int) -> ConstIntBound:
-    total = ConstIntBound(base, base)
+def bound_of_terms(
+    facts: Facts, terms: Iterable[tuple[Split, int]], base: int
+) -> bounds.ConstIntBound:
+    total = bounds.ConstIntBound(base, base)
     for (atom, lower, upper), scale in terms:
         bound = facts.bound(atom)
         if upper != WHOLE:
-            bound = floormod_bounds(bound, ConstIntBound(upper, upper))
+            bound = bounds.floormod_bounds(bound, bounds.ConstIntBound(upper, upper))
         if lower != 1:
-            bound = div_bounds(bound, ConstIntBound(lower, lower), floordiv)
-        total = add_bounds(total, scale_bound(bound, scale))
+            bound = bounds.div_bounds(bound, bounds.ConstIntBound(lower, lower), floordiv)
+        total = bounds.add_bounds(total, bounds.scale_bound(bound, scale))
     return total

@@ -115,7 +115,7 @@ def consts(names: str) -> tuple[Pattern, ...]:
 
 minimum, maximum = partial(op, "Min"), partial(op, "Max")
 truncdiv, truncmod = partial(op, "Div"), partial(op, "Mod")
-select, if_then_else = partial(op, "Select"), partial(op, "if_then_else")
+select = partial(op, "Select")
 ramp, broadcast = partial(op, "Ramp"), partial(op, "Broadcast")
 
 

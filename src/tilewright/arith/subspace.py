@@ -15,7 +15,6 @@ from tilewright.arith.iter_map import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,
-    is_constant,
     normalize_iter_map_to_expr,
 )
 from tilewright.arith.iter_map_detect import as_level, find_iter_map
@@ -69,7 +68,7 @@ class _Divider:
         if not total.args:
             return self._trivial(total.dtype), self._trivial(total.dtype, total.base)
         (split,) = total.args
-        if not is_constant(split.scale, 1):
+        if not ir.is_one(split.scale):
             raise NotAnIterMap(f"a binding advances in steps of {split.scale}")
         if self._is_inner(split):
             return self._trivial(total.dtype), _mark_of(split, total.base)
@@ -95,9 +94,9 @@ class _Divider:
         lower, extent, step = split.lower_factor, split.extent, inner.extent
         upper = rewriter.product(lower, extent)
         reaches_top = rewriter.equal(upper, split.source.extent)
-        if is_constant(lower, 1) and reaches_top:
+        if ir.is_one(lower) and reaches_top:
             return outer, inner
-        if is_constant(lower, 1) and rewriter.divides(step, extent):
+        if ir.is_one(lower) and rewriter.divides(step, extent):
             return _digit(outer, ir.const(1, split.dtype), rewriter.quotient(extent, step)), inner
         if rewriter.divides(step, lower):
             digit = _digit(outer, rewriter.quotient(lower, step), extent)
@@ -110,7 +109,7 @@ class _Divider:
 
     def _divide_mark(self, mark: IterMark) -> Division:
         source = mark.source
-        if not isinstance(source, IterSumExpr) or not is_constant(source.base, 0):
+        if not isinstance(source, IterSumExpr) or not ir.is_zero(source.base):
             raise NotAnIterMap("a binding is not a plain sum of iterators")
         args = tuple(self._on_its_side(arg) for arg in source.args)
         inner_from = len(args)
@@ -130,9 +129,9 @@ class _Divider:
         if self._is_inner(split) or self._is_outer(split):
             return split
         outer, inner = self._divide_split(split)
-        if is_constant(inner.extent, 1):
+        if ir.is_one(inner.extent):
             return self._with_scale(outer, split.scale)[0]
-        if is_constant(outer.extent, 1):
+        if ir.is_one(outer.extent):
             return self._with_scale(inner, split.scale)[0]
         return split
 
@@ -181,7 +180,7 @@ class _Divider:
             raise NotAnIterMap("the iterators of a binding overlap or are cut by a predicate")
 
     def _with_scale(self, mark: IterMark, scale: ir.PrimExpr) -> tuple[IterSplitExpr, ...]:
-        if is_constant(mark.extent, 1):
+        if ir.is_one(mark.extent):
             return ()
         one = ir.const(1, mark.extent.dtype)
         return (IterSplitExpr(mark, one, mark.extent, scale),)
@@ -204,18 +203,18 @@ class _Divider:
         value = normalize_iter_map_to_expr(mark.source)
         plain = analyzer.simplify(ir.add(value, offset))
         bound = ir.less(plain, analyzer.simplify(ir.add(mark.extent, offset)))
-        if is_constant(offset, 0):
+        if ir.is_zero(offset):
             return bound
         return ir.logical_and(ir.greater_equal(plain, offset), bound)
 
 
 def _mark_of(split: IterSplitExpr, base: ir.PrimExpr) -> IterMark:
-    source = split if is_constant(base, 0) else IterSumExpr((split,), base)
+    source = split if ir.is_zero(base) else IterSumExpr((split,), base)
     return IterMark(source, split.extent)
 
 
 def _shifted(mark: IterMark, base: ir.PrimExpr) -> IterMark:
-    if is_constant(base, 0):
+    if ir.is_zero(base):
         return mark
     assert isinstance(mark.source, (IterSumExpr, IterSplitExpr))
     if isinstance(mark.source, IterSumExpr):

@@ -1,4 +1,4 @@
-"""The import hook: modules of TVM made of ours, as `modules.py` and `names.py` say.
+"""The import hook: modules of TVM made of ours, as `names.py` says.
 
 A module made here holds nothing of its own: an attribute is looked up in the modules of ours that
 stand for it when somebody asks. While the hook is active no other `tvm` can be imported, installed
@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from tilewright.compat.differences import reason_for
-from tilewright.compat.modules import MODULES, SAME_PATHS
-from tilewright.compat.names import NAMES
+from tilewright.compat.names import MODULES, NAMES, SAME_PATHS
 from tilewright.support.suggestions import did_you_mean
 
 ROOT = "tvm"

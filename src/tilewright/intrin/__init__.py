@@ -12,5 +12,4 @@ from tilewright.intrin import (
     vta as vta,
     x86 as x86,
     x86_pack as x86_pack,
-    x86_sum as x86_sum,
 )

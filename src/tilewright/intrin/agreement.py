@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,8 @@ _SCOPES = frozenset({"global", "local"})
 _FLOAT_RANGE = (-100.0, 100.0)
 
 
-class _Runnable(Protocol):
-    def __call__(self, *arguments: Any) -> object: ...
-
-
-Build = Callable[[PrimFunc, Target], _Runnable]
+Runnable = Callable[..., object]
+Build = Callable[[PrimFunc, Target], Runnable]
 
 
 def disagreement(intrin: TensorIntrin, build: Build) -> str | None:
@@ -69,7 +66,7 @@ def _has_numpy_type(dtype: DType) -> bool:
 
 
 def _differences(
-    intrin: TensorIntrin, description: _Runnable, implementation: _Runnable
+    intrin: TensorIntrin, description: Runnable, implementation: Runnable
 ) -> Iterator[str]:
     buffers = parameters(intrin.desc)
     for what, arrays in _trials(intrin):

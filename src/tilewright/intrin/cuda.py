@@ -1,11 +1,7 @@
 """The names of the tensor instructions of NVIDIA GPUs, as TVM's tests import them."""
 
-from tilewright.intrin.cuda_mma import (
-    shared_16x16_to_ldmatrix_32x8_layout as shared_16x16_to_ldmatrix_32x8_layout,
-    shared_16x32_to_ldmatrix_32x16_layout as shared_16x32_to_ldmatrix_32x16_layout,
-    shared_32x16_to_ldmatrix_32x16_layout as shared_32x16_to_ldmatrix_32x16_layout,
-)
-from tilewright.intrin.cuda_wmma import get_wmma_intrin_group as get_wmma_intrin_group
+from tilewright.intrin.cuda_mma import *  # noqa: F403 - its `__all__`
+from tilewright.intrin.cuda_wmma import *  # noqa: F403 - its `__all__`
 from tilewright.intrin.dot_product_common import DP4A_INTRIN as DP4A_INTRIN
 
 LDMATRIX_16x16_A_INTRIN = "mma.ldmatrix_16x16_a"

@@ -14,9 +14,15 @@ from typing import Any
 from tilewright import ir
 from tilewright.errors import RegistryError
 from tilewright.intrin import programs
-from tilewright.intrin.programs import Pair as Pair, description, tile_function
+from tilewright.intrin.programs import Pair, description, tile_function
 from tilewright.ir.intrinsics import call_intrin
 from tilewright.ir.tensor_intrin import TensorIntrin
+
+__all__ = [
+    "WARP_SIZE", "M_DIM", "N_DIM", "shared_16x16_to_ldmatrix_32x8_layout",
+    "shared_16x32_to_ldmatrix_32x16_layout", "shared_32x16_to_ldmatrix_32x16_layout",
+    "get_ldmatrix_intrin", "get_mma_intrin", "get_mma_fill_intrin", "get_mma_store_intrin",
+]  # fmt: skip
 
 Layout = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -102,9 +108,10 @@ def _by_all_threads(calls: Callable[[ir.Var], Sequence[ir.PrimExpr]]) -> ir.Stmt
 
 
 def get_ldmatrix_intrin(
-    tile: WarpTile, dtype: str, is_b: bool, transposed: bool, shared_scope: str = "shared"
+    k_dim: int, dtype: str, is_b: bool, transposed: bool, shared_scope: str = "shared"
 ) -> Pair:
     """Spread a tile in shared memory over the registers of a warp."""
+    tile = _operand_tile(k_dim, is_b, transposed)
     names, extents = ("ldmatrix_desc", "shared_warp"), (tile.rows, tile.columns)
     warp = _warp(tile, "warp", dtype, tile.columns)
     shared = _memory(tile, "shared", dtype, shared_scope, tile.columns)
@@ -125,7 +132,7 @@ def get_ldmatrix_intrin(
     return desc, tile_function("ldmatrix_impl", (warp, rows), warp, _by_all_threads(load))
 
 
-def operand_tile(k: int, is_b: bool, transposed: bool) -> WarpTile:
+def _operand_tile(k: int, is_b: bool, transposed: bool) -> WarpTile:
     """The tile of the first or second operand of a product over `k` elements, 16 or 32."""
     if k not in (16, 32):
         raise RegistryError(f"a warp multiplies over 16 or 32 elements at a time, not over {k}")
@@ -134,8 +141,7 @@ def operand_tile(k: int, is_b: bool, transposed: bool) -> WarpTile:
     return _TILE_32X16 if is_b and not transposed else _TILE_16X32
 
 
-def check_accumulator(local_size: int) -> None:
-    """A thread holds as many elements of a 16x16 accumulator as `local_size` says."""
+def _check_accumulator(local_size: int) -> None:
     if local_size != _TILE_16X16.registers:
         raise RegistryError(
             f"a thread holds {_TILE_16X16.registers} elements of a 16x16 accumulator, "
@@ -146,12 +152,17 @@ def check_accumulator(local_size: int) -> None:
 _PTX_TYPES = {"float16": "fp16", "float32": "fp32", "int8": "int8", "int32": "int32"}
 
 
-def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
+def get_mma_intrin(k_dim: int, out_dtype: str, b_transposed: bool) -> Pair:
     """Multiply two operands of a warp and add the 16x16 product to a third.
 
     An `mma` instruction is one of m16n8: two of them make a product of 16x16 results.
     """
-    tiles = operand_tile(k, False, False), operand_tile(k, True, b_transposed), _TILE_16X16
+    in_dtype = "float16" if k_dim == 16 else "int8"
+    tiles = (
+        _operand_tile(k_dim, False, False),
+        _operand_tile(k_dim, True, b_transposed),
+        _TILE_16X16,
+    )
     a_tile, b_tile, c_tile = tiles
 
     def operands() -> list[ir.Buffer]:
@@ -167,7 +178,7 @@ def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) ->
         in_b = b_tile.layout(j, k) if b_transposed else b_tile.layout(k, j)
         return programs.product(out_dtype, a[a_tile.layout(i, k)], b[in_b])
 
-    names, extents = ("mma_sync_desc", "C"), (M_DIM, N_DIM, k)
+    names, extents = ("mma_sync_desc", "C"), (M_DIM, N_DIM, k_dim)
     desc = description(names, (a, b, c), c, extents, element, at=c_tile.layout, accumulates=True)
     registers = operands()
     inputs, result = _PTX_TYPES[in_dtype], _PTX_TYPES[out_dtype]
@@ -182,7 +193,7 @@ def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) ->
         return call_intrin(
             out_dtype,
             "tir.ptx_mma",
-            *(f"m16n8k{k}", "row", "col", inputs, inputs, result),
+            *(f"m16n8k{k_dim}", "row", "col", inputs, inputs, result),
             *(*a_at, b_at[0], b_at[1] + skipped[1], c_at[0], c_at[1] + skipped[2]),
             ir.const(False, "bool"),
         )
@@ -191,8 +202,9 @@ def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) ->
     return desc, tile_function("mma_sync_impl", registers, registers[-1], body, accumulates=True)
 
 
-def get_mma_fill_intrin(dtype: str) -> Pair:
-    """Set an accumulator to zero."""
+def get_mma_fill_intrin(dtype: str, local_size: int = 8) -> Pair:
+    """Set an accumulator, of which a thread holds `local_size` elements, to zero."""
+    _check_accumulator(local_size)
     tile, zero = _TILE_16X16, ir.const(0, dtype)
     c, registers = _warp(tile, "C_warp", dtype), _warp(tile, "C_warp", dtype, 1)
 
@@ -207,8 +219,9 @@ def get_mma_fill_intrin(dtype: str) -> Pair:
     )
 
 
-def get_mma_store_intrin(dtype: str, scope: str = "global") -> Pair:
-    """Write an accumulator to memory."""
+def get_mma_store_intrin(dtype: str, local_size: int = 8, scope: str = "global") -> Pair:
+    """Write an accumulator, of which a thread holds `local_size` elements, to memory."""
+    _check_accumulator(local_size)
     tile = _TILE_16X16
     warp, c = _warp(tile, "C_warp", dtype), _memory(tile, "C", dtype, scope, 0)
     registers, rows = (
@@ -232,30 +245,27 @@ def get_mma_store_intrin(dtype: str, scope: str = "global") -> Pair:
 
 def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
     """Every instruction of the family with what makes it."""
-    half = partial(get_ldmatrix_intrin, _TILE_16X16, "float16")
+    half = partial(get_ldmatrix_intrin, 16, "float16")
     for suffix, scope in (("", "shared"), ("_dyn", "shared.dyn")):
         yield f"mma.ldmatrix_16x16_a{suffix}", partial(half, False, False, scope)
         yield f"mma.ldmatrix_16x16_b{suffix}", partial(half, True, False, scope)
         yield f"mma.ldmatrix_16x16_b_trans{suffix}", partial(half, True, True, scope)
-    yield "mma.ldmatrix_16x32_a", partial(get_ldmatrix_intrin, _TILE_16X32, "int8", False, False)
-    yield "mma.ldmatrix_32x16_b", partial(get_ldmatrix_intrin, _TILE_32X16, "int8", True, False)
-    yield (
-        "mma.ldmatrix_16x32_b_trans",
-        partial(get_ldmatrix_intrin, _TILE_16X32, "int8", True, True),
-    )
-    for kinds, k, in_dtype, out_dtype in (
-        ("f16f16f32", 16, "float16", "float32"),
-        ("f16f16f16", 16, "float16", "float16"),
-        ("i8i8i32", 32, "int8", "int32"),
+    byte = partial(get_ldmatrix_intrin, 32, "int8")
+    yield "mma.ldmatrix_16x32_a", partial(byte, False, False)
+    yield "mma.ldmatrix_32x16_b", partial(byte, True, False)
+    yield "mma.ldmatrix_16x32_b_trans", partial(byte, True, True)
+    for kinds, k_dim, out_dtype in (
+        ("f16f16f32", 16, "float32"),
+        ("f16f16f16", 16, "float16"),
+        ("i8i8i32", 32, "int32"),
     ):
         for suffix, transposed in (("", False), ("_trans", True)):
-            make = partial(get_mma_intrin, k, in_dtype, out_dtype, transposed)
-            yield f"mma_{kinds}{suffix}", make
+            yield f"mma_{kinds}{suffix}", partial(get_mma_intrin, k_dim, out_dtype, transposed)
     for short, dtype in (("f32", "float32"), ("f16", "float16"), ("i32", "int32")):
         yield f"mma_fill_16x16_{short}", partial(get_mma_fill_intrin, dtype)
         for scope in ("global", "shared", "shared.dyn"):
             name = f"mma_store_16x16_{short}_{scope.replace('.', '_')}_"
-            yield name, partial(get_mma_store_intrin, dtype, scope)
+            yield name, partial(get_mma_store_intrin, dtype, scope=scope)
 
 
 for _name, _make in _makers():

@@ -8,9 +8,8 @@ an operand is follows from its offset and stride.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import ir
 from tilewright.errors import RegistryError
@@ -19,9 +18,13 @@ from tilewright.intrin.programs import Pair, description, tile_function
 from tilewright.ir import intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin
 
+__all__ = [
+    "get_wmma_load_intrin", "get_wmma_store_intrin", "get_wmma_fill_intrin",
+    "get_wmma_sync_intrin", "get_wmma_intrin_group",
+]  # fmt: skip
 
-@dataclass(frozen=True)
-class Tile:
+
+class Tile(NamedTuple):
     """The extents of one multiplication: m x k times k x n."""
 
     m: int
@@ -65,16 +68,19 @@ def _tile(
 
 
 def get_wmma_load_intrin(
-    tile: Tile, dtype: str, shared_scope: str, is_b: bool, is_col_major: bool
+    m_dim: int,
+    n_dim: int,
+    k_dim: int,
+    dtype: str,
+    shared_scope: str,
+    is_b: bool,
+    is_col_major: bool,
 ) -> Pair:
     """Copy a tile of the first or second operand from shared memory into a fragment."""
     scope = "wmma.matrix_b" if is_b else "wmma.matrix_a"
-    rows, columns = (tile.k, tile.n) if is_b else (tile.m, tile.k)
+    rows, columns = (k_dim, n_dim) if is_b else (m_dim, k_dim)
     if is_col_major:
         rows, columns = columns, rows
-    m, n, k = tile.m, tile.n, tile.k
-    layout = _LAYOUTS[is_col_major]
-
     tile_a, tile_c = ("A", rows, columns, dtype, shared_scope), ("C", rows, columns, dtype, scope)
     A, C = _tile(*tile_a), _tile(*tile_c)
     names, shape = ("wmma_load_desc", "load"), (rows, columns)
@@ -83,16 +89,15 @@ def get_wmma_load_intrin(
     load = intrinsics.call_intrin(
         "handle",
         "tir.tvm_load_matrix_sync",
-        *(C.data, m, n, k, fragment_index(C, rows, columns)),
-        *(A.access_ptr("r", extent=A.strides[0] * rows), A.strides[0], layout),
+        *(C.data, m_dim, n_dim, k_dim, fragment_index(C, rows, columns)),
+        *(A.access_ptr("r", extent=A.strides[0] * rows), A.strides[0], _LAYOUTS[is_col_major]),
     )
     return desc, tile_function("wmma_load_impl", (A, C), C, [load])
 
 
-def get_wmma_store_intrin(tile: Tile, dtype: str, scope: str) -> Pair:
+def get_wmma_store_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str, scope: str) -> Pair:
     """Copy an accumulator into shared or global memory."""
-    m, n, k = tile.m, tile.n, tile.k
-
+    m, n, k = m_dim, n_dim, k_dim
     tile_a, tile_c = ("A", m, n, dtype, "wmma.accumulator"), ("C", m, n, dtype, scope)
     A, C = _tile(*tile_a), _tile(*tile_c)
     desc = description(("wmma_store_desc", "store"), (A, C), C, (m, n), lambda i, j: A[i, j])
@@ -106,9 +111,9 @@ def get_wmma_store_intrin(tile: Tile, dtype: str, scope: str) -> Pair:
     return desc, tile_function("wmma_store_impl", (A, C), C, [store])
 
 
-def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
+def get_wmma_fill_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str) -> Pair:
     """Set an accumulator to zero."""
-    m, n, k = tile.m, tile.n, tile.k
+    m, n, k = m_dim, n_dim, k_dim
     zero = ir.const(0, dtype)
     C = _tile("C", m, n, dtype, "wmma.accumulator")
     desc = description(("wmma_fill_desc", "init"), (C,), C, (m, n), lambda i, j: zero)
@@ -119,9 +124,11 @@ def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
     return desc, tile_function("wmma_fill_impl", (C,), C, [fill])
 
 
-def get_wmma_sync_intrin(tile: Tile, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
+def get_wmma_sync_intrin(
+    m_dim: int, n_dim: int, k_dim: int, in_dtype: str, out_dtype: str, b_transposed: bool
+) -> Pair:
     """Multiply two fragments and add the product to an accumulator."""
-    m, n, k = tile.m, tile.n, tile.k
+    m, n, k = m_dim, n_dim, k_dim
     b_shape = (n, k) if b_transposed else (k, n)
 
     def operands(*strides: str) -> tuple[ir.Buffer, ...]:
@@ -182,15 +189,15 @@ def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
     for tile, in_dtype, out_dtypes, ways in _FAMILIES:
         for operand, trans in ways:
             for scope in shared:
-                make = partial(get_wmma_load_intrin, tile, in_dtype, scope, operand == "b", trans)
+                make = partial(get_wmma_load_intrin, *tile, in_dtype, scope, operand == "b", trans)
                 yield _load_name(tile, in_dtype, operand, scope, trans), make
         for out_dtype in out_dtypes:
             for trans in (trans for operand, trans in ways if operand == "b"):
-                make = partial(get_wmma_sync_intrin, tile, in_dtype, out_dtype, trans)
+                make = partial(get_wmma_sync_intrin, *tile, in_dtype, out_dtype, trans)
                 yield _sync_name(tile, in_dtype, out_dtype, trans), make
-            yield _fill_name(tile, out_dtype), partial(get_wmma_fill_intrin, tile, out_dtype)
+            yield _fill_name(tile, out_dtype), partial(get_wmma_fill_intrin, *tile, out_dtype)
             for scope in (*shared, "global"):
-                make = partial(get_wmma_store_intrin, tile, out_dtype, scope)
+                make = partial(get_wmma_store_intrin, *tile, out_dtype, scope)
                 yield _store_name(tile, out_dtype, scope), make
 
 

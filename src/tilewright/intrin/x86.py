@@ -11,24 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tilewright.intrin.dot_product_common import (
-    LOCAL,
-    DotForm,
-    Pair,
-    Update,
-    dot_description,
-    register_dot,
-)
+from tilewright.intrin import dot_product_common as dots
 from tilewright.intrin.x86_tvm import avx512_16x4, vnni_16x4
-from tilewright.ir import Broadcast, PrimExpr, PrimFunc, const
-from tilewright.ir.intrinsics import (
-    bitwise_and,
-    bitwise_xor,
-    call_llvm_pure_intrin,
-    reinterpret,
-    shift_left,
-    shift_right,
-)
+from tilewright.ir import Broadcast, PrimExpr, PrimFunc, const, intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin, ValueRanges
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
@@ -48,7 +33,7 @@ def _filled(value: int, dtype: str, lanes: int) -> PrimExpr:
     return Broadcast(const(value, dtype), lanes)
 
 
-def vnni(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+def vnni(form: dots.DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`vpdpbusd` multiplies unsigned by signed bytes; other signs are shifted by 128.
 
     With a' = a + 128, sum(a * b) = sum(a' * b) - 128 * sum(b), exactly so in wrapping arithmetic.
@@ -57,22 +42,22 @@ def vnni(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> 
     """
     lanes, words = form.lanes, f"int32x{form.lanes}"
     zeros, signs = _filled(0, "int32", lanes), _filled(_SIGN_BITS, "int32", lanes)
-    a, b = Broadcast(a_word, lanes), reinterpret(words, b_vector)
+    a, b = Broadcast(a_word, lanes), intrinsics.reinterpret(words, b_vector)
 
     def dot(acc: PrimExpr, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
-        return call_llvm_pure_intrin(words, _VPDPBUSD[lanes], acc, unsigned, signed)
+        return intrinsics.call_llvm_pure_intrin(words, _VPDPBUSD[lanes], acc, unsigned, signed)
 
     match form.a_dtype, form.b_dtype:
         case "int8", "int8":
-            return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
+            return dot(acc - dot(zeros, signs, b), intrinsics.bitwise_xor(a, signs), b)
         case "uint8", "uint8":
-            return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
+            return dot(acc - dot(zeros, a, signs), a, intrinsics.bitwise_xor(b, signs))
         case "int8", "uint8":
             return dot(acc, b, a)
     return dot(acc, a, b)
 
 
-def exact(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+def exact(form: dots.DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """Bytes widened to 16 bits, then `pmaddwd`: exact for all values and all signs.
 
     Bytes with even and with odd numbers are widened within their lane, so nothing moves across
@@ -82,34 +67,38 @@ def exact(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) ->
 
     def halves(bits: PrimExpr, is_signed: bool) -> tuple[PrimExpr, PrimExpr]:
         if is_signed:
-            short = reinterpret(f"int16x{2 * lanes}", bits)
+            short = intrinsics.reinterpret(f"int16x{2 * lanes}", bits)
             eight = _filled(8, "int16", 2 * lanes)
-            return shift_right(shift_left(short, eight), eight), shift_right(short, eight)
-        short = reinterpret(f"uint16x{2 * lanes}", bits)
+            return intrinsics.shift_right(
+                intrinsics.shift_left(short, eight), eight
+            ), intrinsics.shift_right(short, eight)
+        short = intrinsics.reinterpret(f"uint16x{2 * lanes}", bits)
         low = _filled(0xFF, "uint16", 2 * lanes)
-        return bitwise_and(short, low), shift_right(short, _filled(8, "uint16", 2 * lanes))
+        return intrinsics.bitwise_and(short, low), intrinsics.shift_right(
+            short, _filled(8, "uint16", 2 * lanes)
+        )
 
     a = halves(Broadcast(a_word, lanes), form.a_dtype == "int8")
     b = halves(b_vector, form.b_dtype == "int8")
     for left, right in zip(a, b, strict=True):
-        acc = acc + call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
+        acc = acc + intrinsics.call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
     return acc
 
 
-def saturating(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+def saturating(form: dots.DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`pmaddubsw` adds pairs of products in 16 bits, where large ones saturate."""
     lanes = form.lanes
-    a = reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
-    pairs = call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
+    a = intrinsics.reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
+    pairs = intrinsics.call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
     ones = _filled(1, "int16", 2 * lanes)
-    return acc + call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
+    return acc + intrinsics.call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
 
 
-def bf16(form: DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+def bf16(form: dots.DotForm, acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
     """`vdpbf16ps` adds two products to a float32; it treats subnormal numbers as zero."""
-    a = reinterpret(form.b_vector, Broadcast(a_word, form.lanes))
+    a = intrinsics.reinterpret(form.b_vector, Broadcast(a_word, form.lanes))
     name = "llvm.x86.avx512bf16.dpbf16ps.512"
-    return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
+    return intrinsics.call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
 
 
 # --- all of them --------------------------------------------------------------------------------
@@ -126,7 +115,7 @@ class _Int8Family:
     name: str
     lanes: int
     features: tuple[str, ...]
-    update: Update
+    update: dots.Update
     signs: tuple[tuple[str, str, str], ...] = _ALL_SIGNS
     value_ranges: ValueRanges | None = None
 
@@ -143,37 +132,37 @@ _FAMILIES = (
 
 for _family in _FAMILIES:
     for _suffix, _a_dtype, _b_dtype in _family.signs:
-        register_dot(
+        dots.register_dot(
             _family.name + _suffix,
-            DotForm(_family.lanes, 4, _a_dtype, _b_dtype, "int32"),
+            dots.DotForm(_family.lanes, 4, _a_dtype, _b_dtype, "int32"),
             _family.update,
             _family.features,
             _family.value_ranges,
         )
-register_dot(
+dots.register_dot(
     BF16_DOT_16x2_INTRIN,
-    DotForm(16, 2, "bfloat16", "bfloat16", "float32"),
+    dots.DotForm(16, 2, "bfloat16", "bfloat16", "float32"),
     bf16,
     ("avx512bf16",),
 )
 
 # --- TVM's own two --------------------------------------------------------------------------------
 
-_U8S8_16x4 = DotForm(16, 4, "uint8", "int8", "int32")
-dot_product_16x4_u8i8i32_desc = dot_description(_U8S8_16x4)
+_U8S8_16x4 = dots.DotForm(16, 4, "uint8", "int8", "int32")
+dot_product_16x4_u8i8i32_desc = dots.dot_description(_U8S8_16x4)
 dot_product_16x4_u8i8i32_vnni = vnni_16x4("global")
 dot_product_16x4_u8i8i32_avx512 = avx512_16x4("global")
 
 
-def _as_tvm_does(implementation: Callable[[str], PrimFunc], scope: str) -> Pair:
-    return dot_description(replace(_U8S8_16x4, c_scope=scope)), implementation(scope)
+def _as_tvm_does(implementation: Callable[[str], PrimFunc], scope: str) -> dots.Pair:
+    return dots.dot_description(replace(_U8S8_16x4, c_scope=scope)), implementation(scope)
 
 
 for _name, _implementation, _features, _ranges in (
     (VNNI_DOT_16x4_INTRIN, vnni_16x4, ("avx512vnni",), None),
     (AVX512_DOT_16x4_INTRIN, avx512_16x4, ("avx512bw",), SATURATING_RANGE),
 ):
-    for _suffix, _scope in (("", "global"), (LOCAL, "local")):
+    for _suffix, _scope in (("", "global"), (dots.LOCAL, "local")):
         TensorIntrin.register_maker(
             _name + _suffix,
             partial(_as_tvm_does, _implementation, _scope),

@@ -12,37 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from tilewright.errors import IRError
+from tilewright.ir import expr as ir
 from tilewright.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType, max_value_of, min_value_of
-from tilewright.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Broadcast,
-    Call,
-    Cast,
-    CmpOp,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
-    PrimExpr,
-    StringImm,
-    Sub,
-)
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike, ExprOperators, builders
 from tilewright.support.names import named
@@ -57,34 +28,34 @@ __all__ = [
 
 
 @functools.lru_cache(maxsize=4096)
-def int_imm(dtype: DType, value: int) -> IntImm:
+def int_imm(dtype: DType, value: int) -> ir.IntImm:
     """The shared node of an integer constant."""
-    return IntImm(dtype, value)
+    return ir.IntImm(dtype, value)
 
 
-TRUE: PrimExpr = int_imm(BOOL, 1)
-FALSE: PrimExpr = int_imm(BOOL, 0)
+TRUE: ir.PrimExpr = int_imm(BOOL, 1)
+FALSE: ir.PrimExpr = int_imm(BOOL, 0)
 
 
 def is_zero(expr: object) -> bool:
     """True for the integer constant 0 of any type."""
-    return isinstance(expr, IntImm) and expr.value == 0
+    return isinstance(expr, ir.IntImm) and expr.value == 0
 
 
 def is_one(expr: object) -> bool:
     """True for the integer constant 1 of any type."""
-    return isinstance(expr, IntImm) and expr.value == 1
+    return isinstance(expr, ir.IntImm) and expr.value == 1
 
 
 def is_true(condition: object) -> bool:
     """True for a condition that is known to hold."""
-    return isinstance(condition, IntImm) and bool(condition.value)
+    return isinstance(condition, ir.IntImm) and bool(condition.value)
 
 
 _SMALL = 1 << 31
 
 
-def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
+def const(value: int | float | bool, dtype: str | None = None) -> ir.PrimExpr:
     """A constant; Python ints become int32, floats float32, unless `dtype` says otherwise."""
     if (dtype is INT32 or dtype is INT64) and type(value) is int and -_SMALL <= value < _SMALL:
         return int_imm(dtype, value)  # nearly all of them
@@ -92,7 +63,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
         dtype = _literal_dtype(value)
     kind = DType(dtype)
     if kind.lanes > 1:
-        return Broadcast(const(value, kind.element_of), kind.lanes)
+        return ir.Broadcast(const(value, kind.element_of), kind.lanes)
     if kind.is_handle:
         raise IRError(f"a constant of type handle cannot be made from {value!r}")
     if not _fits(value, kind):
@@ -101,7 +72,7 @@ def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
             f"the constant {value!r} does not fit dtype {kind!s}, whose values are "
             f"{'numbers' if kind.is_float else 'integers'} from {low} to {high}"
         )
-    return FloatImm(kind, float(value)) if kind.is_float else int_imm(kind, int(value))
+    return ir.FloatImm(kind, float(value)) if kind.is_float else int_imm(kind, int(value))
 
 
 def _fits(value: int | float | bool, kind: DType) -> bool:
@@ -116,10 +87,10 @@ def _fits(value: int | float | bool, kind: DType) -> bool:
     return kind.bits > 8 and not math.isinf(_round_to(float(value), kind))
 
 
-def wrapped_const(value: int, dtype: DType) -> PrimExpr:
+def wrapped_const(value: int, dtype: DType) -> ir.PrimExpr:
     """The constant that an integer computation with the result `value` leaves in `dtype`."""
     if dtype.lanes > 1:
-        return Broadcast(wrapped_const(value, dtype.element_of), dtype.lanes)
+        return ir.Broadcast(wrapped_const(value, dtype.element_of), dtype.lanes)
     return int_imm(dtype, wrap_int(value, dtype))
 
 
@@ -141,15 +112,15 @@ def wrap_int(value: int, dtype: DType) -> int:
     return value
 
 
-def convert(value: Any) -> PrimExpr:
+def convert(value: Any) -> ir.PrimExpr:
     """A Python value as an expression; expressions pass through."""
-    if isinstance(value, PrimExpr):
+    if isinstance(value, ir.PrimExpr):
         return value
     if isinstance(value, (bool, int, float)):
         return const(value)
     if isinstance(value, str):
-        return StringImm(value)
-    if isinstance(value, IterVar):
+        return ir.StringImm(value)
+    if isinstance(value, ir.IterVar):
         return value.var
     if isinstance(value, ExprOperators):
         return value.asobject()
@@ -159,7 +130,7 @@ def convert(value: Any) -> PrimExpr:
     raise IRError(f"cannot use {value!r} of type {type(value).__name__} as an expression")
 
 
-def cast(dtype: str, value: ExprLike) -> PrimExpr:
+def cast(dtype: str, value: ExprLike) -> ir.PrimExpr:
     """`value` as `dtype`; no node is made when it has that type already."""
     target, expr = DType(dtype), convert(value)
     source = expr.dtype
@@ -168,33 +139,33 @@ def cast(dtype: str, value: ExprLike) -> PrimExpr:
     if target.lanes != source.lanes:
         if source.lanes != 1:
             raise IRError(f"cannot cast {source!s} to {target!s}: the number of lanes differs")
-        return Broadcast(cast(target.element_of, expr), target.lanes)
+        return ir.Broadcast(cast(target.element_of, expr), target.lanes)
     match expr:
-        case IntImm() if target.is_integral or target.is_bool:
+        case ir.IntImm() if target.is_integral or target.is_bool:
             return wrapped_const(expr.value, target)
-        case IntImm() | FloatImm() if target.is_float and _fits(expr.value, target):
+        case ir.IntImm() | ir.FloatImm() if target.is_float and _fits(expr.value, target):
             return const(expr.value, target)
-        case Broadcast():
-            return Broadcast(cast(target.element_of, expr.value), expr.lanes)
-    return Cast(target, expr)
+        case ir.Broadcast():
+            return ir.Broadcast(cast(target.element_of, expr.value), expr.lanes)
+    return ir.Cast(target, expr)
 
 
-def match_types(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+def match_types(a: ExprLike, b: ExprLike) -> tuple[ir.PrimExpr, ir.PrimExpr]:
     """Both operands in one type.
 
     A Python literal takes the type of the other operand where its value fits, so `x + 1` never
     widens `x`. Otherwise floats win over integers, more bits over fewer, and signed over unsigned.
     """
-    left = a if isinstance(a, PrimExpr) else _adapt_literal(a, b)
-    right = b if isinstance(b, PrimExpr) else _adapt_literal(b, a)
+    left = a if isinstance(a, ir.PrimExpr) else _adapt_literal(a, b)
+    right = b if isinstance(b, ir.PrimExpr) else _adapt_literal(b, a)
     if left.dtype is right.dtype:
         return left, right
     common = common_dtype(left.dtype, right.dtype)
     return cast(common, left), cast(common, right)
 
 
-def _adapt_literal(literal: ExprLike, other: ExprLike) -> PrimExpr:
-    if isinstance(other, PrimExpr) and isinstance(literal, (bool, int, float)):
+def _adapt_literal(literal: ExprLike, other: ExprLike) -> ir.PrimExpr:
+    if isinstance(other, ir.PrimExpr) and isinstance(literal, (bool, int, float)):
         kind = other.dtype
         fits = kind.is_float or (kind.is_bool and isinstance(literal, bool))
         if not fits and kind.is_integral and isinstance(literal, int):
@@ -226,19 +197,21 @@ def common_dtype(a: DType, b: DType) -> DType:
 
 Number: TypeAlias = int | float
 Fold: TypeAlias = Callable[[Number, Number], Number]
-Build: TypeAlias = Callable[[ExprLike, ExprLike], PrimExpr]
+Build: TypeAlias = Callable[[ExprLike, ExprLike], ir.PrimExpr]
 
 
-def constant_value(expr: PrimExpr) -> Number | None:
+def constant_value(expr: ir.PrimExpr) -> Number | None:
     """The number behind a scalar constant, or None."""
     kind = type(expr)  # final classes: faster than isinstance
-    if kind is IntImm or kind is FloatImm:
+    if kind is ir.IntImm or kind is ir.FloatImm:
         value: Number = expr.value  # type: ignore[attr-defined]
         return value
     return None
 
 
-def _fold(node: type[BinaryOp], fold: Fold, a: PrimExpr, b: PrimExpr, result: DType) -> PrimExpr:
+def _fold(
+    node: type[ir.BinaryOp], fold: Fold, a: ir.PrimExpr, b: ir.PrimExpr, result: DType
+) -> ir.PrimExpr:
     """`fold` of two constants, or else the node."""
     x, y, kind = constant_value(a), constant_value(b), a.dtype
     if x is None or y is None or (kind.bits == 8 and kind.is_float):
@@ -247,7 +220,7 @@ def _fold(node: type[BinaryOp], fold: Fold, a: PrimExpr, b: PrimExpr, result: DT
         x, y = _round_to(float(x), kind), _round_to(float(y), kind)
     value = fold(x, y)
     if result.is_float:
-        return FloatImm(result, _round_to(float(value), result))
+        return ir.FloatImm(result, _round_to(float(value), result))
     return wrapped_const(int(value), result)
 
 
@@ -272,12 +245,12 @@ def _round_to_bfloat16(value: float) -> float:
     return rounded if abs(rounded) <= 3.3895313892515355e38 else math.copysign(math.inf, value)
 
 
-def _number(expr: PrimExpr) -> Number | None:
+def _number(expr: ir.PrimExpr) -> Number | None:
     """The number behind a constant, scalar or broadcast, or None."""
-    return constant_value(expr.value if type(expr) is Broadcast else expr)
+    return constant_value(expr.value if type(expr) is ir.Broadcast else expr)
 
 
-def add(a: ExprLike, b: ExprLike) -> PrimExpr:
+def add(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     x, y = match_types(a, b)
     p, q = _number(x), _number(y)
     if q == 0:
@@ -285,18 +258,18 @@ def add(a: ExprLike, b: ExprLike) -> PrimExpr:
     if p == 0:
         return y
     if p is None or q is None:
-        return Add(x, y)
-    return _fold(Add, lambda p, q: p + q, x, y, x.dtype)
+        return ir.Add(x, y)
+    return _fold(ir.Add, lambda p, q: p + q, x, y, x.dtype)
 
 
-def subtract(a: ExprLike, b: ExprLike) -> PrimExpr:
+def subtract(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     x, y = match_types(a, b)
     if _number(y) == 0:
         return x
-    return _fold(Sub, lambda p, q: p - q, x, y, x.dtype)
+    return _fold(ir.Sub, lambda p, q: p - q, x, y, x.dtype)
 
 
-def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
+def multiply(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     x, y = match_types(a, b)
     p, q = _number(x), _number(y)
     if q == 1:
@@ -306,11 +279,11 @@ def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
     if (p == 0 or q == 0) and x.dtype.is_integral:
         return const(0, x.dtype)
     if p is None or q is None:
-        return Mul(x, y)
-    return _fold(Mul, lambda p, q: p * q, x, y, x.dtype)
+        return ir.Mul(x, y)
+    return _fold(ir.Mul, lambda p, q: p * q, x, y, x.dtype)
 
 
-def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
+def divide(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     """The `/` of floats; integers must say which division they mean."""
     x, y = match_types(a, b)
     if not x.dtype.is_float:
@@ -320,7 +293,7 @@ def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
         )
     if _number(y) == 1:
         return x
-    return _fold(Div, _quotient, x, y, x.dtype)
+    return _fold(ir.Div, _quotient, x, y, x.dtype)
 
 
 def _quotient(p: Number, q: Number) -> float:
@@ -335,8 +308,8 @@ def _trunc_quotient(p: Number, q: Number) -> int:
     return quotient if (p < 0) == (q < 0) else -quotient
 
 
-def _integer_division(name: str, node: type[BinaryOp], fold: Fold) -> Build:
-    def build(a: ExprLike, b: ExprLike) -> PrimExpr:
+def _integer_division(name: str, node: type[ir.BinaryOp], fold: Fold) -> Build:
+    def build(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
         x, y = match_types(a, b)
         if not x.dtype.is_integral:
             raise IRError(f"{node.__name__} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
@@ -344,7 +317,7 @@ def _integer_division(name: str, node: type[BinaryOp], fold: Fold) -> Build:
         if q == 0:
             raise IRError(f"division by zero in {node.__name__}({x}, {y})")
         if q == 1:
-            return x if node in (Div, FloorDiv) else const(0, x.dtype)
+            return x if node in (ir.Div, ir.FloorDiv) else const(0, x.dtype)
         if p == 0:
             return x
         if p is None or q is None:
@@ -354,53 +327,53 @@ def _integer_division(name: str, node: type[BinaryOp], fold: Fold) -> Build:
     return named(build, name)
 
 
-floordiv = _integer_division("floordiv", FloorDiv, lambda p, q: p // q)
-floormod = _integer_division("floormod", FloorMod, lambda p, q: p % q)
-truncdiv = _integer_division("truncdiv", Div, _trunc_quotient)
-truncmod = _integer_division("truncmod", Mod, lambda p, q: p - q * _trunc_quotient(p, q))
+floordiv = _integer_division("floordiv", ir.FloorDiv, lambda p, q: p // q)
+floormod = _integer_division("floormod", ir.FloorMod, lambda p, q: p % q)
+truncdiv = _integer_division("truncdiv", ir.Div, _trunc_quotient)
+truncmod = _integer_division("truncmod", ir.Mod, lambda p, q: p - q * _trunc_quotient(p, q))
 
 
-def minimum(a: ExprLike, b: ExprLike) -> PrimExpr:
+def minimum(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     """The smaller of two values, NaN where one of them is."""
     x, y = match_types(a, b)
-    return x if x is y else _fold(Min, lambda p, q: p if p < q or p != p else q, x, y, x.dtype)
+    return x if x is y else _fold(ir.Min, lambda p, q: p if p < q or p != p else q, x, y, x.dtype)
 
 
-def maximum(a: ExprLike, b: ExprLike) -> PrimExpr:
+def maximum(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     """The larger of two values, NaN where one of them is."""
     x, y = match_types(a, b)
-    return x if x is y else _fold(Max, lambda p, q: p if p > q or p != p else q, x, y, x.dtype)
+    return x if x is y else _fold(ir.Max, lambda p, q: p if p > q or p != p else q, x, y, x.dtype)
 
 
-def _comparison(name: str, node: type[CmpOp], fold: Fold) -> Build:
-    def build(a: ExprLike, b: ExprLike) -> PrimExpr:
+def _comparison(name: str, node: type[ir.CmpOp], fold: Fold) -> Build:
+    def build(a: ExprLike, b: ExprLike) -> ir.PrimExpr:
         x, y = match_types(a, b)
         return _fold(node, fold, x, y, BOOL)
 
     return named(build, name)
 
 
-equal = _comparison("equal", EQ, lambda p, q: p == q)
-not_equal = _comparison("not_equal", NE, lambda p, q: p != q)
-less = _comparison("less", LT, lambda p, q: p < q)
-less_equal = _comparison("less_equal", LE, lambda p, q: p <= q)
-greater = _comparison("greater", GT, lambda p, q: p > q)
-greater_equal = _comparison("greater_equal", GE, lambda p, q: p >= q)
+equal = _comparison("equal", ir.EQ, lambda p, q: p == q)
+not_equal = _comparison("not_equal", ir.NE, lambda p, q: p != q)
+less = _comparison("less", ir.LT, lambda p, q: p < q)
+less_equal = _comparison("less_equal", ir.LE, lambda p, q: p <= q)
+greater = _comparison("greater", ir.GT, lambda p, q: p > q)
+greater_equal = _comparison("greater_equal", ir.GE, lambda p, q: p >= q)
 
 
-def _as_bool(value: ExprLike) -> PrimExpr:
+def _as_bool(value: ExprLike) -> ir.PrimExpr:
     expr = convert(value)
     if not expr.dtype.is_bool:
         raise IRError(f"expected a bool, got {expr.dtype!s} in `{expr}`")
     return expr
 
 
-def logical_and(*conditions: ExprLike) -> PrimExpr:
+def logical_and(*conditions: ExprLike) -> ir.PrimExpr:
     """All of `conditions`; constants are folded away."""
-    return _joined(And, 1, conditions)
+    return _joined(ir.And, 1, conditions)
 
 
-def _joined(node: type[CmpOp], neutral: int, conditions: Iterable[ExprLike]) -> PrimExpr:
+def _joined(node: type[ir.CmpOp], neutral: int, conditions: Iterable[ExprLike]) -> ir.PrimExpr:
     result = TRUE if neutral else FALSE
     for condition in map(_as_bool, conditions):
         known, new = _number(result), _number(condition)
@@ -411,23 +384,23 @@ def _joined(node: type[CmpOp], neutral: int, conditions: Iterable[ExprLike]) -> 
     return result
 
 
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+def conjuncts(condition: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The conditions that `logical_and` joined, in order; none if they always hold."""
-    if isinstance(condition, And):
+    if isinstance(condition, ir.And):
         return conjuncts(condition.a) + conjuncts(condition.b)
     return [] if is_true(condition) else [condition]
 
 
-def logical_or(*conditions: ExprLike) -> PrimExpr:
+def logical_or(*conditions: ExprLike) -> ir.PrimExpr:
     """Any of `conditions`; constants are folded away."""
-    return _joined(Or, 0, conditions)
+    return _joined(ir.Or, 0, conditions)
 
 
-def logical_not(value: ExprLike) -> PrimExpr:
+def logical_not(value: ExprLike) -> ir.PrimExpr:
     expr = _as_bool(value)
-    if isinstance(expr, IntImm):
+    if isinstance(expr, ir.IntImm):
         return const(not expr.value, BOOL)
-    return expr.a if isinstance(expr, Not) else Not(expr)
+    return expr.a if isinstance(expr, ir.Not) else ir.Not(expr)
 
 
 _BITWISE_FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -439,16 +412,16 @@ _BITWISE_FOLDS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def bitwise(op_name: str, a: ExprLike, b: ExprLike) -> PrimExpr:
+def bitwise(op_name: str, a: ExprLike, b: ExprLike) -> ir.PrimExpr:
     """A bitwise operator or shift by its registered name."""
     x, y = match_types(a, b)
     if not (x.dtype.is_integral or x.dtype.is_bool):
         raise IRError(f"{op_name} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
-    if isinstance(y, IntImm) and "shift" in op_name and not 0 <= y.value < y.dtype.bits:
+    if isinstance(y, ir.IntImm) and "shift" in op_name and not 0 <= y.value < y.dtype.bits:
         raise IRError(f"{op_name} of {x.dtype!s} by {y.value}: expected 0 to {y.dtype.bits - 1}")
-    if isinstance(x, IntImm) and isinstance(y, IntImm):
+    if isinstance(x, ir.IntImm) and isinstance(y, ir.IntImm):
         return wrapped_const(_BITWISE_FOLDS[op_name](x.value, y.value), x.dtype)
-    return Call(x.dtype, Op.get(op_name), (x, y))
+    return ir.Call(x.dtype, Op.get(op_name), (x, y))
 
 
 def _bitwise(name: str) -> Build:
@@ -462,42 +435,42 @@ shift_left = _bitwise("shift_left")
 shift_right = _bitwise("shift_right")
 
 
-def bitwise_not(x: ExprLike) -> PrimExpr:
+def bitwise_not(x: ExprLike) -> ir.PrimExpr:
     """The complement of an integer, or the negation of a bool."""
     expr = convert(x)
     if expr.dtype.is_bool:
         return logical_not(expr)
     if not expr.dtype.is_integral:
         raise IRError(f"`~` needs integers or bools, got {expr.dtype!s} in `{expr}`")
-    return Call(expr.dtype, Op.get("tir.bitwise_not"), (expr,))
+    return ir.Call(expr.dtype, Op.get("tir.bitwise_not"), (expr,))
 
 
 # Node class -> what the operation evaluates to, or builds where it cannot be evaluated yet.
-FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
-    Add: add,
-    Sub: subtract,
-    Mul: multiply,
-    Div: lambda a, b: divide(a, b) if a.dtype.is_float else truncdiv(a, b),
-    Mod: truncmod,
-    FloorDiv: floordiv,
-    FloorMod: floormod,
-    Min: minimum,
-    Max: maximum,
-    EQ: equal,
-    NE: not_equal,
-    LT: less,
-    LE: less_equal,
-    GT: greater,
-    GE: greater_equal,
-    And: logical_and,
-    Or: logical_or,
+FOLDERS: dict[type[ir.BinaryOp], Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
+    ir.Add: add,
+    ir.Sub: subtract,
+    ir.Mul: multiply,
+    ir.Div: lambda a, b: divide(a, b) if a.dtype.is_float else truncdiv(a, b),
+    ir.Mod: truncmod,
+    ir.FloorDiv: floordiv,
+    ir.FloorMod: floormod,
+    ir.Min: minimum,
+    ir.Max: maximum,
+    ir.EQ: equal,
+    ir.NE: not_equal,
+    ir.LT: less,
+    ir.LE: less_equal,
+    ir.GT: greater,
+    ir.GE: greater_equal,
+    ir.And: logical_and,
+    ir.Or: logical_or,
 }
-DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
+DIVISIONS = frozenset({ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod})
 
 
-def fold_binary(node_class: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def fold_binary(node_class: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
     """`node_class(a, b)` with constants folded; a division by zero stays for the run to meet."""
-    if node_class in DIVISIONS and type(b) is IntImm and b.value == 0:
+    if node_class in DIVISIONS and type(b) is ir.IntImm and b.value == 0:
         return node_class(a, b)
     return FOLDERS[node_class](a, b)
 
@@ -523,12 +496,18 @@ def _set_operators() -> None:
     for name, build in on_both_sides.items():
         setattr(ExprOperators, f"__{name}__", build)
         setattr(ExprOperators, f"__r{name}__", _reflected(build))
-    ExprOperators.__lt__, ExprOperators.__le__ = less, less_equal
-    ExprOperators.__gt__, ExprOperators.__ge__ = greater, greater_equal
-    ExprOperators.equal = equal
-    ExprOperators.__invert__ = bitwise_not
-    # Not `0 - x`, which would lose the sign of a zero.
-    ExprOperators.__neg__ = lambda expr: multiply(expr, -1)
+    others: dict[str, Callable[..., ir.PrimExpr]] = {
+        "__lt__": less,
+        "__le__": less_equal,
+        "__gt__": greater,
+        "__ge__": greater_equal,
+        "equal": equal,
+        "__invert__": bitwise_not,
+        # Not `0 - x`, which would lose the sign of a zero.
+        "__neg__": lambda expr: multiply(expr, -1),
+    }
+    for name, build_other in others.items():
+        setattr(ExprOperators, name, build_other)
     builders.convert, builders.cast = convert, cast
     builders.equal, builders.not_equal = equal, not_equal
 

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 from tilewright.errors import IRError
 from tilewright.ir.arithmetic import (
-    bitwise_and as bitwise_and,
-    bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     cast,
     const,
     convert,
     match_types,
     maximum,
-    shift_left as shift_left,
-    shift_right as shift_right,
+    shift_left,
+    shift_right,
     subtract,
 )
 from tilewright.ir.buffer import Buffer, BufferLoad
@@ -31,7 +30,18 @@ from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 from tilewright.support.names import named
 
-_BuildT = TypeVar("_BuildT", bound=Callable[..., Any])
+__all__ = [
+    "call_intrin", "exp", "exp2", "exp10", "expm1", "erf", "log", "log2", "log10", "log1p",
+    "tanh", "sigmoid", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "nearbyint", "fabs",
+    "popcount", "abs", "isnan", "isinf", "isfinite", "pow", "power", "fmod", "atan2",
+    "copysign", "nextafter", "hypot", "ldexp", "fma", "clz", "if_then_else", "likely",
+    "min_value", "max_value", "lower_limit", "upper_limit", "infinity", "reinterpret",
+    "q_multiply_shift", "q_multiply_shift_per_axis", "call_extern", "call_pure_extern",
+    "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "tvm_call_packed", "address_of",
+    "ret", "assume", "undef", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "shift_left", "shift_right",
+]  # fmt: skip
 
 
 def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
@@ -42,72 +52,50 @@ def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
     return Call(DType(dtype), op, tuple(convert(arg) for arg in args))
 
 
-def _named(build: _BuildT, op_name: str, doc: str) -> _BuildT:
-    name = op_name.removeprefix("tir.")
-    return named(build, name, f"`{name}` of {doc}")
+def _float_unary(name: str) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
 
-
-def _float_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
         if value.dtype.is_integral:
             value = cast(DType("float32").with_lanes(value.dtype.lanes), value)
         return call_intrin(value.dtype, op_name, value)
 
-    return _named(build, op_name, "a float, lane by lane; integers are converted to float32.")
+    return named(
+        build, name, f"`{name}` of a float, lane by lane; integers are converted to float32."
+    )
 
 
-exp = _float_unary("tir.exp")
-exp2 = _float_unary("tir.exp2")
-exp10 = _float_unary("tir.exp10")
-expm1 = _float_unary("tir.expm1")
-erf = _float_unary("tir.erf")
-log = _float_unary("tir.log")
-log2 = _float_unary("tir.log2")
-log10 = _float_unary("tir.log10")
-log1p = _float_unary("tir.log1p")
-tanh = _float_unary("tir.tanh")
-sigmoid = _float_unary("tir.sigmoid")
-sqrt = _float_unary("tir.sqrt")
-rsqrt = _float_unary("tir.rsqrt")
-sin = _float_unary("tir.sin")
-cos = _float_unary("tir.cos")
-tan = _float_unary("tir.tan")
-asin = _float_unary("tir.asin")
-acos = _float_unary("tir.acos")
-atan = _float_unary("tir.atan")
-sinh = _float_unary("tir.sinh")
-cosh = _float_unary("tir.cosh")
-asinh = _float_unary("tir.asinh")
-acosh = _float_unary("tir.acosh")
-atanh = _float_unary("tir.atanh")
+exp, exp2, exp10, expm1, erf = map(_float_unary, ("exp", "exp2", "exp10", "expm1", "erf"))
+log, log2, log10, log1p = map(_float_unary, ("log", "log2", "log10", "log1p"))
+tanh, sigmoid, sqrt, rsqrt = map(_float_unary, ("tanh", "sigmoid", "sqrt", "rsqrt"))
+sin, cos, tan, asin, acos, atan = map(_float_unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh = map(_float_unary, ("sinh", "cosh", "asinh", "acosh", "atanh"))
 
 
-def _same_type_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
+def _same_type_unary(name: str) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
         return call_intrin(value.dtype, op_name, value)
 
-    return _named(build, op_name, "a number, lane by lane.")
+    return named(build, name, f"`{name}` of a number, lane by lane.")
 
 
-def _rounding(op_name: str) -> Callable[[ExprLike], PrimExpr]:
-    build = _same_type_unary(op_name)
+def _rounding(name: str) -> Callable[[ExprLike], PrimExpr]:
+    build = _same_type_unary(name)
 
     def build_rounding(x: ExprLike) -> PrimExpr:
         value = convert(x)
         return value if value.dtype.is_integral else build(value)
 
-    return _named(build_rounding, op_name, "a float; integers are rounded already.")
+    return named(build_rounding, name, f"`{name}` of a float; integers are rounded already.")
 
 
-floor = _rounding("tir.floor")
-ceil = _rounding("tir.ceil")
-trunc = _rounding("tir.trunc")
-round = _rounding("tir.round")
-nearbyint = _rounding("tir.nearbyint")
-fabs = _same_type_unary("tir.fabs")
-popcount = _same_type_unary("tir.popcount")
+floor, ceil, trunc = map(_rounding, ("floor", "ceil", "trunc"))
+round, nearbyint = map(_rounding, ("round", "nearbyint"))
+fabs, popcount = map(_same_type_unary, ("fabs", "popcount"))
 
 
 def abs(x: ExprLike) -> PrimExpr:
@@ -118,7 +106,9 @@ def abs(x: ExprLike) -> PrimExpr:
     return value if value.dtype.is_uint else maximum(value, subtract(0, value))
 
 
-def _float_test(op_name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr]:
+def _float_test(name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
         result = BOOL.with_lanes(value.dtype.lanes)
@@ -126,28 +116,27 @@ def _float_test(op_name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr
             return const(of_integer, result)
         return call_intrin(result, op_name, value)
 
-    return _named(build, op_name, "a float, lane by lane.")
+    return named(build, name, f"`{name}` of a float, lane by lane.")
 
 
-isnan = _float_test("tir.isnan", False)
-isinf = _float_test("tir.isinf", False)
-isfinite = _float_test("tir.isfinite", True)
+isnan = _float_test("isnan", False)
+isinf = _float_test("isinf", False)
+isfinite = _float_test("isfinite", True)
 
 
-def _binary(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+def _binary(name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+    op_name = f"tir.{name}"
+
     def build(x: ExprLike, y: ExprLike) -> PrimExpr:
         a, b = match_types(x, y)
         return call_intrin(a.dtype, op_name, a, b)
 
-    return _named(build, op_name, "two numbers of one type, lane by lane.")
+    return named(build, name, f"`{name}` of two numbers of one type, lane by lane.")
 
 
-pow = power = _binary("tir.pow")
-fmod = _binary("tir.fmod")
-atan2 = _binary("tir.atan2")
-copysign = _binary("tir.copysign")
-nextafter = _binary("tir.nextafter")
-hypot = _binary("tir.hypot")
+pow = power = _binary("pow")
+fmod, atan2, hypot = map(_binary, ("fmod", "atan2", "hypot"))
+copysign, nextafter = map(_binary, ("copysign", "nextafter"))
 
 
 def ldexp(x: ExprLike, exponent: ExprLike) -> PrimExpr:

@@ -36,7 +36,8 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __str__(self) -> str:
         return _renderer[0](self)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def same_as(self, other: object) -> bool:
         """True when `other` is this very node."""

@@ -101,61 +101,39 @@ _UNARY_MATH = (
 )
 _BINARY_MATH = "pow fmod atan2 copysign nextafter ldexp hypot"
 _BITWISE = "bitwise_and bitwise_or bitwise_xor shift_left shift_right"
-# name -> (number of arguments, effect)
-_OTHERS: dict[str, tuple[int | None, CallEffect]] = {
-    "bitwise_not": (1, CallEffect.PURE),
-    "fma": (3, CallEffect.PURE),
-    "if_then_else": (3, CallEffect.PURE),
-    "likely": (1, CallEffect.PURE),
-    "large_uint_imm": (2, CallEffect.PURE),
-    "q_multiply_shift": (4, CallEffect.PURE),
-    "q_multiply_shift_per_axis": (7, CallEffect.PURE),
-    "ret": (1, CallEffect.CONTROL_JUMP),
-    "assume": (1, CallEffect.UPDATE_STATE),
-    "undef": (0, CallEffect.PURE),
-    "address_of": (1, CallEffect.PURE),
-    "isnullptr": (1, CallEffect.PURE),
-    "type_annotation": (0, CallEffect.PURE),
-    "tvm_access_ptr": (5, CallEffect.PURE),
-    "tvm_thread_allreduce": (None, CallEffect.UPDATE_STATE),
-    "tvm_storage_sync": (None, CallEffect.UPDATE_STATE),
-    "tvm_warp_shuffle": (5, CallEffect.PURE),
-    "tvm_warp_shuffle_up": (5, CallEffect.PURE),
-    "tvm_warp_shuffle_down": (5, CallEffect.PURE),
-    "tvm_warp_shuffle_xor": (5, CallEffect.PURE),
-    "tvm_warp_activemask": (0, CallEffect.PURE),
-    "tvm_fill_fragment": (6, CallEffect.UPDATE_STATE),
-    "tvm_load_matrix_sync": (8, CallEffect.UPDATE_STATE),
-    "tvm_store_matrix_sync": (8, CallEffect.UPDATE_STATE),
-    "tvm_mma_sync": (8, CallEffect.UPDATE_STATE),
-    "tvm_bmma_sync": (8, CallEffect.UPDATE_STATE),
-    "ptx_commit_group": (0, CallEffect.UPDATE_STATE),
-    "ptx_wait_group": (1, CallEffect.UPDATE_STATE),
-    "prefetch": (4, CallEffect.UPDATE_STATE),
-    "atomic_add": (2, CallEffect.UPDATE_STATE),
-    "tvm_call_packed": (None, CallEffect.UPDATE_STATE),
-    "call_packed": (None, CallEffect.UPDATE_STATE),
-    "tvm_stack_make_shape": (None, CallEffect.PURE),
-    "tvm_stack_make_array": (6, CallEffect.PURE),
-    "vscale": (0, CallEffect.PURE),
-}
-_DTYPE_FIRST: dict[str, tuple[int | None, CallEffect]] = {
-    "reinterpret": (1, CallEffect.PURE),
-    "call_extern": (None, CallEffect.UPDATE_STATE),
-    "call_pure_extern": (None, CallEffect.PURE),
-    "call_llvm_intrin": (None, CallEffect.UPDATE_STATE),
-    "call_llvm_pure_intrin": (None, CallEffect.PURE),
-    "vectorlow": (1, CallEffect.PURE),
-    "vectorhigh": (1, CallEffect.PURE),
-    "vectorcombine": (2, CallEffect.PURE),
-    "ptx_mma": (None, CallEffect.UPDATE_STATE),
-    "ptx_mma_sp": (None, CallEffect.UPDATE_STATE),
-    "ptx_ldmatrix": (None, CallEffect.UPDATE_STATE),
-    "ptx_cp_async": (None, CallEffect.UPDATE_STATE),
-    "mma_store": (None, CallEffect.UPDATE_STATE),
-    "mma_fill": (None, CallEffect.UPDATE_STATE),
-    "dp4a": (3, CallEffect.PURE),
-}
+# Effect, whether script writes the result dtype first, and names with their numbers of arguments.
+_OTHERS: tuple[tuple[CallEffect, bool, str], ...] = (
+    (
+        CallEffect.PURE,
+        False,
+        "bitwise_not/1 fma/3 if_then_else/3 likely/1 large_uint_imm/2 q_multiply_shift/4 "
+        "q_multiply_shift_per_axis/7 undef/0 address_of/1 isnullptr/1 type_annotation/0 "
+        "tvm_access_ptr/5 tvm_warp_shuffle/5 tvm_warp_shuffle_up/5 tvm_warp_shuffle_down/5 "
+        "tvm_warp_shuffle_xor/5 tvm_warp_activemask/0 tvm_stack_make_shape/* "
+        "tvm_stack_make_array/6 vscale/0",
+    ),
+    (CallEffect.CONTROL_JUMP, False, "ret/1"),
+    (
+        CallEffect.UPDATE_STATE,
+        False,
+        "assume/1 tvm_thread_allreduce/* tvm_storage_sync/* tvm_fill_fragment/6 "
+        "tvm_load_matrix_sync/8 tvm_store_matrix_sync/8 tvm_mma_sync/8 tvm_bmma_sync/8 "
+        "ptx_commit_group/0 ptx_wait_group/1 prefetch/4 atomic_add/2 tvm_call_packed/* "
+        "call_packed/*",
+    ),
+    (
+        CallEffect.PURE,
+        True,
+        "reinterpret/1 call_pure_extern/* call_llvm_pure_intrin/* vectorlow/1 vectorhigh/1 "
+        "vectorcombine/2 dp4a/3",
+    ),
+    (
+        CallEffect.UPDATE_STATE,
+        True,
+        "call_extern/* call_llvm_intrin/* ptx_mma/* ptx_mma_sp/* ptx_ldmatrix/* ptx_cp_async/* "
+        "mma_store/* mma_fill/*",
+    ),
+)
 _ARITHMETIC = (
     "bitwise_not fma if_then_else likely q_multiply_shift q_multiply_shift_per_axis large_uint_imm"
 )
@@ -176,11 +154,11 @@ def _register_builtins() -> None:
         register_op(f"tir.{name}", 1)
     for name in (_BINARY_MATH + " " + _BITWISE).split():
         register_op(f"tir.{name}", 2)
-    for table, dtype_first in ((_OTHERS, False), (_DTYPE_FIRST, True)):
-        for name, (num_inputs, effect) in table.items():
+    for effect, dtype_first, operators in _OTHERS:
+        for name, _, arity in (each.partition("/") for each in operators.split()):
             register_op(
                 f"tir.{name}",
-                num_inputs,
+                None if arity == "*" else int(arity),
                 effect,
                 vectorizable=name not in _LANE_MIXING,
                 dtype_first=dtype_first,

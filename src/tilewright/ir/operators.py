@@ -7,7 +7,7 @@ have these operators; it sets them, and fills the table `builders`, when it is i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from tilewright.errors import IRError
 from tilewright.ir.node import Node
@@ -36,35 +36,16 @@ class ExprOperators(Node, frozen=True):
     """Python's operators, for expressions and for whatever `convert` turns into one."""
 
     if TYPE_CHECKING:  # set by `ir/arithmetic.py`
-        __add__: ClassVar[_Binary]
-        __radd__: ClassVar[_Binary]
-        __sub__: ClassVar[_Binary]
-        __rsub__: ClassVar[_Binary]
-        __mul__: ClassVar[_Binary]
-        __rmul__: ClassVar[_Binary]
-        __truediv__: ClassVar[_Binary]
-        __rtruediv__: ClassVar[_Binary]
-        __floordiv__: ClassVar[_Binary]
-        __rfloordiv__: ClassVar[_Binary]
-        __mod__: ClassVar[_Binary]
-        __rmod__: ClassVar[_Binary]
-        __neg__: ClassVar[_Unary]
-        __and__: ClassVar[_Binary]
-        __rand__: ClassVar[_Binary]
-        __or__: ClassVar[_Binary]
-        __ror__: ClassVar[_Binary]
-        __xor__: ClassVar[_Binary]
-        __rxor__: ClassVar[_Binary]
-        __lshift__: ClassVar[_Binary]
-        __rlshift__: ClassVar[_Binary]
-        __rshift__: ClassVar[_Binary]
-        __rrshift__: ClassVar[_Binary]
-        __invert__: ClassVar[_Unary]
-        __lt__: ClassVar[_Binary]
-        __le__: ClassVar[_Binary]
-        __gt__: ClassVar[_Binary]
-        __ge__: ClassVar[_Binary]
-        equal: ClassVar[_Binary]
+
+        def _binary(self, other: ExprLike) -> PrimExpr: ...
+        def __neg__(self) -> PrimExpr: ...
+
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = _binary
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = _binary
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _binary
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = equal = _binary
+        __invert__ = __neg__
 
     def astype(self, dtype: str) -> PrimExpr:
         """This value converted to `dtype`."""

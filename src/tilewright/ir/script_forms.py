@@ -46,26 +46,26 @@ PREFIX: dict[type[ir.BinaryOp], tuple[str, Builder]] = {
     kind: (name, _BUILDERS[kind])
     for kind, name in ((ir.Min, "min"), (ir.Max, "max"), (ir.Mod, "truncmod"))
 }
+# As TVM calls the purposes of iterators.
+ITER_TYPES = {
+    "DataPar": ir.IterType.DATA_PAR,
+    "ThreadIndex": ir.IterType.THREAD_INDEX,
+    "CommReduce": ir.IterType.COMM_REDUCE,
+    "Ordered": ir.IterType.ORDERED,
+    "Opaque": ir.IterType.OPAQUE,
+}
 # Operators whose only information is a type, written as `T.undef("float32")`.
 DTYPE_ONLY = frozenset({"type_annotation", "undef"})
+_HANDLES = (
+    "ptx_commit_group", "ptx_wait_group", "tvm_thread_allreduce", "tvm_access_ptr",
+    "tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_mma_sync",
+    "tvm_bmma_sync", "prefetch", "tvm_stack_make_shape", "tvm_stack_make_array",
+)  # fmt: skip
 _DEFAULT_DTYPES: dict[str, ir.DType] = {
-    "tvm_storage_sync": ir.INT32,
+    **dict.fromkeys(_HANDLES, ir.HANDLE),
+    **dict.fromkeys(("tvm_storage_sync", "vscale", "tvm_call_packed"), ir.INT32),
     "tvm_warp_activemask": ir.DType("uint32"),
-    "vscale": ir.INT32,
-    "ptx_commit_group": ir.HANDLE,
-    "ptx_wait_group": ir.HANDLE,
-    "tvm_thread_allreduce": ir.HANDLE,
-    "tvm_access_ptr": ir.HANDLE,
-    "tvm_fill_fragment": ir.HANDLE,
-    "tvm_load_matrix_sync": ir.HANDLE,
-    "tvm_store_matrix_sync": ir.HANDLE,
-    "tvm_mma_sync": ir.HANDLE,
-    "tvm_bmma_sync": ir.HANDLE,
-    "prefetch": ir.HANDLE,
-    "isnullptr": ir.DType("bool"),
-    "tvm_call_packed": ir.INT32,
-    "tvm_stack_make_shape": ir.HANDLE,
-    "tvm_stack_make_array": ir.HANDLE,
+    "isnullptr": ir.BOOL,
 }
 # Operators that hand on their second argument; most have the type of their first.
 _LIKE_SECOND = frozenset(f"tvm_warp_shuffle{which}" for which in ("", "_up", "_down", "_xor"))

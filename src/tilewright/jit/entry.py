@@ -13,13 +13,12 @@ from tilewright.database import Database
 from tilewright.driver import resolve_target
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import IRModule, PrimFunc, as_module
-from tilewright.jit.function import JitFunction
+from tilewright.jit.function import JitFunction, JitModule
 from tilewright.jit.kernels import Kernels
-from tilewright.jit.module import JitModule
-from tilewright.jit.schedules import Schedules
-from tilewright.jit.settings import (
+from tilewright.jit.schedules import (
     CompileSettings,
     DatabaseLike,
+    Schedules,
     TargetLike,
     TuneLike,
     number_of_sizes,

@@ -1,19 +1,21 @@
-"""`JitFunction`: a function of arrays that returns arrays, compiled when it is called."""
+"""`JitFunction`: a function of arrays that returns arrays, compiled when it is called.
+
+`JitModule` are several of them that were compiled together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.ir import IRModule, PrimFunc, highlight
-from tilewright.jit.call import CheckedCall, prepared
+from tilewright.jit.call import CallPlan, CheckedCall, make_plan, prepared
 from tilewright.jit.interface import CallParameter
 from tilewright.jit.kernels import Kernels, Sizes
-from tilewright.jit.plan import CallPlan, make_plan
-from tilewright.jit.settings import TuneLike, parse_tuning
+from tilewright.jit.schedules import TuneLike, parse_tuning
 from tilewright.lowering.argument_roles import Role
 from tilewright.runtime import Module
 from tilewright.runtime.tensor_view import ALIGNED, C_CONTIGUOUS
@@ -208,3 +210,40 @@ class JitFunction:
 
     def __reduce__(self) -> tuple[type[JitFunction], tuple[Kernels, Mapping[int, object]]]:
         return JitFunction, (self._kernels, self._fixed)
+
+
+class JitModule:
+    """The functions of a module, each a `JitFunction`: `f.name(x)`, `f["name"](x)`."""
+
+    def __init__(self, functions: Mapping[str, JitFunction]) -> None:
+        self._functions = dict(functions)
+
+    def __getitem__(self, name: str) -> JitFunction:
+        if name not in self._functions:
+            hint = did_you_mean(name, self._functions)
+            raise RuntimeFailure(f"the module has no function {name!r}{hint}")
+        return self._functions[name]
+
+    def __getattr__(self, name: str) -> JitFunction:
+        if name.startswith("__") or name == "_functions":  # asked before there are any, by pickle
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except RuntimeFailure as error:
+            raise AttributeError(str(error)) from None
+
+    def __call__(self, *args: object, **named: object) -> Any:
+        """Call the function `main`."""
+        return self["main"](*args, **named)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._functions]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} functions: {', '.join(map(repr, self._functions.values()))}>"

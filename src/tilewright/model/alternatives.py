@@ -35,7 +35,7 @@ from tilewright.model.schedules import (
 from tilewright.model.tasks import ExtractedTask, groups_from_the_end, tasks_of_groups
 from tilewright.support.names import NameSupply
 from tilewright.target import Target
-from tilewright.topi.nn.winograd_points import TAPS, winograd_points
+from tilewright.topi.nn.winograd_tiles import TAPS, winograd_points
 
 DIRECT = 0  # the size of tiles where there are none
 TILES = (2, 4)

@@ -11,8 +11,7 @@ from tilewright import te
 from tilewright.driver import build
 from tilewright.graph.graph import Array, Graph
 from tilewright.graph.passes.winograd import WINOGRAD
-from tilewright.topi.nn.winograd_points import TAPS
-from tilewright.topi.nn.winograd_tiles import winograd_conv2d
+from tilewright.topi.nn.winograd_tiles import TAPS, winograd_conv2d
 
 _SIDE, _FILTERS, _SEED = 8, 16, 0  # of what is measured: enough to see the largest errors
 

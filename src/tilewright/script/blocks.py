@@ -76,13 +76,13 @@ def _block_without(parser: Parser, node: ast.AST, form: str, field: str) -> Bloc
 def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr) -> None:
     frame = _current_block(parser, node, f"T.axis.{form.kind}")
     parser.forget_uses_in(node)
-    if form.value is None and not frame.no_realize:
+    if form.binding is None and not frame.no_realize:
         raise parser.error(
             node,
             f"T.axis.{form.kind} needs the value the iterator is bound to, e.g. "
             f"T.axis.{form.kind}(16, i); only a block with no_realize=True goes without",
         )
-    value = None if form.value is None else parser.converted(node, form.value)
+    value = None if form.binding is None else parser.converted(node, form.binding)
     dom = parser.attempt(node, lambda: _domain(form.dom, value))
     _add_iterator(parser, frame, target, form.iter_type, dom, value)
 

@@ -21,9 +21,9 @@ from tilewright.ir import intrinsics
 from tilewright.script import diagnostics, plain_text
 from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
 from tilewright.script.diagnostics import Source
-from tilewright.script.environment import Environment
 from tilewright.script.exprs import call_operator
 from tilewright.script.forms import MetaVar
+from tilewright.script.frames import Environment
 from tilewright.script.statements import match_buffer, reads, writes
 from tilewright.support.python_operators import BINARY, COMPARISONS, UNARY
 from tilewright.support.suggestions import did_you_mean

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.errors import IRError
 from tilewright.ir import GlobalVar as GlobalVar, StringImm as StringImm, intrinsics
-from tilewright.ir.script_forms import call_by_name, extent_between
+from tilewright.ir.script_forms import ITER_TYPES, call_by_name, extent_between
 from tilewright.script.dtypes import as_dtype
 from tilewright.script.frames import plain_value
 from tilewright.support.names import named
@@ -25,13 +25,6 @@ __all__ = [
 _LLVM_CALLS = {"call_llvm_intrin", "call_llvm_pure_intrin"}
 # Functions of the registry take whole buffers.
 _PACKED_CALLS = ("call_packed", "tvm_call_packed")
-_ITER_TYPES = {
-    "DataPar": ir.IterType.DATA_PAR,
-    "ThreadIndex": ir.IterType.THREAD_INDEX,
-    "CommReduce": ir.IterType.COMM_REDUCE,
-    "Ordered": ir.IterType.ORDERED,
-    "Opaque": ir.IterType.OPAQUE,
-}
 
 
 def Cast(dtype: Any, value: Any) -> ir.PrimExpr:
@@ -107,9 +100,9 @@ def var(dtype: Any = "int32", name: str = "") -> ir.Var:
 def iter_var(var_: ir.Var, dom: Any, iter_type: str, thread_tag: str = "") -> ir.IterVar:
     if isinstance(dom, (tuple, list)):
         dom = Range(*dom)
-    kind = _ITER_TYPES.get(iter_type)
+    kind = ITER_TYPES.get(iter_type)
     if kind is None:
-        raise IRError(f"unknown iterator type {iter_type!r}, expected one of {list(_ITER_TYPES)}")
+        raise IRError(f"unknown iterator type {iter_type!r}, expected one of {list(ITER_TYPES)}")
     return ir.IterVar(dom, var_, kind, thread_tag)
 
 

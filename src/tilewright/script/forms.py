@@ -26,6 +26,7 @@ class Form:
     def __init_subclass__(cls, name: str) -> None:
         cls.form_name = name
         dataclasses.dataclass(frozen=True)(cls)
+        cls.__init__.__qualname__ = name  # for Python's words about wrong arguments
 
 
 class BufferDecl(Form, name="T.Buffer"):
@@ -84,8 +85,8 @@ class LoopForm(Form, name="T.grid"):
 
 
 class BlockForm(Form, name="T.block"):
-    name: str
-    no_realize: bool
+    name: str = ""
+    no_realize: bool = False
 
 
 class InitForm(Form, name="T.init"):
@@ -98,7 +99,7 @@ class AxisForm(Form, name="T.axis"):
     kind: str
     iter_type: ir.IterType
     dom: Any
-    value: Any = None
+    binding: Any = None
     dtype: str | None = None
 
 
@@ -157,13 +158,13 @@ class AllocateConstForm(Form, name="T.allocate_const"):
 
 class LetForm(Form, name="T.LetStmt"):
     value: Any
-    type_annotation: Any
-    var: ir.Var | None
+    type_annotation: Any = None
+    var: ir.Var | None = None
 
 
 class AttrForm(Form, name="T.attr"):
     node: Any
-    key: str
+    attr_key: str
     value: Any
 
 
@@ -189,6 +190,6 @@ class EvaluateForm(Form, name="T.evaluate"):
 
 
 class MetaVar(Form, name="T.meta_var"):
-    """A Python-level value that an assignment must not turn into a variable of the program."""
+    """Keeps a value at the level of Python: no assignment makes a variable of the program of it."""
 
     value: Any

@@ -16,14 +16,12 @@ from tilewright.script import (
     control_flow as control_flow,
     diagnostics,
     forms,
-    scopes as scopes,
 )
 from tilewright.script.diagnostics import Source
 from tilewright.script.dtypes import DTypeForm
-from tilewright.script.environment import Environment
 from tilewright.script.evaluator import Evaluator
 from tilewright.script.exprs import as_argument
-from tilewright.script.frames import FunctionFrame, plain_value
+from tilewright.script.frames import Environment, FunctionFrame, plain_value
 from tilewright.script.parser import Parser
 from tilewright.support.nesting import nested_deeply
 

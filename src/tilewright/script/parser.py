@@ -1,8 +1,8 @@
 """The frame of the parser: state, nested bodies, and the table of statement kinds.
 
-control_flow.py  for, while, if, assert, return
+control_flow.py  for, while, if, assert, return; forms that enclose statements: `with`, allocations,
+                 attributes, threads
 assignments.py   stores and names
-scopes.py        forms that enclose statements: `with`, allocations, attributes, threads
 blocks.py        blocks and what stands directly inside them
 """
 

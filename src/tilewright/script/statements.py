@@ -5,7 +5,8 @@ Each function checks its arguments and gives a record of `forms.py`; it has no e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright import ir
@@ -62,37 +63,33 @@ def grid(*extents: Any) -> Any:
     return forms.LoopForm(tuple(map(range_between, extents)))
 
 
-def block(name: str = "", no_realize: bool = False) -> Any:
-    return forms.BlockForm(name, no_realize)
-
-
-def init() -> Any:
-    return forms.InitForm()
+# Forms that are made just as they are written. Type checkers let them stand wherever forms may.
+block: Any = forms.BlockForm
+init: Any = forms.InitForm
+where: Any = forms.WhereForm
+block_attr: Any = forms.BlockAttrForm
+func_attr: Any = forms.FuncAttrForm
+LetStmt: Any = forms.LetForm
+attr: Any = forms.AttrForm
+launch_thread: Any = forms.LaunchThreadForm
+Assert: Any = forms.AssertForm
+evaluate: Any = forms.EvaluateForm
+meta_var: Any = forms.MetaVar
 
 
 class _Axis:
     """`T.axis`: the kinds of block iterators."""
 
-    def spatial(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("spatial", ir.IterType.DATA_PAR, dom, binding, dtype)
-
-    def reduce(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("reduce", ir.IterType.COMM_REDUCE, dom, binding, dtype)
-
-    def scan(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("scan", ir.IterType.ORDERED, dom, binding, dtype)
-
-    def opaque(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("opaque", ir.IterType.OPAQUE, dom, binding, dtype)
+    S = spatial = staticmethod(partial(forms.AxisForm, "spatial", ir.IterType.DATA_PAR))
+    R = reduce = staticmethod(partial(forms.AxisForm, "reduce", ir.IterType.COMM_REDUCE))
+    scan = staticmethod(partial(forms.AxisForm, "scan", ir.IterType.ORDERED))
+    opaque = staticmethod(partial(forms.AxisForm, "opaque", ir.IterType.OPAQUE))
 
     def remap(self, kinds: str, bindings: Sequence[Any], dtype: str | None = None) -> Any:
         return forms.RemapForm(kinds, tuple(bindings))
 
-    S = spatial
-    R = reduce
 
-
-axis = _Axis()
+axis: Any = _Axis()
 
 
 def _regions(regions: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -107,18 +104,6 @@ def reads(*regions: Any) -> Any:
 
 def writes(*regions: Any) -> Any:
     return forms.WritesForm(_regions(regions))
-
-
-def where(predicate: Any) -> Any:
-    return forms.WhereForm(predicate)
-
-
-def block_attr(attrs: Mapping[str, Any]) -> Any:
-    return forms.BlockAttrForm(attrs)
-
-
-def func_attr(attrs: Mapping[str, Any]) -> Any:
-    return forms.FuncAttrForm(attrs)
 
 
 class _BufferType:
@@ -181,17 +166,9 @@ def allocate_const(data: Any, dtype: Any, extents: Sequence[Any], annotations: A
     return forms.AllocateConstForm(flat, as_dtype(dtype), extents, dict(annotations or {}))
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: ir.Var | None = None) -> Any:
-    return forms.LetForm(value, type_annotation, var)
-
-
 def let(var: ir.Var, value: Any) -> Any:
     """`with T.let(x, value)`: the older spelling of `T.LetStmt(value, var=x)`."""
     return forms.LetForm(value, None, var)
-
-
-def attr(node: Any, attr_key: str, value: Any) -> Any:
-    return forms.AttrForm(node, attr_key, value)
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> ir.IterVar:
@@ -199,20 +176,3 @@ def env_thread(thread_tag: str, dtype: str = "int32") -> ir.IterVar:
     return ir.IterVar(
         None, ir.Var("", ir.DType(as_dtype(dtype))), ir.IterType.THREAD_INDEX, thread_tag
     )
-
-
-def launch_thread(thread: Any, extent: Any) -> Any:
-    return forms.LaunchThreadForm(thread, extent)
-
-
-def Assert(condition: Any, message: str) -> Any:
-    return forms.AssertForm(condition, message)
-
-
-def evaluate(value: Any) -> Any:
-    return forms.EvaluateForm(value)
-
-
-def meta_var(value: Any) -> Any:
-    """Keep a value at the level of Python."""
-    return forms.MetaVar(value)

@@ -146,22 +146,22 @@ class Target:
     @property
     def arch(self) -> str:
         """The architecture of a GPU, e.g. "sm_80"."""
-        return str(self._given("arch"))
+        return self._given("arch")
 
     @property
     def max_num_threads(self) -> int:
         """Threads that a block of a GPU may have."""
-        return int(str(self._given("max_threads_per_block")))
+        return int(self._given("max_threads_per_block"))
 
     @property
     def max_shared_memory_per_block(self) -> int:
         """Bytes of shared memory that a block of a GPU may use."""
-        return int(str(self._given("max_shared_memory_per_block")))
+        return int(self._given("max_shared_memory_per_block"))
 
     @property
     def thread_warp_size(self) -> int:
         """Threads of a GPU that run in step."""
-        return int(str(self._given("thread_warp_size")))
+        return int(self._given("thread_warp_size"))
 
     @property
     def libs(self) -> tuple[str, ...]:
@@ -177,10 +177,10 @@ class Target:
         value = self.attrs.get(name, ())
         return value if isinstance(value, tuple) else ()
 
-    def _given(self, name: str) -> AttrValue:
+    def _given(self, name: str) -> str:
         if name not in self.attrs:
             raise TargetError(f"target {str(self)!r} does not say its {name}")
-        return self.attrs[name]
+        return str(self.attrs[name])
 
     @staticmethod
     def list_kinds() -> list[str]:

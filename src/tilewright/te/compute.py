@@ -149,7 +149,7 @@ def _check_body(body: tuple[ir.PrimExpr, ...], what: str) -> None:
         nested = (
             (*expr.source, expr.condition) if isinstance(expr, ir.Reduce) else ir.children(expr)
         )
-        if any(_contains_reduce(child) for child in nested):
+        if any(isinstance(node, ir.Reduce) for child in nested for node in ir.walk(child)):
             raise TensorExpressionError(
                 f"{what}: a reduction must be the whole value; compute it into a tensor of its own "
                 "and use that tensor here"
@@ -157,12 +157,6 @@ def _check_body(body: tuple[ir.PrimExpr, ...], what: str) -> None:
     reductions = [expr for expr in body if isinstance(expr, ir.Reduce)]
     if reductions and len(body) > 1:
         _check_joint_reduction(body, reductions, what)
-
-
-def _contains_reduce(node: ir.Node) -> bool:
-    return isinstance(node, ir.Reduce) or any(
-        _contains_reduce(child) for child in ir.children(node)
-    )
 
 
 def _check_joint_reduction(

@@ -23,18 +23,12 @@ class ExternOp(Operation):
     temporaries: tuple[ir.Buffer, ...] = ()  # memory that only the body uses
 
     @property
-    def num_outputs(self) -> int:
-        return len(self.output_placeholders)
+    def results(self) -> Sequence[Any]:
+        return self.output_placeholders
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys(self.inputs))
-
-    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
-        return self.output_placeholders[index].shape
-
-    def output_dtype(self, index: int) -> ir.DType:
-        return self.output_placeholders[index].dtype
 
 
 def extern(

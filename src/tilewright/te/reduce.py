@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 from tilewright import ir
@@ -61,23 +62,17 @@ def _domain(dom: ir.Range | Sequence[ir.ExprLike], what: str) -> ir.Range:
     return ir.Range(begin, extent)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class AxisReducer:
     """Builds reductions; calling it with a tuple of values reduces them together.
 
     Called with several values and no axis it combines them here and now.
     """
 
-    def __init__(
-        self,
-        combine: Callable[..., Any],
-        identity: Callable[..., Any],
-        name: str,
-        takes_one: bool = False,
-    ) -> None:
-        self._takes_one = takes_one  # one value without an axis is that value
-        self._combine = combine
-        self._identity = identity
-        self.name = name
+    _combine: Callable[..., Any]
+    _identity: Callable[..., Any]
+    name: str
+    _takes_one: bool = False  # one value without an axis is that value
 
     def __repr__(self) -> str:
         return f"te.{self.name}"
@@ -226,5 +221,5 @@ sum = AxisReducer(lambda x, y: x + y, lambda t: ir.const(0, t), "sum")
 prod = AxisReducer(lambda x, y: x * y, lambda t: ir.const(1, t), "prod")
 max = AxisReducer(ir.maximum, min_value, "max")
 min = AxisReducer(ir.minimum, max_value, "min")
-all = AxisReducer(ir.logical_and, lambda t: ir.TRUE, "all", takes_one=True)
-any = AxisReducer(ir.logical_or, lambda t: ir.FALSE, "any", takes_one=True)
+all = AxisReducer(ir.logical_and, lambda t: ir.TRUE, "all", True)
+any = AxisReducer(ir.logical_or, lambda t: ir.FALSE, "any", True)

@@ -9,15 +9,8 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
+from tilewright.te import emit
 from tilewright.te.compute import ComputeOp, spatial_axis
-from tilewright.te.emit import (
-    AxisNest,
-    OpEmitter,
-    block_annotations,
-    emit_in_nest,
-    make_block,
-    register_emitter,
-)
 from tilewright.te.tensor import Operation, Tensor, is_placeholder, load
 
 
@@ -31,8 +24,8 @@ class ScanOp(Operation):
     extra_inputs: tuple[Tensor, ...] = ()
 
     @property
-    def num_outputs(self) -> int:
-        return len(self.state_placeholder)
+    def results(self) -> Sequence[Any]:
+        return self.state_placeholder
 
     @functools.cached_property
     def cell(self) -> tuple[ComputeOp, ...]:
@@ -44,12 +37,6 @@ class ScanOp(Operation):
         inside = {*self.state_placeholder, *(t for op in self.cell for t in op.outputs())}
         read = [t for op in self.cell for t in op.input_tensors if t not in inside]
         return tuple(dict.fromkeys([*self.init, *read, *self.extra_inputs]))
-
-    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
-        return self.state_placeholder[index].shape
-
-    def output_dtype(self, index: int) -> ir.DType:
-        return self.state_placeholder[index].dtype
 
 
 def _cell_of(scan_op: ScanOp) -> tuple[ComputeOp, ...]:
@@ -148,8 +135,8 @@ def _check_cell(op: ScanOp) -> None:
         raise TensorExpressionError(f"scan {op.name}: init must give at least one step")
 
 
-@register_emitter(ScanOp)
-def emit_scan(op: ScanOp, emitter: OpEmitter) -> ir.Stmt:
+@emit.register_emitter(ScanOp)
+def emit_scan(op: ScanOp, emitter: emit.OpEmitter) -> ir.Stmt:
     """Copy the first steps, then one loop over time around the operations of the cell."""
     for output, state, update in zip(op.outputs(), op.state_placeholder, op.update, strict=True):
         # State, update and result are one buffer: what a step writes the next one reads.
@@ -164,18 +151,20 @@ def emit_scan(op: ScanOp, emitter: OpEmitter) -> ir.Stmt:
     body = []
     for cell_op in op.cell:  # for one step: its first axis is the time of the enclosing loop
         now = ir.replace(cell_op.axis[0], dom=domain, iter_type=ir.IterType.ORDERED)
-        nest = AxisNest((now, *cell_op.axis[1:], *cell_op.reduce_axis), (time,))
-        body.append(emit_in_nest(cell_op, nest, emitter))
+        nest = emit.AxisNest((now, *cell_op.axis[1:], *cell_op.reduce_axis), (time,))
+        body.append(emit.emit_in_nest(cell_op, nest, emitter))
     return ir.seq([*starts, ir.For(time, first, remaining, ir.ForKind.SERIAL, ir.seq(body))])
 
 
-def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> ir.Stmt:
+def _emit_init(op: ScanOp, index: int, emitter: emit.OpEmitter) -> ir.Stmt:
     source = op.init[index]
     axes = tuple(spatial_axis(f"i{d}", extent) for d, extent in enumerate(source.shape))
-    nest = AxisNest(axes)
+    nest = emit.AxisNest(axes)
     iters, renamed = nest.block_iters()
     indices = tuple(renamed[axis.var] for axis in axes)
     target = emitter.buffer_of(op.output(index))
     store = ir.BufferStore(target, emitter.lower(load(source, indices), {}), indices)
     name = emitter.block_names.fresh(f"{op.output(index).name}_init")
-    return nest.wrap(nest.realize(make_block(name, iters, store, None, block_annotations(op))))
+    return nest.wrap(
+        nest.realize(emit.make_block(name, iters, store, None, emit.block_annotations(op)))
+    )

@@ -28,8 +28,13 @@ class Operation:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def results(self) -> Sequence[Any]:
+        """For each output something of its shape and dtype."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
     def num_outputs(self) -> int:
-        return 1
+        return len(self.results)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -37,10 +42,10 @@ class Operation:
         return ()
 
     def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
-        raise NotImplementedError(type(self).__name__)
+        return self.results[index].shape  # type: ignore[no-any-return]
 
     def output_dtype(self, index: int) -> ir.DType:
-        raise NotImplementedError(type(self).__name__)
+        return self.results[index].dtype  # type: ignore[no-any-return]
 
     def output(self, index: int) -> Tensor:
         """The `index`-th result."""
@@ -62,11 +67,9 @@ class PlaceholderOp(Operation):
     shape: tuple[ir.PrimExpr, ...] = ()
     dtype: ir.DType = ir.DType("float32")  # noqa: RUF009 - an interned, immutable string
 
-    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
-        return self.shape
-
-    def output_dtype(self, index: int) -> ir.DType:
-        return self.dtype
+    @property
+    def results(self) -> Sequence[Any]:
+        return (self,)
 
 
 TensorOperator = Callable[[Any, Any], "Tensor"]
@@ -180,18 +183,13 @@ class TensorSlice(ir.ExprOperators, frozen=True):
         return load(self.tensor, self.indices)
 
 
-def _write_indexed(
-    tensor: Tensor, indices: Sequence[ir.PrimExpr], text: Callable[[Any], str]
-) -> str:
-    return f"{tensor.name}[{', '.join(map(text, indices)) or '()'}]"
+def _write_indexed(node: ProducerLoad | TensorSlice, text: Callable[[Any], str]) -> str:
+    tensor = node.producer if isinstance(node, ProducerLoad) else node.tensor
+    return f"{tensor.name}[{', '.join(map(text, node.indices)) or '()'}]"
 
 
-ir.register_expr_printer(
-    ProducerLoad, lambda node, text: _write_indexed(node.producer, node.indices, text)
-)
-ir.register_expr_printer(
-    TensorSlice, lambda node, text: _write_indexed(node.tensor, node.indices, text)
-)
+ir.register_expr_printer(ProducerLoad, _write_indexed)
+ir.register_expr_printer(TensorSlice, _write_indexed)
 
 
 def load(tensor: Tensor, indices: Sequence[ir.ExprLike]) -> ProducerLoad:

@@ -1,24 +1,27 @@
-"""Questions about programs."""
+"""Questions about programs: regions, definitions, purity, bounds, what a GPU can run, memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from tilewright import ir
 from tilewright.arith.block_access import block_access_regions
 from tilewright.database.module_equality import find_anchor_block as find_anchor_block
+from tilewright.errors import IRError, LowerError, ScheduleError
 from tilewright.ir import (
     expr_deep_equal as expr_deep_equal,
     verify_well_formed as verify_well_formed,
 )
+from tilewright.lowering.base import FunctionPass
+from tilewright.lowering.check_safety import CheckSafety
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
-from tilewright.tir.memory_use import (
-    calculate_allocated_bytes as calculate_allocated_bytes,
-    calculate_constant_bytes as calculate_constant_bytes,
-    calculate_workspace_bytes as calculate_workspace_bytes,
-)
-from tilewright.tir.program_checks import *  # noqa: F403 - its `__all__`
+from tilewright.space.gpu.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
+from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 
 Regions = list[ir.BufferRegion]
 
@@ -126,3 +129,182 @@ class _AccessScopes(ir.Visitor):
             known = self.common.get(buffer, path)
             shared = [a for a, b in zip(known, path, strict=False) if a is b]
             self.common[buffer] = path[: len(shared)]
+
+
+# --- definitions --------------------------------------------------------------------------------
+
+
+def verify_ssa(func: ir.PrimFunc) -> bool:
+    """Is each variable defined once? Two definitions by `Let` may give the same value."""
+    values: dict[ir.Var, ir.PrimExpr | None] = dict.fromkeys(func.params)
+    for var, value in _definitions(func.body):
+        if var in values:
+            known = values[var]
+            if known is None or value is None or not ir.structural_equal(known, value):
+                return False
+        values[var] = value
+    return True
+
+
+def _definitions(body: ir.Stmt) -> Iterator[tuple[ir.Var, ir.PrimExpr | None]]:
+    for node in ir.walk(body):
+        match node:
+            case ir.Let(var=var, value=value):
+                yield var, value
+            case ir.For(loop_var=var) | ir.LetStmt(var=var):
+                yield var, None
+            case ir.Allocate(buffer_var=var) | ir.AllocateConst(buffer_var=var):
+                yield var, None
+            case ir.Block():
+                yield from ((iter_var.var, None) for iter_var in node.iter_vars)
+
+
+# --- purity -------------------------------------------------------------------------------------
+
+
+def is_pure_function(func: ir.PrimFunc) -> bool:
+    """Does the function write to no buffer, and call nothing that has an effect?"""
+    return next(_effects(func.body), None) is None
+
+
+def assert_pure_function(func: ir.PrimFunc) -> bool:
+    """True for a pure function; of any other the first effect is the error."""
+    effect = next(_effects(func.body), None)
+    if effect is not None:
+        raise AssertionError(f"function {func.name!r} is not pure, it has {effect}")
+    return True
+
+
+def _effects(node: ir.Node) -> Iterator[str]:
+    match node:
+        case ir.BufferStore():
+            yield f"a store to {node.buffer.name}"
+        case ir.Call(op=ir.Op() as op) if op.effect > ir.CallEffect.READ_STATE:
+            yield f"a call of {op.name}"
+        case ir.Call(op=op) if not isinstance(op, ir.Op):
+            yield f"a call of {op}"
+    for child in ir.children(node):
+        yield from _effects(child)
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OOBChecker(FunctionPass):
+    """A pass that changes nothing, and refuses programs that are seen to leave a buffer."""
+
+    name: ClassVar[str] = "OOBChecker"
+
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
+        try:
+            return CheckSafety().run_function(func, target)
+        except LowerError as error:
+            raise ScheduleError(str(error)) from None
+
+
+# --- GPUs ---------------------------------------------------------------------------------------
+
+
+def _threads(axis: str) -> Callable[[KernelNeeds], float]:
+    return lambda needs: max(needs.threads.get(f"threadIdx.{axis}", {1}))
+
+
+_NEEDS: Mapping[str, Callable[[KernelNeeds], float]] = {
+    "max_shared_memory_per_block": lambda needs: needs.shared_bytes,
+    "max_local_memory_per_block": lambda needs: needs.local_bytes,
+    "max_threads_per_block": lambda needs: math.prod(_threads(axis)(needs) for axis in "xyz"),
+    "max_thread_x": _threads("x"),
+    "max_thread_y": _threads("y"),
+    "max_thread_z": _threads("z"),
+    "max_vthread": lambda needs: math.prod(
+        max(found) for tag, found in needs.threads.items() if tag.startswith("vthread")
+    ),
+    "max_vector_bytes": lambda needs: needs.vector_bytes,
+}
+
+
+def verify_gpu_code(func: ir.PrimFunc, constraints: Mapping[str, Any]) -> bool:
+    """Does each kernel of a lowered function stay within the limits, and use each axis one way?"""
+    limits = {name: int(limit) for name, limit in constraints.items()}
+    most_kernels = limits.pop("max_kernels", math.inf)
+    for name in limits:
+        if name not in _NEEDS:
+            hint = did_you_mean(name, [*_NEEDS, "max_kernels"])
+            raise IRError(f"verify_gpu_code: there is no limit {name!r}{hint}")
+    kernels = list(lowered_kernels(func.body))
+    return len(kernels) <= most_kernels and all(
+        all(len(extents) == 1 for extents in needs.threads.values())
+        and all(_NEEDS[name](needs) <= limit for name, limit in limits.items())
+        for needs in kernels
+    )
+
+
+def verify_memory(func: ir.PrimFunc) -> bool:
+    """Does a function for a GPU touch its buffers in kernels only? One for a CPU always does."""
+    target = func.attrs.get("target")
+    target = Target(target) if isinstance(target, (str, Mapping)) else target
+    return target is None or "gpu" not in target.keys or not _touches_memory(func.body)
+
+
+def _touches_memory(node: ir.Node) -> bool:
+    """Outside of kernels."""
+    if isinstance(node, ir.Stmt) and is_launch(node):
+        return False
+    return isinstance(node, (ir.BufferLoad, ir.BufferStore)) or any(
+        map(_touches_memory, ir.children(node))
+    )
+
+
+# --- memory that lowered programs allocate --------------------------------------------------------
+
+
+def calculate_allocated_bytes(func_or_mod: ir.PrimFunc | ir.IRModule) -> dict[str, dict[str, int]]:
+    """For each function the most bytes that are allocated at a time in each scope."""
+    module = ir.as_module(func_or_mod)
+    return {name: _most_at_a_time(func) for name, func in module.functions.items()}
+
+
+def calculate_workspace_bytes(func: ir.PrimFunc, workspace_byte_alignment: int) -> int:
+    """The most bytes of global memory that are allocated at a time, each array aligned."""
+    return _most_at_a_time(func, workspace_byte_alignment).get("global", 0)
+
+
+def calculate_constant_bytes(func: ir.PrimFunc, constant_byte_alignment: int) -> int:
+    """The bytes of all constant arrays, each aligned."""
+    constants = ir.nodes_of(func.body, ir.AllocateConst)
+    return sum(_aligned(_bytes_of(node), constant_byte_alignment) for node in constants)
+
+
+def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    def visit(node: ir.Node) -> None:
+        if not isinstance(node, ir.Allocate):
+            for child in ir.children(node):
+                visit(child)
+            return
+        pointer = node.buffer_var.type_annotation
+        scope = "global" if pointer is None else pointer.storage_scope
+        size = _aligned(_bytes_of(node), alignment)
+        now[scope] += size
+        if now[scope] > most[scope]:
+            most[scope] = now[scope]
+        visit(node.body)
+        now[scope] -= size
+
+    visit(func.body)
+    return dict(most)
+
+
+def _bytes_of(node: ir.Allocate | ir.AllocateConst) -> int:
+    """What cannot be known before the program runs counts as nothing."""
+    extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
+    if len(extents) < len(node.extents):
+        return 0
+    return math.prod(extents) * -(-node.dtype.bits // 8) * node.dtype.lanes
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

@@ -16,6 +16,7 @@ import msgspec
 
 from tilewright import ir
 from tilewright.errors import IRError
+from tilewright.ir.script_forms import ITER_TYPES
 from tilewright.script.exprs import Ramp, Select, range_between
 
 Converter = Callable[[Any], Any]
@@ -153,15 +154,6 @@ _CONVERTERS: Mapping[Any, Converter] = {
     str: _text,
 }
 
-_ITER_TYPES = {
-    "DataPar": 0,
-    "ThreadIndex": 1,
-    "CommReduce": 2,
-    "Ordered": 3,
-    "DimInfo": 4,
-    "Opaque": 4,
-}
-
 
 def _call(dtype: Any, op: Any, args: Any) -> ir.Call:
     operator = ir.Op.get(op) if isinstance(op, str) else op
@@ -184,7 +176,9 @@ CONSTRUCTORS: Mapping[str, Any] = {
     made.node.__name__: made
     for made in (
         constructor(ir.Range, make=range_between),
-        constructor(ir.IterVar, make=_iter_var, constants=_ITER_TYPES),
+        constructor(
+            ir.IterVar, make=_iter_var, constants={**ITER_TYPES, "DimInfo": ITER_TYPES["Opaque"]}
+        ),
         constructor(ir.PointerType, make=_pointer_type),
         constructor(ir.Var, make=_variable(ir.Var)),
         constructor(ir.SizeVar, make=_variable(ir.SizeVar)),

@@ -1,8 +1,9 @@
-"""Axes of operators: names `ax0, ax1, ...`, axis numbers, extents, window sizes."""
+"""Axes of operators: names `ax0, ax1, ...` or letters, axis numbers, extents, window sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -13,6 +14,7 @@ from tilewright.ir.structure import expr_deep_equal
 
 Shape: TypeAlias = Sequence[ExprLike]
 Window: TypeAlias = int | Sequence[int]
+Indices: TypeAlias = Mapping[str, Var]
 
 # Operator classes, as tags of the operations; fusion decides by them.
 ELEMENTWISE = "elemwise"
@@ -184,3 +186,39 @@ def _named_padding(
         )
     total = [constant_extent(extent, what) - 1 for extent in kernel]
     return [t // 2 for t in total], [t - t // 2 for t in total]
+
+
+# --- tensors whose axes have names, so that an operator is written once for all layouts ----------
+
+
+@dataclass(frozen=True)
+class NamedTensor:
+    """A tensor and the names of its axes: "NCHW", or ("n", "ci", "h", "w")."""
+
+    tensor: te.Tensor
+    axes: Sequence[str]
+
+    def at(self, **indices: ExprLike) -> PrimExpr:
+        return self.tensor(*(indices[axis] for axis in self.axes))
+
+    def extent(self, axis: str) -> PrimExpr:
+        return self.tensor.shape[self.axes.index(axis)]
+
+
+def compute_named(
+    name: str,
+    axes: Mapping[str, str] | Sequence[str],
+    sizes: Mapping[str, ExprLike],
+    element: Callable[[Indices], ExprLike],
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> NamedTensor:
+    """A tensor with the given axes, in this order; a mapping says what programs call them."""
+    keys = tuple(axes)
+    shown = list(axes.values()) if isinstance(axes, Mapping) else keys
+
+    def positional(*i: Var) -> ExprLike:
+        return element(dict(zip(keys, i, strict=True)))
+
+    shape = [sizes[axis] for axis in keys]
+    return NamedTensor(te.compute(shape, positional, name, tag, attrs, varargs_names=shown), keys)

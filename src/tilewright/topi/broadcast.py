@@ -39,6 +39,12 @@ def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], what: str) -> 
     return result
 
 
+def can_stretch(data: Tensor, shape: Sequence[PrimExpr], what: str) -> bool:
+    """True when `data` can be stretched to `shape`, which stays as it is."""
+    found = broadcast_shape(data.shape, shape, what)
+    return len(found) == len(shape) and all(map(same_extent, found, shape))
+
+
 def element_at(
     operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[PrimExpr]
 ) -> ExprLike:
@@ -58,8 +64,7 @@ def element_at(
 def broadcast_to(data: Tensor, shape: Shape) -> Tensor:
     """`data` stretched to `shape`."""
     target = shape_of(shape, "broadcast_to")
-    found = broadcast_shape(data.shape, target, "broadcast_to")
-    if len(found) != len(target) or not all(map(same_extent, found, target)):
+    if not can_stretch(data, target, "broadcast_to"):
         raise TensorExpressionError(
             f"broadcast_to: shape {shape_text(data.shape)} cannot be stretched to "
             f"{shape_text(target)}"

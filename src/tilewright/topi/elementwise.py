@@ -34,6 +34,10 @@ def _unary(
     return named(operator, name, f"{meaning or f'`{name}`'} of every element.")
 
 
+def _intrinsic(name: str) -> Callable[[Tensor], Tensor]:
+    return _unary(name, getattr(math, name))
+
+
 def _negated(v: ir.PrimExpr) -> ir.PrimExpr:
     # Unsigned numbers wrap around; 0 - v would be 0.0 for 0.0.
     return ir.const(0, v.dtype) - v if v.dtype.is_uint else v * ir.const(-1, v.dtype)
@@ -45,36 +49,15 @@ def _not(v: ir.PrimExpr) -> ir.PrimExpr:
 
 identity = _unary("identity", lambda v: v, "The value")
 negative = _unary("negative", _negated, "The negation")
-exp = _unary("exp", math.exp)
-exp2 = _unary("exp2", math.exp2)
-log = _unary("log", math.log)
-log2 = _unary("log2", math.log2)
-log10 = _unary("log10", math.log10)
-log1p = _unary("log1p", math.log1p)
-sqrt = _unary("sqrt", math.sqrt)
-rsqrt = _unary("rsqrt", math.rsqrt)
-sin = _unary("sin", math.sin)
-cos = _unary("cos", math.cos)
-tan = _unary("tan", math.tan)
-asin = _unary("asin", math.asin)
-acos = _unary("acos", math.acos)
-atan = _unary("atan", math.atan)
-sinh = _unary("sinh", math.sinh)
-cosh = _unary("cosh", math.cosh)
-tanh = _unary("tanh", math.tanh)
-asinh = _unary("asinh", math.asinh)
-acosh = _unary("acosh", math.acosh)
-atanh = _unary("atanh", math.atanh)
-erf = _unary("erf", math.erf)
-sigmoid = _unary("sigmoid", math.sigmoid)
-floor = _unary("floor", math.floor)
-ceil = _unary("ceil", math.ceil)
-trunc = _unary("trunc", math.trunc)
+exp, exp2, sqrt, rsqrt = map(_intrinsic, ("exp", "exp2", "sqrt", "rsqrt"))
+log, log2, log10, log1p = map(_intrinsic, ("log", "log2", "log10", "log1p"))
+sin, cos, tan, asin, acos, atan = map(_intrinsic, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh = map(_intrinsic, ("sinh", "cosh", "tanh", "asinh"))
+acosh, atanh, erf, sigmoid = map(_intrinsic, ("acosh", "atanh", "erf", "sigmoid"))
+floor, ceil, trunc = map(_intrinsic, ("floor", "ceil", "trunc"))
+isnan, isinf, isfinite = map(_intrinsic, ("isnan", "isinf", "isfinite"))
 round = _unary("round", math.nearbyint, "The nearest integer, ties to even,")
 abs = _unary("abs", math.abs, "The magnitude")
-isnan = _unary("isnan", math.isnan)
-isinf = _unary("isinf", math.isinf)
-isfinite = _unary("isfinite", math.isfinite)
 logical_not = _unary("logical_not", _not, "The logical negation")
 bitwise_not = _unary("bitwise_not", math.bitwise_not, "The bitwise complement")
 

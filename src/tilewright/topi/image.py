@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
@@ -23,27 +23,7 @@ from tilewright.topi.quantize import saturated
 Tap: TypeAlias = tuple[ir.PrimExpr, ir.PrimExpr | None]  # an index, and its weight unless that is 1
 
 
-class ResizeOperator(Protocol):
-    """The signature of `resize1d`, `resize2d` and `resize3d`; their layouts differ."""
-
-    def __call__(
-        self,
-        data: Tensor,
-        roi: object,
-        size: Shape,
-        layout: str = ...,
-        method: str = ...,
-        coordinate_transformation_mode: str = ...,
-        rounding_method: str = ...,
-        bicubic_alpha: float = ...,
-        bicubic_exclude: int = ...,
-        extrapolation_value: float = ...,
-        out_dtype: str | None = ...,
-        output_shape: Shape | None = ...,
-    ) -> Tensor: ...
-
-
-def _resize(n: int, usual_layout: str, meaning: str) -> ResizeOperator:
+def _resize(n: int, usual_layout: str, meaning: str) -> Callable[..., Tensor]:
     what = f"resize{n}d"
 
     def resize(
@@ -118,6 +98,12 @@ class _Position:
         kind = "int64" if 2 * most >= 2**31 else "int32"
         return i.astype(kind) * self.step + self.start
 
+    def parts(self, i: ir.PrimExpr, dtype: ir.DType) -> tuple[ir.PrimExpr, ir.PrimExpr]:
+        """The index below the place, and how far beyond it the place is."""
+        scaled = self.scaled(i)
+        fraction = (scaled % self.unit).astype(dtype) * ir.const(1 / self.unit, dtype)
+        return scaled // self.unit, fraction
+
     def clipped(self, index: ir.PrimExpr) -> ir.PrimExpr:
         return ir.minimum(
             ir.maximum(index, ir.const(0, index.dtype)), ir.const(self.extent - 1, index.dtype)
@@ -150,29 +136,22 @@ def _nearest(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DTyp
 
 
 def _linear(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DType) -> list[Tap]:
-    scaled = place.scaled(i)
-    first = scaled // place.unit
+    first, fraction = place.parts(i, dtype)
     if place.unit == 1:
         return [(place.clipped(first), None)]
-    fraction = _fraction(scaled, place.unit, dtype)
     one = ir.const(1.0, dtype)
     return [(place.clipped(first), one - fraction), (place.clipped(first + 1), fraction)]
 
 
 def _cubic(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DType) -> list[Tap]:
-    scaled = place.scaled(i)
-    first = scaled // place.unit
+    first, fraction = place.parts(i, dtype)
     if place.unit == 1:
         return [(place.clipped(first), None)]
     indices = [first + offset for offset in (-1, 0, 1, 2)]
-    weights = _cubic_weights(_fraction(scaled, place.unit, dtype), options.alpha)
+    weights = _cubic_weights(fraction, options.alpha)
     if options.exclude:
         weights = _without_outside(indices, weights, place.extent)
     return [(place.clipped(at), weight) for at, weight in zip(indices, weights, strict=True)]
-
-
-def _fraction(scaled: ir.PrimExpr, unit: int, dtype: ir.DType) -> ir.PrimExpr:
-    return (scaled % unit).astype(dtype) * ir.const(1 / unit, dtype)
 
 
 def _cubic_weights(t: ir.PrimExpr, alpha: float) -> list[ir.PrimExpr]:

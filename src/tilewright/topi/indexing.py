@@ -7,26 +7,8 @@ from collections.abc import Callable, Sequence
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
 from tilewright.te import Tensor
-from tilewright.topi.axes import (
-    BROADCAST,
-    INJECTIVE,
-    check_ndim,
-    check_one_of,
-    compute_ax,
-    constant_extent,
-    extent_product,
-    is_zero,
-    normalize_axis,
-)
+from tilewright.topi import axes as ax, index_bounds as bounds
 from tilewright.topi.broadcast import Operand, broadcast_shape, element_at
-from tilewright.topi.index_bounds import (
-    check_choice,
-    check_indices,
-    check_within,
-    clipped_index,
-    index_depth,
-    signed_index,
-)
 from tilewright.topi.transform import unflatten_index
 
 __all__ = ["strided_slice", "take", "gather", "gather_nd", "where", "one_hot"]
@@ -49,12 +31,12 @@ def strided_slice(
         )
     ranges: dict[int, range] = {}
     for axis, first, last, step in zip(where, begin, end, steps, strict=True):
-        at = normalize_axis(axis, a.ndim, "strided_slice")
+        at = ax.normalize_axis(axis, a.ndim, "strided_slice")
         if at in ranges:
             raise TensorExpressionError(f"strided_slice: an axis is named twice in {where}")
         if step == 0:
             raise TensorExpressionError(f"strided_slice: the stride of axis {at} is zero")
-        extent = constant_extent(a.shape[at], "strided_slice")
+        extent = ax.constant_extent(a.shape[at], "strided_slice")
         # An end below -extent means "before the first element", which Python writes as None.
         stop = None if step < 0 and last < -extent else last
         ranges[at] = range(extent)[first:stop:step]
@@ -69,7 +51,7 @@ def strided_slice(
         ir.const(len(ranges[d]), extent.dtype) if d in ranges else extent
         for d, extent in enumerate(a.shape)
     ]
-    return compute_ax(shape, element, "T_strided_slice", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_strided_slice", ax.INJECTIVE)
 
 
 def _clip_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
@@ -79,7 +61,7 @@ def _clip_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
 
 def _wrap_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
     size = ir.cast(index.dtype, extent)
-    return index if is_zero(extent) else ir.truncmod(ir.truncmod(index, size) + size, size)
+    return index if ax.is_zero(extent) else ir.truncmod(ir.truncmod(index, size) + size, size)
 
 
 _INDEX_MODES: dict[str, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
@@ -96,28 +78,28 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     extent in mode "wrap" (-1 is the last one). With "fast" the caller promises that there are none:
     nothing is checked, and an index out of range reads outside of `a`.
     """
-    check_indices(indices, "take")
-    check_one_of(mode, _INDEX_MODES, "mode", "take")
+    bounds.check_indices(indices, "take")
+    ax.check_one_of(mode, _INDEX_MODES, "mode", "take")
     adjust = _INDEX_MODES[mode]
     if axis is None:
-        size = extent_product(a.shape)
-        check_choice(size, indices, "take")
-        return compute_ax(
+        size = ax.extent_product(a.shape)
+        bounds.check_choice(size, indices, "take")
+        return ax.compute_ax(
             indices.shape,
-            lambda *i: a(*unflatten_index(adjust(signed_index(indices(*i)), size), a.shape)),
+            lambda *i: a(*unflatten_index(adjust(bounds.signed_index(indices(*i)), size), a.shape)),
             "T_take",
-            INJECTIVE,
+            ax.INJECTIVE,
         )
-    at = normalize_axis(axis, a.ndim, "take")
-    check_choice(a.shape[at], indices, "take")
+    at = ax.normalize_axis(axis, a.ndim, "take")
+    bounds.check_choice(a.shape[at], indices, "take")
     count = indices.ndim
 
     def element(*i: ir.Var) -> ir.PrimExpr:
-        chosen = adjust(signed_index(indices(*i[at : at + count])), a.shape[at])
+        chosen = adjust(bounds.signed_index(indices(*i[at : at + count])), a.shape[at])
         return a(*i[:at], chosen, *i[at + count :])
 
     shape = [*a.shape[:at], *indices.shape, *a.shape[at + 1 :]]
-    return compute_ax(shape, element, "T_take", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_take", ax.INJECTIVE)
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
@@ -125,22 +107,22 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
     Negative indices count from the end; indices beyond either end are limited.
     """
-    check_indices(indices, "gather")
-    at = normalize_axis(axis, data.ndim, "gather")
+    bounds.check_indices(indices, "gather")
+    at = ax.normalize_axis(axis, data.ndim, "gather")
     if indices.ndim != data.ndim:
         raise TensorExpressionError(
             f"gather: indices must have {data.ndim} dimensions as data, it has {indices.ndim}"
         )
     for d, extents in enumerate(zip(indices.shape, data.shape, strict=True)):
         if d != at:
-            check_within(*extents, d, "gather")
-    check_choice(data.shape[at], indices, "gather")
+            bounds.check_within(*extents, d, "gather")
+    bounds.check_choice(data.shape[at], indices, "gather")
 
     def element(*i: ir.Var) -> ir.PrimExpr:
-        chosen = clipped_index(indices(*i), data.shape[at])
+        chosen = bounds.clipped_index(indices(*i), data.shape[at])
         return data(*i[:at], chosen, *i[at + 1 :])
 
-    return compute_ax(indices.shape, element, "T_gather", INJECTIVE)
+    return ax.compute_ax(indices.shape, element, "T_gather", ax.INJECTIVE)
 
 
 def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
@@ -148,20 +130,21 @@ def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
 
     Negative indices count from the end; indices beyond either end are limited.
     """
-    check_indices(indices, "gather_nd")
-    depth = index_depth(data, indices, 0, "gather_nd")
+    bounds.check_indices(indices, "gather_nd")
+    depth = bounds.index_depth(data, indices, 0, "gather_nd")
     for extent in data.shape[:depth]:
-        check_choice(extent, indices, "gather_nd")
+        bounds.check_choice(extent, indices, "gather_nd")
     count = indices.ndim - 1
 
     def element(*i: ir.Var) -> ir.PrimExpr:
         chosen = [
-            clipped_index(indices(ir.const(d), *i[:count]), data.shape[d]) for d in range(depth)
+            bounds.clipped_index(indices(ir.const(d), *i[:count]), data.shape[d])
+            for d in range(depth)
         ]
         return data(*chosen, *i[count:])
 
     shape = [*indices.shape[1:], *data.shape[depth:]]
-    return compute_ax(shape, element, "T_gather_nd", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_gather_nd", ax.INJECTIVE)
 
 
 def embedding(indices: Tensor, weight: Tensor) -> Tensor:
@@ -169,15 +152,15 @@ def embedding(indices: Tensor, weight: Tensor) -> Tensor:
 
     Negative indices count from the end; what is still outside is limited to the nearest row.
     """
-    check_indices(indices, "embedding")
-    check_ndim(weight, 2, "embedding")
+    bounds.check_indices(indices, "embedding")
+    ax.check_ndim(weight, 2, "embedding")
     rows, columns = weight.shape
-    check_choice(rows, indices, "embedding")
+    bounds.check_choice(rows, indices, "embedding")
 
     def element(*i: ir.Var) -> ir.PrimExpr:
-        return weight(clipped_index(indices(*i[:-1]), rows), i[-1])
+        return weight(bounds.clipped_index(indices(*i[:-1]), rows), i[-1])
 
-    return compute_ax([*indices.shape, columns], element, "T_embedding", INJECTIVE)
+    return ax.compute_ax([*indices.shape, columns], element, "T_embedding", ax.INJECTIVE)
 
 
 def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
@@ -193,15 +176,15 @@ def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
             chosen = ir.not_equal(chosen, ir.const(0, chosen.dtype))
         return ir.Select(chosen, *ir.match_types(element_at(x, shape, i), element_at(y, shape, i)))
 
-    return compute_ax(shape, element, "T_where", BROADCAST)
+    return ax.compute_ax(shape, element, "T_where", ax.BROADCAST)
 
 
 def one_hot(
     indices: Tensor, on_value: float, off_value: float, depth: int, axis: int, dtype: str
 ) -> Tensor:
     """`on_value` at each index along a new axis of extent `depth`, elsewhere `off_value`."""
-    check_indices(indices, "one_hot")
-    at = normalize_axis(axis, indices.ndim + 1, "one_hot")
+    bounds.check_indices(indices, "one_hot")
+    at = ax.normalize_axis(axis, indices.ndim + 1, "one_hot")
     if depth < 0:
         raise TensorExpressionError(f"one_hot: depth {depth} must not be negative")
     on, off = ir.const(on_value, dtype), ir.const(off_value, dtype)
@@ -210,4 +193,4 @@ def one_hot(
         return ir.Select(indices(*i[:at], *i[at + 1 :]).equal(i[at]), on, off)
 
     shape = [*indices.shape[:at], ir.const(depth), *indices.shape[at:]]
-    return compute_ax(shape, element, "T_one_hot", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_one_hot", ax.INJECTIVE)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.ir import intrinsics as math
 from tilewright.ir.builder import BufferVar, IRBuilder
-from tilewright.ir.intrinsics import shift_left
 
 _RUN = 16  # keys that are put in order by counting
 _MOST_LEVELS = 27  # of merges: as many as 2**31 keys need
@@ -51,7 +51,7 @@ def emit_sort(work: Workspace, count: ir.ExprLike) -> ir.PrimExpr:
     _emit_run(work, whole * _RUN, total - whole * _RUN)
     levels = _merge_levels(total)
     with work.ib.for_range(0, levels, "level") as level:
-        width = work.ib.let("width", shift_left(ir.const(_RUN), level))
+        width = work.ib.let("width", math.shift_left(ir.const(_RUN), level))
         _emit_merges(work, (level + 1) % 2, width, total)
     return (levels + 1) % 2
 
@@ -98,3 +98,74 @@ def _emit_merges(work: Workspace, source: ir.PrimExpr, width: ir.Var, count: ir.
             takes = ib.let("takes_right", ir.logical_and(from_right < end, smaller))
             work.move((source, ir.Select(takes, right_at, left_at)), (1 - source, place))
             right[0] = from_right + takes.astype("int32")
+
+
+# --- keys: integers that compare as the elements they stand for, in the order that is wanted ------
+
+
+_POSITION_BITS = 32
+
+
+class Keys:
+    """Entries of a workspace for sorting: a key and the position that it belongs to.
+
+    Elements of up to 32 bits share one 64-bit integer with their position, so that no two entries
+    are equal; wider ones keep positions in a column of their own.
+    """
+
+    def __init__(self, dtype: ir.DType, ascending: bool) -> None:
+        self._dtype = dtype
+        self._ascending = ascending
+        self._packed = dtype.bits <= _POSITION_BITS
+
+    def columns(self, ib: IRBuilder, capacity: ir.ExprLike) -> list[BufferVar]:
+        """Memory for two halves of entries."""
+        keys = ib.allocate("int64", (2, capacity), "keys")
+        return [keys] if self._packed else [keys, ib.allocate("int32", (2, capacity), "positions")]
+
+    def entry(self, element: ir.PrimExpr, position: ir.PrimExpr) -> list[ir.PrimExpr]:
+        """What to store for an element, column by column."""
+        key = self._key(element)
+        if not self._packed:
+            return [key, position]
+        high = math.shift_left(key, ir.const(_POSITION_BITS, ir.INT64))
+        return [math.bitwise_or(high, position.astype(ir.INT64))]
+
+    def position(
+        self, columns: Sequence[BufferVar], half: ir.ExprLike, place: ir.ExprLike
+    ) -> ir.PrimExpr:
+        """The position of the entry at a place."""
+        if not self._packed:
+            return columns[1][half, place]
+        low = ir.const((1 << _POSITION_BITS) - 1, ir.INT64)
+        return math.bitwise_and(columns[0][half, place], low).astype("int32")
+
+    def _key(self, element: ir.PrimExpr) -> ir.PrimExpr:
+        if self._dtype.is_float:
+            key = _float_key(element if self._dtype.bits == 64 else element.astype("float32"))
+        elif self._dtype.is_uint:
+            key = _unsigned_key(element)
+        else:
+            key = element.astype(ir.INT64)
+        return key if self._ascending else math.bitwise_not(key)
+
+
+def _float_key(element: ir.PrimExpr) -> ir.PrimExpr:
+    """The bits as an integer; those of negative numbers grow with the magnitude, so they turn."""
+    kind = ir.DType(f"int{element.dtype.bits}")
+    bits = math.reinterpret(kind, element)
+    top = ir.const(ir.max_value_of(kind), kind)
+    ordered = ir.Select(bits < 0, math.bitwise_xor(bits, top), bits)
+    number = ir.Select(element.equal(0), ir.const(0, kind), ordered)
+    return ir.Select(math.isnan(element), top, number).astype(ir.INT64)
+
+
+def _unsigned_key(element: ir.PrimExpr) -> ir.PrimExpr:
+    """Shifted by half of the range, so that the smallest value is the smallest signed integer."""
+    if element.dtype.bits < 32:
+        return element.astype(ir.INT64)
+    signed = ir.DType(f"int{element.dtype.bits}")
+    moved = math.bitwise_xor(
+        math.reinterpret(signed, element), ir.const(ir.min_value_of(signed), signed)
+    )
+    return moved.astype(ir.INT64)

@@ -10,15 +10,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
 from tilewright.te.reduce import AxisReducer, Compare, keep_better
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import (
-    COMM_REDUCE,
-    COMM_REDUCE_IDX,
-    compute_ax,
-    extent_product,
-    is_zero,
-    normalize_axes,
-)
 from tilewright.topi.broadcast import divide
 from tilewright.topi.creation import full
 
@@ -35,15 +28,15 @@ class _Plan:
 
     def __init__(self, data: Tensor, axis: Axis, keepdims: bool, what: str) -> None:
         self._data = data
-        self.axes = normalize_axes(axis, data.ndim, what)
+        self.axes = ax.normalize_axes(axis, data.ndim, what)
         self._keepdims = keepdims
         self._shape = data.shape
         self.reduce_axes = [te.reduce_axis((0, data.shape[d]), f"k{d}") for d in self.axes]
 
     def check_not_empty(self, what: str) -> None:
         """Insist on something to choose from."""
-        reduced = extent_product([self._shape[d] for d in self.axes])
-        if is_zero(reduced) and not is_zero(extent_product(self.output_shape())):
+        reduced = ax.extent_product([self._shape[d] for d in self.axes])
+        if ax.is_zero(reduced) and not ax.is_zero(ax.extent_product(self.output_shape())):
             raise TensorExpressionError(
                 f"{what}: {self._data.name} has no elements along axis "
                 f"{', '.join(map(str, self.axes))}, and the {what} of none is not defined"
@@ -95,7 +88,7 @@ def comm_reduce(
         value = value.astype(dtype or value.dtype)
         return reducer(value, axis=plan.reduce_axes) if plan.reduce_axes else value
 
-    return compute_ax(plan.output_shape(), element, f"{data.name}_red", COMM_REDUCE)
+    return ax.compute_ax(plan.output_shape(), element, f"{data.name}_red", ax.COMM_REDUCE)
 
 
 def sum(
@@ -147,7 +140,7 @@ def mean(
             f"mean: {data.name} is {data.dtype!s}; give a float type as dtype="
         )
     count = ir.const(1)
-    for d in normalize_axes(axis, data.ndim, "mean"):
+    for d in ax.normalize_axes(axis, data.ndim, "mean"):
         count = count * data.shape[d]
     total = comm_reduce(data, axis, keepdims, te.sum, "mean", types.accumulator)
     return types.finish(divide(total, count.astype(types.accumulator)))
@@ -178,8 +171,8 @@ def _index_of_best(
     name = f"{data.name}_red"
     shape = plan.output_shape()
     axis_names = [f"ax{d}" for d in range(len(shape))]
-    pairs = te.compute(shape, pair, f"{name}_temp", COMM_REDUCE_IDX, varargs_names=axis_names)
-    return compute_ax(shape, lambda *i: pairs[0](*i), name, COMM_REDUCE_IDX)
+    pairs = te.compute(shape, pair, f"{name}_temp", ax.COMM_REDUCE_IDX, varargs_names=axis_names)
+    return ax.compute_ax(shape, lambda *i: pairs[0](*i), name, ax.COMM_REDUCE_IDX)
 
 
 def argmax(

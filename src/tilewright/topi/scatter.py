@@ -14,20 +14,7 @@ from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
-from tilewright.topi.axes import (
-    check_extents,
-    check_one_of,
-    normalize_axis,
-    same_extent,
-    shape_text,
-)
-from tilewright.topi.index_bounds import (
-    check_indices,
-    check_within,
-    counted_from_start,
-    index_depth,
-    is_inside,
-)
+from tilewright.topi import axes as ax, index_bounds as bounds
 from tilewright.topi.statements import nested_loops
 
 Indices: TypeAlias = Sequence[ir.ExprLike]
@@ -53,7 +40,7 @@ def scatter_elements(
     "min" and "max" combine both. 16-bit floats are added and multiplied in float32.
     """
     what = "scatter_elements"
-    at = normalize_axis(axis, data.ndim, what)
+    at = ax.normalize_axis(axis, data.ndim, what)
     _check(data, indices, updates, reduction, what)
     for name, tensor in (("indices", indices), ("updates", updates)):
         if tensor.ndim != data.ndim:
@@ -62,15 +49,15 @@ def scatter_elements(
             )
     for d in range(data.ndim):
         described = f"the extents of indices and updates at axis {d}"
-        check_extents(indices.shape[d], updates.shape[d], what, described)
+        ax.check_extents(indices.shape[d], updates.shape[d], what, described)
         if d != at:
-            check_within(indices.shape[d], data.shape[d], d, what)
+            bounds.check_within(indices.shape[d], data.shape[d], d, what)
 
     def apply(ib: IRBuilder, buffers: list[BufferVar], change: Change) -> None:
         chosen, new = buffers
         with nested_loops(ib, indices.shape, "i") as i:
-            own = ib.let("index", counted_from_start(chosen[tuple(i)], data.shape[at]))
-            with ib.if_scope(is_inside(own, data.shape[at])):
+            own = ib.let("index", bounds.counted_from_start(chosen[tuple(i)], data.shape[at]))
+            with ib.if_scope(bounds.is_inside(own, data.shape[at])):
                 change((*i[:at], own, *i[at + 1 :]), new[tuple(i)])
 
     return _scatter(what, reduction, [data, indices, updates], apply)
@@ -84,7 +71,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     """
     what = "scatter_nd"
     _check(data, indices, updates, mode, what)
-    depth = index_depth(data, indices, 1, what)
+    depth = bounds.index_depth(data, indices, 1, what)
     _check_updates(updates, [*indices.shape[1:], *data.shape[depth:]], what)
 
     def apply(ib: IRBuilder, buffers: list[BufferVar], change: Change) -> None:
@@ -92,10 +79,10 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
         with nested_loops(ib, indices.shape[1:], "y") as y:
             given = [chosen[tuple([d, *y])] for d in range(depth)]
             own = [
-                ib.let("index", counted_from_start(index, extent))
+                ib.let("index", bounds.counted_from_start(index, extent))
                 for index, extent in zip(given, data.shape, strict=False)
             ]
-            inside = [is_inside(index, data.shape[d]) for d, index in enumerate(own)]
+            inside = [bounds.is_inside(index, data.shape[d]) for d, index in enumerate(own)]
             with (
                 ib.if_scope(ir.logical_and(*inside)),
                 nested_loops(ib, data.shape[depth:], "x") as x,
@@ -137,20 +124,20 @@ def _copy(ib: IRBuilder, source: BufferVar, target: BufferVar) -> None:
 
 
 def _check(data: Tensor, indices: Tensor, updates: Tensor, reduction: str, what: str) -> None:
-    check_indices(indices, what)
+    bounds.check_indices(indices, what)
     if updates.dtype is not data.dtype:
         raise TensorExpressionError(
             f"{what}: updates are {updates.dtype!s}, data is {data.dtype!s}; cast one of them"
         )
-    check_one_of(reduction, _COMBINE, "reduction", what)
+    ax.check_one_of(reduction, _COMBINE, "reduction", what)
     if data.dtype.is_bool and reduction != "update":
         raise TensorExpressionError(f"{what}: {reduction!r} needs numbers, {data.name} is bool")
 
 
 def _check_updates(updates: Tensor, expected: Sequence[ir.PrimExpr], what: str) -> None:
-    same = len(expected) == updates.ndim and all(map(same_extent, expected, updates.shape))
+    same = len(expected) == updates.ndim and all(map(ax.same_extent, expected, updates.shape))
     if not same:
         raise TensorExpressionError(
-            f"{what}: updates must have shape {shape_text(expected)}, "
-            f"got {shape_text(updates.shape)}"
+            f"{what}: updates must have shape {ax.shape_text(expected)}, "
+            f"got {ax.shape_text(updates.shape)}"
         )

@@ -13,16 +13,8 @@ from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.builder import IRBuilder
 from tilewright.te import Tensor
-from tilewright.topi.axes import (
-    check_one_of,
-    constant_extent,
-    extent_product,
-    normalize_axis,
-    same_extent,
-    shape_text,
-)
-from tilewright.topi.merge_sort import Workspace, emit_sort
-from tilewright.topi.sort_keys import Keys
+from tilewright.topi import axes as ax
+from tilewright.topi.merge_sort import Keys, Workspace, emit_sort
 from tilewright.topi.statements import loop_kind, row_indices
 
 Row: TypeAlias = Sequence[ir.PrimExpr]
@@ -76,7 +68,7 @@ def topk(
         "values": [None],
         "indices": [positions],
     }
-    check_one_of(ret_type, returned, "ret_type", "topk")
+    ax.check_one_of(ret_type, returned, "ret_type", "topk")
     results = order.tensors(order.first(k), returned[ret_type])
     return list(results) if ret_type == "both" else results[0]
 
@@ -89,7 +81,7 @@ class _Order:
     ) -> None:
         self._what = what
         self._data = data
-        self.axis = normalize_axis(axis, data.ndim, what)
+        self.axis = ax.normalize_axis(axis, data.ndim, what)
         self.others = [extent for d, extent in enumerate(data.shape) if d != self.axis]
         self.keys = Keys(data.dtype, ascending)
         self._valid_count = valid_count
@@ -98,12 +90,14 @@ class _Order:
             self._check_valid_count(valid_count)
 
     def _check_valid_count(self, counts: Tensor) -> None:
-        fits = counts.ndim == len(self.others) and all(map(same_extent, counts.shape, self.others))
+        fits = counts.ndim == len(self.others) and all(
+            map(ax.same_extent, counts.shape, self.others)
+        )
         if not fits or not counts.dtype.is_integral:
             raise TensorExpressionError(
                 f"{self._what}: valid_count must be integers of shape "
-                f"{shape_text(self.others)}, one for each row of {self._data.name}; "
-                f"got {counts.dtype!s} of shape {shape_text(counts.shape)}"
+                f"{ax.shape_text(self.others)}, one for each row of {self._data.name}; "
+                f"got {counts.dtype!s} of shape {ax.shape_text(counts.shape)}"
             )
 
     def position_dtype(self, dtype: str) -> ir.DType:
@@ -123,7 +117,7 @@ class _Order:
         """How many elements `k` stands for."""
         if k < 1:
             return self.extent
-        extent = constant_extent(self.extent, self._what)
+        extent = ax.constant_extent(self.extent, self._what)
         if k > extent:
             raise TensorExpressionError(
                 f"{self._what}: k={k} is more than the {extent} elements "
@@ -171,7 +165,7 @@ class _OrderBody:
     def emit(self, first: ir.PrimExpr) -> ir.Stmt:
         """The first elements of every row, in order."""
         others = self._order.others
-        rows = extent_product(others)
+        rows = ax.extent_product(others)
         kind = loop_kind(rows, self._data.buffer.shape)
         with self._ib.for_range(0, rows, "row", kind=kind) as row:
             self._emit_row(row_indices(row, others), first)
@@ -183,7 +177,7 @@ class _OrderBody:
             wanted = first.value + max(first.value, _SPARE_CANDIDATES)
             room = ir.const(min(room.value, wanted))
         work = Workspace(self._ib, self._order.keys.columns(self._ib, ir.maximum(room, 1)))
-        if same_extent(room, self._extent):
+        if ax.same_extent(room, self._extent):
             self._sort_all(work, row, first)
         else:
             self._keep_best(work, row, room, first)

@@ -9,20 +9,7 @@ from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, is_one
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
 from tilewright.te.tensor import shape_of
-from tilewright.topi.axes import (
-    INJECTIVE,
-    Shape,
-    check_extents,
-    compute_ax,
-    constant_extent,
-    extent_product,
-    is_zero,
-    normalize_axes,
-    normalize_axis,
-    shape_text,
-    whole_number,
-    wrapped,
-)
+from tilewright.topi import axes as ax
 
 __all__ = [
     "transpose", "reshape", "squeeze", "expand_dims", "concatenate", "stack", "split", "flip",
@@ -33,7 +20,7 @@ __all__ = [
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in another order (reversed if `axes` is None)."""
     order = list(range(a.ndim))[::-1] if axes is None else list(axes)
-    normalized = [normalize_axis(axis, a.ndim, "transpose") for axis in order]
+    normalized = [ax.normalize_axis(axis, a.ndim, "transpose") for axis in order]
     if sorted(normalized) != list(range(a.ndim)):
         raise TensorExpressionError(
             f"transpose: axes {order} is not a permutation of the {a.ndim} axes of {a.name}"
@@ -45,7 +32,9 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
             source[axis] = i[position]
         return a(*source)
 
-    return compute_ax([a.shape[axis] for axis in normalized], element, "T_transpose", INJECTIVE)
+    return ax.compute_ax(
+        [a.shape[axis] for axis in normalized], element, "T_transpose", ax.INJECTIVE
+    )
 
 
 def flatten_index(indices: Sequence[ExprLike], shape: Sequence[PrimExpr]) -> PrimExpr:
@@ -60,38 +49,38 @@ def unflatten_index(position: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimE
     """The indices of the element at a row-major position."""
     indices: list[PrimExpr] = []
     for extent in reversed(shape):
-        indices.append(wrapped(position, extent))
-        position = position if is_zero(extent) else position // extent
+        indices.append(ax.wrapped(position, extent))
+        position = position if ax.is_zero(extent) else position // extent
     return indices[::-1]
 
 
-def reshape(a: Tensor, newshape: Shape) -> Tensor:
+def reshape(a: Tensor, newshape: ax.Shape) -> Tensor:
     """The same elements, row-major, in another shape; one extent may be -1."""
     target = _resolve_shape(a, list(newshape))
 
     def element(*i: Var) -> PrimExpr:
         return a(*unflatten_index(flatten_index(i, target), a.shape))
 
-    return compute_ax(target, element, "T_reshape", INJECTIVE)
+    return ax.compute_ax(target, element, "T_reshape", ax.INJECTIVE)
 
 
 def _resolve_shape(a: Tensor, newshape: list[ExprLike]) -> tuple[PrimExpr, ...]:
     unknown = [d for d, extent in enumerate(newshape) if isinstance(extent, int) and extent == -1]
     if len(unknown) > 1:
         raise TensorExpressionError(f"reshape: only one extent may be -1, got {newshape}")
-    size = extent_product(a.shape)
+    size = ax.extent_product(a.shape)
     if unknown:
         known = [extent for d, extent in enumerate(newshape) if d != unknown[0]]
-        rest = extent_product(shape_of(known, "reshape"))
-        if is_zero(rest):
+        rest = ax.extent_product(shape_of(known, "reshape"))
+        if ax.is_zero(rest):
             raise TensorExpressionError(f"reshape: -1 beside 0 in {newshape} is ambiguous")
         newshape[unknown[0]] = size // rest
     target = shape_of(newshape, "reshape")
-    wanted = extent_product(target)
+    wanted = ax.extent_product(target)
     if isinstance(size, IntImm) and isinstance(wanted, IntImm) and size.value != wanted.value:
         raise TensorExpressionError(
             f"reshape: {a.name} has {size.value} elements, "
-            f"shape {shape_text(target)} has {wanted.value}"
+            f"shape {ax.shape_text(target)} has {wanted.value}"
         )
     return target
 
@@ -101,7 +90,7 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     if axis is None:
         dropped = [d for d in range(a.ndim) if is_one(a.shape[d])]
     else:
-        dropped = normalize_axes(axis, a.ndim, "squeeze")
+        dropped = ax.normalize_axes(axis, a.ndim, "squeeze")
     for d in dropped:
         if not is_one(a.shape[d]):
             raise TensorExpressionError(
@@ -113,15 +102,15 @@ def squeeze(a: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
         remaining = iter(i)
         return a(*(const(0) if d in dropped else next(remaining) for d in range(a.ndim)))
 
-    return compute_ax(kept, element, "T_squeeze", INJECTIVE)
+    return ax.compute_ax(kept, element, "T_squeeze", ax.INJECTIVE)
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """With `num_newaxis` axes of extent 1 inserted at `axis`."""
-    at = normalize_axis(axis, a.ndim + 1, "expand_dims")
+    at = ax.normalize_axis(axis, a.ndim + 1, "expand_dims")
     shape = [*a.shape[:at], *[const(1)] * num_newaxis, *a.shape[at:]]
-    return compute_ax(
-        shape, lambda *i: a(*i[:at], *i[at + num_newaxis :]), "T_expand_dims", INJECTIVE
+    return ax.compute_ax(
+        shape, lambda *i: a(*i[:at], *i[at + num_newaxis :]), "T_expand_dims", ax.INJECTIVE
     )
 
 
@@ -130,7 +119,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     if not a_tuple:
         raise TensorExpressionError("concatenate: at least one tensor is needed")
     first = a_tuple[0]
-    at = normalize_axis(axis, first.ndim, "concatenate")
+    at = ax.normalize_axis(axis, first.ndim, "concatenate")
     for other in a_tuple[1:]:
         _check_joinable(first, other, at, "concatenate")
     starts: list[PrimExpr] = [const(0, first.shape[at].dtype)]
@@ -145,7 +134,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
         return value
 
     shape = [*first.shape[:at], starts[-1], *first.shape[at + 1 :]]
-    return compute_ax(shape, element, "T_concat", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_concat", ax.INJECTIVE)
 
 
 def _check_joinable(first: Tensor, other: Tensor, axis: int, what: str) -> None:
@@ -156,7 +145,9 @@ def _check_joinable(first: Tensor, other: Tensor, axis: int, what: str) -> None:
         )
     for d, (x, y) in enumerate(zip(first.shape, other.shape, strict=True)):
         if d != axis:
-            check_extents(x, y, what, f"the extents of {first.name} and {other.name} at axis {d}")
+            ax.check_extents(
+                x, y, what, f"the extents of {first.name} and {other.name} at axis {d}"
+            )
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -164,7 +155,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     if not tensors:
         raise TensorExpressionError("stack: at least one tensor is needed")
     first = tensors[0]
-    at = normalize_axis(axis, first.ndim + 1, "stack")
+    at = ax.normalize_axis(axis, first.ndim + 1, "stack")
     for other in tensors[1:]:
         _check_joinable(first, other, -1, "stack")
 
@@ -176,15 +167,15 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         return value
 
     shape = [*first.shape[:at], const(len(tensors)), *first.shape[at:]]
-    return compute_ax(shape, element, "T_stack", INJECTIVE)
+    return ax.compute_ax(shape, element, "T_stack", ax.INJECTIVE)
 
 
 def split(
     ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> tuple[Tensor, ...]:
     """Parts along `axis`: a number of equal ones, or cut at the given positions."""
-    at = normalize_axis(axis, ary.ndim, "split")
-    extent = constant_extent(ary.shape[at], "split")
+    at = ax.normalize_axis(axis, ary.ndim, "split")
+    extent = ax.constant_extent(ary.shape[at], "split")
     cuts = _cuts(extent, indices_or_sections)
     bounds = zip(cuts, [*cuts[1:], extent], strict=True)
     return tuple(_part(ary, at, begin, end) for begin, end in bounds)
@@ -220,25 +211,25 @@ def _picked(
     def element(*i: Var) -> PrimExpr:
         return a(*i[:at], position(i[at]), *i[at + 1 :])
 
-    return compute_ax(shape, element, name, INJECTIVE)
+    return ax.compute_ax(shape, element, name, ax.INJECTIVE)
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """Reversed along `axis`."""
-    at = normalize_axis(axis, a.ndim, "flip")
+    at = ax.normalize_axis(axis, a.ndim, "flip")
     last = a.shape[at] - 1
     return _picked(a, at, a.shape[at], lambda i: last - i, "T_reverse_sequence")
 
 
 def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     """Every element `repeats` times along `axis`."""
-    at = normalize_axis(axis, a.ndim, "repeat")
+    at = ax.normalize_axis(axis, a.ndim, "repeat")
     _check_repetitions([repeats], "repeat")
     return _picked(a, at, a.shape[at] * repeats, lambda i: i // max(repeats, 1), "T_repeat")
 
 
 def _check_repetitions(counts: Sequence[int], what: str) -> None:
-    if any(whole_number(count, what) < 0 for count in counts):
+    if any(ax.whole_number(count, what) < 0 for count in counts):
         raise TensorExpressionError(f"{what}: repetitions {list(counts)} must not be negative")
 
 
@@ -250,4 +241,4 @@ def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
         )
     _check_repetitions(reps, "tile")
     shape = [extent * count for extent, count in zip(a.shape, reps, strict=True)]
-    return compute_ax(shape, lambda *i: a(*map(wrapped, i, a.shape)), "T_tile", INJECTIVE)
+    return ax.compute_ax(shape, lambda *i: a(*map(ax.wrapped, i, a.shape)), "T_tile", ax.INJECTIVE)

@@ -13,31 +13,23 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimFunc
 from tilewright.support.suggestions import did_you_mean
-from tilewright.workloads.convolutions import (
-    Tensors,
-    conv1d_nlc,
-    conv2d_capsule_nhwijc,
-    conv2d_nhwc,
-    conv2d_transpose_nhwc,
-    conv2d_winograd_nchw,
-    conv2d_winograd_nhwc,
-    conv3d_ndhwc,
-    depthwise_conv2d_nhwc,
-)
-from tilewright.workloads.operators import (
-    batch_matmul_nkkm,
-    conv2d_nhwc_bn_relu,
-    norm_bmn,
-    softmax_mn,
-    transpose_batch_matmul,
-)
+from tilewright.workloads import convolutions, operators
+from tilewright.workloads.convolutions import Tensors
 
 Maker: TypeAlias = Callable[..., Tensors]
 Arguments: TypeAlias = tuple[int, ...]
 
+# Convolutions of ResNet: images, channels, filters, window, stride, padding.
+_RESNET: list[Arguments] = [
+    (1, 224, 224, 3, 64, 7, 2, 3),
+    (1, 56, 56, 64, 64, 1, 1, 0),
+    (1, 14, 14, 256, 256, 3, 1, 1),
+    (1, 7, 7, 512, 512, 3, 1, 1),
+]
+
 CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
     "C1D": (
-        conv1d_nlc,
+        convolutions.conv1d_nlc,
         [
             (1, 256, 64, 128, 3, 2, 1),
             (1, 128, 128, 256, 1, 2, 0),
@@ -45,48 +37,19 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
             (1, 32, 512, 512, 3, 1, 1),
         ],
     ),
-    "C2D": (
-        conv2d_nhwc,
-        [
-            (1, 224, 224, 3, 64, 7, 2, 3),
-            (1, 56, 56, 64, 64, 1, 1, 0),
-            (1, 14, 14, 256, 256, 3, 1, 1),
-            (1, 7, 7, 512, 512, 3, 1, 1),
-        ],
-    ),
-    "C3D": (
-        conv3d_ndhwc,
-        [
-            (1, 16, 224, 224, 3, 64, 7, 2, 3),
-            (1, 16, 56, 56, 64, 64, 1, 1, 0),
-            (1, 16, 14, 14, 256, 256, 3, 1, 1),
-            (1, 16, 7, 7, 512, 512, 3, 1, 1),
-        ],
-    ),
+    "C2D": (convolutions.conv2d_nhwc, _RESNET),
+    "C3D": (convolutions.conv3d_ndhwc, [(n, 16, *rest) for n, *rest in _RESNET]),
     "GMM": (
-        batch_matmul_nkkm,
+        operators.batch_matmul_nkkm,
         [(1, 128, 128, 128), (1, 512, 32, 512), (1, 512, 512, 512), (1, 1024, 1024, 1024)],
     ),
     "GRP": (
-        conv2d_nhwc,
-        [
-            (1, 56, 56, 64, 128, 3, 2, 1, 1, 4),
-            (1, 56, 56, 64, 64, 1, 1, 0, 1, 4),
-            (1, 14, 14, 256, 256, 3, 1, 1, 1, 4),
-            (1, 7, 7, 512, 512, 3, 1, 1, 1, 4),
-        ],
+        convolutions.conv2d_nhwc,
+        [(1, 56, 56, 64, 128, 3, 2, 1, 1, 4), *((*shape, 1, 4) for shape in _RESNET[1:])],
     ),
-    "DIL": (
-        conv2d_nhwc,
-        [
-            (1, 224, 224, 3, 64, 7, 2, 3, 2),
-            (1, 56, 56, 64, 64, 1, 1, 0, 2),
-            (1, 14, 14, 256, 256, 3, 1, 1, 2),
-            (1, 7, 7, 512, 512, 3, 1, 1, 2),
-        ],
-    ),
+    "DIL": (convolutions.conv2d_nhwc, [(*shape, 2) for shape in _RESNET]),
     "DEP": (
-        depthwise_conv2d_nhwc,
+        convolutions.depthwise_conv2d_nhwc,
         [
             (1, 112, 112, 32, 3, 1, 1),
             (1, 112, 112, 64, 3, 2, 1),
@@ -95,7 +58,7 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
         ],
     ),
     "T2D": (
-        conv2d_transpose_nhwc,
+        convolutions.conv2d_transpose_nhwc,
         [
             (1, 4, 4, 512, 256, 4, 2, 1),
             (1, 8, 8, 256, 128, 4, 2, 1),
@@ -104,7 +67,7 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
         ],
     ),
     "CAP": (
-        conv2d_capsule_nhwijc,
+        convolutions.conv2d_capsule_nhwijc,
         [
             (1, 16, 16, 32, 32, 3, 2, 1),
             (1, 8, 8, 32, 32, 3, 1, 1),
@@ -112,10 +75,10 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
             (1, 8, 8, 16, 16, 3, 1, 1),
         ],
     ),
-    "NRM": (norm_bmn, [(1, 256, 256), (1, 512, 512), (1, 1024, 1024), (1, 4096, 1024)]),
-    "SFM": (softmax_mn, [(256, 256), (512, 512), (1024, 1024), (2048, 2048)]),
+    "NRM": (operators.norm_bmn, [(1, 256, 256), (1, 512, 512), (1, 1024, 1024), (1, 4096, 1024)]),
+    "SFM": (operators.softmax_mn, [(256, 256), (512, 512), (1024, 1024), (2048, 2048)]),
     "CBR": (
-        conv2d_nhwc_bn_relu,
+        operators.conv2d_nhwc_bn_relu,
         [
             (1, 224, 224, 3, 64, 7, 2, 3),
             (1, 56, 56, 64, 128, 3, 2, 1),
@@ -124,11 +87,11 @@ CONFIGS: dict[str, tuple[Maker, list[Arguments]]] = {
         ],
     ),
     "TBG": (
-        transpose_batch_matmul,
+        operators.transpose_batch_matmul,
         [(1, 128, 12, 64), (1, 128, 16, 64), (1, 64, 12, 128), (1, 128, 12, 128)],
     ),
-    "C2D_WIN_NHWC": (conv2d_winograd_nhwc, [(1, 14, 14, 128, 128, 6)]),
-    "C2D_WIN_NCHW": (conv2d_winograd_nchw, [(1, 56, 56, 64, 64, 6)]),
+    "C2D_WIN_NHWC": (convolutions.conv2d_winograd_nhwc, [(1, 14, 14, 128, 128, 6)]),
+    "C2D_WIN_NCHW": (convolutions.conv2d_winograd_nchw, [(1, 56, 56, 64, 64, 6)]),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -247,43 +247,33 @@ def _write_cache_level() -> int:
     return 3 if target is not None and target.kind.name == "cuda" else 2
 
 
-def conv2d_winograd_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    tile_size: int = 4,
-    write_cache_level: int | None = None,
-) -> Tensors:
-    """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
-    data = te.placeholder((N, H, W, CI), name="data")
-    weight = te.placeholder((kernel_size, kernel_size, CO, CI), name="weight")
-    level = write_cache_level or _write_cache_level()
-    options = (stride, padding, dilation, None, True, tile_size, level)  # of a transformed weight
-    return data, weight, topi.nn.conv2d_winograd_nhwc(data, weight, *options)
+def _conv2d_winograd(layout: str, usual_padding: int) -> Callable[..., Tensors]:
+    convolution = getattr(topi.nn, f"conv2d_winograd_{layout}")
+
+    def winograd(
+        N: int,
+        H: int,
+        W: int,
+        CI: int,
+        CO: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = usual_padding,
+        dilation: int = 1,
+        tile_size: int = 4,
+        write_cache_level: int | None = None,
+    ) -> Tensors:
+        """`kernel_size` is that of the transformed weight; the cache level follows the target."""
+        last = layout == "nhwc"
+        data = te.placeholder((N, H, W, CI) if last else (N, CI, H, W), name="data")
+        channels = (CO, CI) if last else (CI, CO)
+        weight = te.placeholder((kernel_size, kernel_size, *channels), name="weight")
+        level = write_cache_level or _write_cache_level()
+        options = (stride, padding, dilation, None, True, tile_size, level)
+        return data, weight, convolution(data, weight, *options)
+
+    return winograd
 
 
-def conv2d_winograd_nchw(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 1,
-    dilation: int = 1,
-    tile_size: int = 4,
-    write_cache_level: int | None = None,
-) -> Tensors:
-    """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
-    data = te.placeholder((N, CI, H, W), name="data")
-    weight = te.placeholder((kernel_size, kernel_size, CI, CO), name="weight")
-    level = write_cache_level or _write_cache_level()
-    options = (stride, padding, dilation, None, True, tile_size, level)  # of a transformed weight
-    return data, weight, topi.nn.conv2d_winograd_nchw(data, weight, *options)
+conv2d_winograd_nhwc = _conv2d_winograd("nhwc", 0)
+conv2d_winograd_nchw = _conv2d_winograd("nchw", 1)

@@ -61,28 +61,29 @@ def _convolution(dims: int) -> Callable[..., Made]:
     return make
 
 
+def _operands(arrays: Sequence[Array], order: Sequence[int]) -> list[Tensor]:
+    """Data and weights, these in another order of axes, as PyTorch likes them."""
+    x, w = map(torch.from_numpy, arrays[:2])
+    w = w.permute(*order).contiguous(memory_format=torch.channels_last)
+    return [_channels_first(x), w]
+
+
 def _depthwise(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     channels, stride, padding = arguments[3], arguments[5], arguments[6]
-    x = _channels_first(torch.from_numpy(arrays[0]))
-    w = torch.from_numpy(arrays[1]).permute(3, 0, 1, 2)
-    w = w.contiguous(memory_format=torch.channels_last)
 
     def compute(x: Tensor, w: Tensor) -> Tensor:
         return F.conv2d(x, w, None, stride, padding, 1, channels)
 
-    return compute, [x, w]
+    return compute, _operands(arrays, (3, 0, 1, 2))
 
 
 def _transposed(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     stride, padding = arguments[6], arguments[7]
-    x = _channels_first(torch.from_numpy(arrays[0]))
-    w = torch.from_numpy(arrays[1]).permute(2, 3, 0, 1)
-    w = w.contiguous(memory_format=torch.channels_last)
 
     def compute(x: Tensor, w: Tensor) -> Tensor:
         return F.conv_transpose2d(x, w, None, stride, padding)
 
-    return compute, [x, w]
+    return compute, _operands(arrays, (2, 3, 0, 1))
 
 
 def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:

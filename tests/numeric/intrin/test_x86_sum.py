@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.driver import build, compile_only
 from tilewright.intrin.agreement import disagreement, stand_alone
-from tilewright.intrin.x86_sum import ROW_LANES, sum_name
+from tilewright.intrin.x86_pack import ROW_LANES, sum_name
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.target import Target
 

@@ -13,8 +13,7 @@ import tilewright as tw
 from tilewright.compat import tvm_imports
 from tilewright.compat.differences import MISSING
 from tilewright.compat.finder import _object_at, sources_of
-from tilewright.compat.modules import MODULES
-from tilewright.compat.names import NAMES
+from tilewright.compat.names import MODULES, NAMES
 from tilewright.meta_schedule.module_paths import FILES
 
 

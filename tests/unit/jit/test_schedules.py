@@ -19,7 +19,7 @@ from tilewright.database import Database, MemoryDatabase, SQLiteDatabase
 from tilewright.errors import ArgumentError, DatabaseError, TuneError
 from tilewright.ir import PrimFunc
 from tilewright.jit import JitFunction
-from tilewright.jit.settings import parse_tuning
+from tilewright.jit.schedules import parse_tuning
 from tilewright.records import normalize_mod
 from tilewright.tune import tune_tir
 

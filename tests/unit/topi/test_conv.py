@@ -12,7 +12,7 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
-from tilewright.topi.nn.winograd_matrices import transform_matrices
+from tilewright.topi.nn.winograd import transform_matrices
 
 Evaluate = Callable[..., Any]
 rng = np.random.default_rng(3)

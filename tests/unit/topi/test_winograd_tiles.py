@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
-from tilewright.topi.nn.winograd_points import chosen, winograd_points
+from tilewright.topi.nn.winograd_tiles import chosen, winograd_points
 
 Array = npt.NDArray[Any]
 # Largest error as a share of the largest result, for numbers of any sign and 64 channels.

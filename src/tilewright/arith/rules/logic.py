@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from tilewright.arith.pattern import (
-    Pattern,
-    PatternLike,
-    Rule,
-    consts,
-    exprs,
-    if_then_else,
-    lift,
-    op,
-    rule,
-    select,
-)
+from tilewright.arith.pattern import Pattern, Rule, consts, exprs, lift, op, rule
 from tilewright.arith.rules.table import Domain, RuleTable
 
 x, y, z = exprs("x y z")
@@ -112,9 +101,8 @@ PAIRS = RuleTable(
 )
 
 
-def _choices(
-    choose: Callable[[PatternLike, PatternLike, PatternLike], Pattern],
-) -> tuple[Rule, ...]:
+def _choices(kind: str) -> tuple[Rule, ...]:
+    choose = partial(op, kind)
     return (
         rule(choose(YES, x, y), x),
         rule(choose(NO, x, y), y),
@@ -125,6 +113,6 @@ def _choices(
     )
 
 
-CHOICE = RuleTable("choice", Domain.VALUE, (*_choices(select), *_choices(if_then_else)))
+CHOICE = RuleTable("choice", Domain.VALUE, (*_choices("Select"), *_choices("if_then_else")))
 
 LOGIC = (BOOLEAN, NEGATED, PAIRS, CHOICE)

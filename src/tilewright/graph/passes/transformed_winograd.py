@@ -11,7 +11,7 @@ from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue
 from tilewright.graph.operators.transformed_winograd import TRANSFORMED_WINOGRAD
 from tilewright.graph.passes.winograd import is_one_everywhere
 from tilewright.graph.rewriting import Rewriting, rewrite
-from tilewright.topi.nn.winograd_matrices import transform_matrices
+from tilewright.topi.nn.winograd import transform_matrices
 
 TILE, TAPS = 4, 3
 

@@ -8,32 +8,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.ir import nodes as ir
+from tilewright.ir import nodes as ir, script_forms as forms
 from tilewright.ir.node import Node, replace
 from tilewright.ir.printer.scope import Scope
-from tilewright.ir.script_forms import (
-    DTYPE_ONLY,
-    INFIX,
-    PREC_ATOM,
-    PREC_COMPARE,
-    PREC_NOT,
-    PREC_SIGN,
-    PREFIX,
-    builds,
-    calls_back,
-    end_of,
-)
 from tilewright.target import Target
 
 Written = tuple[str, int]  # the text and how strongly it holds together
 Writer = Callable[["ExprPrinter", Any], Written]
-_ITER_TYPE_NAMES = {
-    ir.IterType.DATA_PAR: "DataPar",
-    ir.IterType.THREAD_INDEX: "ThreadIndex",
-    ir.IterType.COMM_REDUCE: "CommReduce",
-    ir.IterType.ORDERED: "Ordered",
-    ir.IterType.OPAQUE: "Opaque",
-}
+_ITER_TYPE_NAMES = {kind: name for name, kind in forms.ITER_TYPES.items()}
 _extensions: dict[type[Node], Writer] = {}
 
 
@@ -41,7 +23,7 @@ def register_expr_printer(
     node_class: type[Node], write: Callable[[Any, Callable[[Any], str]], str]
 ) -> None:
     """Let another layer's expression print: `write(node, text_of)` gives its text."""
-    _extensions[node_class] = lambda printer, node: (write(node, printer.text), PREC_ATOM)
+    _extensions[node_class] = lambda printer, node: (write(node, printer.text), forms.PREC_ATOM)
 
 
 def quote(text: str) -> str:
@@ -85,7 +67,7 @@ class ExprPrinter:
                 return writer(self, node)
         if dataclasses.is_dataclass(node) and not isinstance(node, type):
             return _dataclass(self, node)
-        return repr(node) if not isinstance(node, Node) else _fields(self, node), PREC_ATOM
+        return repr(node) if not isinstance(node, Node) else _fields(self, node), forms.PREC_ATOM
 
     def operand(self, node: Any, at_least: int) -> str:
         """The text of an operand, in parentheses where it binds more weakly than `at_least`."""
@@ -93,7 +75,7 @@ class ExprPrinter:
         return text if strength >= at_least else f"({text})"
 
     def call(self, name: str, *args: str) -> Written:
-        return f"T.{name}({', '.join(args)})", PREC_ATOM
+        return f"T.{name}({', '.join(args)})", forms.PREC_ATOM
 
     def name(self, node: Node, hint: str) -> str:
         """The name of a variable or buffer; one that nobody defined is named on the spot."""
@@ -115,7 +97,7 @@ class ExprPrinter:
             or stride.dtype is not ramp.base.dtype
         ):
             return None
-        end = end_of(ramp.base, ir.multiply(stride, ramp.lanes))
+        end = forms.end_of(ramp.base, ir.multiply(stride, ramp.lanes))
         if end is None or ramp.lanes == 1:
             return None
         step = "" if stride.value == 1 else f":{self.text(stride)}"
@@ -139,18 +121,18 @@ def _dataclass(printer: ExprPrinter, value: Any) -> Written:
         for field in dataclasses.fields(value)
         if getattr(value, field.name) != field.default
     ]
-    return f"I.attribute({', '.join([quote(type(value).__name__), *fields])})", PREC_ATOM
+    return f"I.attribute({', '.join([quote(type(value).__name__), *fields])})", forms.PREC_ATOM
 
 
 def _named(printer: ExprPrinter, node: ir.Var | ir.Buffer) -> Written:
-    return printer.name(node, node.name), PREC_ATOM
+    return printer.name(node, node.name), forms.PREC_ATOM
 
 
 def _int_imm(printer: ExprPrinter, node: ir.IntImm) -> Written:
     if node.dtype is ir.INT32:
-        return str(node.value), PREC_SIGN if node.value < 0 else PREC_ATOM
+        return str(node.value), forms.PREC_SIGN if node.value < 0 else forms.PREC_ATOM
     if node.dtype is ir.BOOL:
-        return f"T.bool({bool(node.value)})", PREC_ATOM
+        return f"T.bool({bool(node.value)})", forms.PREC_ATOM
     return printer.call(node.dtype, str(node.value))
 
 
@@ -171,15 +153,15 @@ def _binary(printer: ExprPrinter, node: ir.BinaryOp) -> Written:
 def _with_right_operand(printer: ExprPrinter, node: ir.BinaryOp, left: Written) -> Written:
     """A node whose left operand is written already."""
     text, held = left
-    infix = INFIX.get(type(node))
-    if infix is not None and builds(infix[2], node):
+    infix = forms.INFIX.get(type(node))
+    if infix is not None and forms.builds(infix[2], node):
         operator, strength, _ = infix
-        if held < strength + (strength == PREC_COMPARE):
+        if held < strength + (strength == forms.PREC_COMPARE):
             text = f"({text})"
         text += f" {operator} {printer.operand(node.b, strength + 1)}"
         return text, strength
-    prefix = PREFIX.get(type(node))
-    short = prefix is not None and builds(prefix[1], node)
+    prefix = forms.PREFIX.get(type(node))
+    short = prefix is not None and forms.builds(prefix[1], node)
     name = prefix[0] if prefix is not None and short else type(node).__name__
     return printer.call(name, text, printer.text(node.b))
 
@@ -187,7 +169,7 @@ def _with_right_operand(printer: ExprPrinter, node: ir.BinaryOp, left: Written) 
 def _not(printer: ExprPrinter, node: ir.Not) -> Written:
     made = ir.logical_not(node.a) if node.a.dtype.is_bool else None
     if isinstance(made, ir.Not) and made.a is node.a:
-        return f"not {printer.operand(node.a, PREC_NOT)}", PREC_NOT
+        return f"not {printer.operand(node.a, forms.PREC_NOT)}", forms.PREC_NOT
     return printer.call("Not", printer.text(node.a))
 
 
@@ -206,9 +188,9 @@ def _call(printer: ExprPrinter, node: ir.Call) -> Written:
     if isinstance(node.op, ir.GlobalVar):
         return _module_call(printer, node, node.op)
     op = node.op
-    dtype_first = op.dtype_first or op.script_name in DTYPE_ONLY
+    dtype_first = op.dtype_first or op.script_name in forms.DTYPE_ONLY
     args: tuple[Any, ...] = (str(node.dtype), *node.args) if dtype_first else node.args
-    if calls_back(node, args):
+    if forms.calls_back(node, args):
         return printer.call(op.script_name, *map(printer.text, args))
     return printer.call(
         "call_intrin", quote(node.dtype), quote(op.name), *map(printer.text, node.args)
@@ -217,7 +199,7 @@ def _call(printer: ExprPrinter, node: ir.Call) -> Written:
 
 def _module_call(printer: ExprPrinter, node: ir.Call, callee: ir.GlobalVar) -> Written:
     if node.dtype == printer.return_types.get(callee.name, "void"):
-        return f"{printer.text(callee)}({printer.texts(node.args)})", PREC_ATOM
+        return f"{printer.text(callee)}({printer.texts(node.args)})", forms.PREC_ATOM
     return printer.call(
         "Call", quote(node.dtype), printer.text(callee), f"[{printer.texts(node.args)}]"
     )
@@ -225,10 +207,10 @@ def _module_call(printer: ExprPrinter, node: ir.Call, callee: ir.GlobalVar) -> W
 
 def _buffer_load(printer: ExprPrinter, node: ir.BufferLoad) -> Written:
     if node.predicate is None:
-        return printer.access(node.buffer, node.indices), PREC_ATOM
+        return printer.access(node.buffer, node.indices), forms.PREC_ATOM
     buffer = printer.name(node.buffer, node.buffer.name)
     mask = printer.text(node.predicate)
-    return f"{buffer}.vload([{printer.texts(node.indices)}], predicate={mask})", PREC_ATOM
+    return f"{buffer}.vload([{printer.texts(node.indices)}], predicate={mask})", forms.PREC_ATOM
 
 
 def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
@@ -237,11 +219,11 @@ def _buffer_region(printer: ExprPrinter, node: ir.BufferRegion) -> Written:
     for dom in node.region:
         part = printer.text(dom.min)
         if not ir.is_one(dom.extent):
-            end = end_of(dom.min, dom.extent)
+            end = forms.end_of(dom.min, dom.extent)
             part += f":{printer.text(dom.min + dom.extent if end is None else end)}"
         parts.append(part)
     inner = ", ".join(parts) or "()"
-    return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
+    return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", forms.PREC_ATOM
 
 
 def _iter_var(printer: ExprPrinter, node: ir.IterVar) -> Written:
@@ -287,7 +269,7 @@ def _mapping(printer: ExprPrinter, values: Mapping[Any, Any]) -> Written:
     # By name, as TVM does: the order in which annotations were made carries no meaning.
     ordered = sorted(values.items(), key=lambda item: str(item[0]))
     items = (f"{printer.text(key)}: {printer.text(value)}" for key, value in ordered)
-    return "{" + ", ".join(items) + "}", PREC_ATOM
+    return "{" + ", ".join(items) + "}", forms.PREC_ATOM
 
 
 def dtype_call(var: ir.Var) -> str:
@@ -302,7 +284,7 @@ _WRITERS: dict[type, Writer] = {
     ir.Var: _named,
     ir.IntImm: _int_imm,
     ir.FloatImm: lambda printer, node: printer.call(node.dtype, number(node.value)),
-    ir.StringImm: lambda printer, node: (quote(node.value), PREC_ATOM),
+    ir.StringImm: lambda printer, node: (quote(node.value), forms.PREC_ATOM),
     ir.BinaryOp: _binary,
     ir.Not: _not,
     ir.Cast: _plain,
@@ -312,7 +294,7 @@ _WRITERS: dict[type, Writer] = {
     ir.Shuffle: _plain,
     ir.Let: _let,
     ir.Call: _call,
-    ir.GlobalVar: lambda printer, node: (f"Module.{node.name}", PREC_ATOM),
+    ir.GlobalVar: lambda printer, node: (f"Module.{node.name}", forms.PREC_ATOM),
     ir.BufferLoad: _buffer_load,
     ir.Buffer: _named,
     ir.BufferRegion: _buffer_region,
@@ -326,15 +308,15 @@ _WRITERS: dict[type, Writer] = {
     ir.CommReducer: _comm_reducer,
     Target: _target,
     ir.Reduce: _reduce,
-    ir.DType: lambda printer, dtype: (quote(dtype), PREC_ATOM),
-    str: lambda printer, text: (quote(text), PREC_ATOM),
-    bool: lambda printer, flag: (f"T.bool({flag})", PREC_ATOM),
-    int: lambda printer, value: (str(value), PREC_ATOM if value >= 0 else PREC_SIGN),
+    ir.DType: lambda printer, dtype: (quote(dtype), forms.PREC_ATOM),
+    str: lambda printer, text: (quote(text), forms.PREC_ATOM),
+    bool: lambda printer, flag: (f"T.bool({flag})", forms.PREC_ATOM),
+    int: lambda printer, value: (str(value), forms.PREC_ATOM if value >= 0 else forms.PREC_SIGN),
     float: lambda printer, value: (
         repr(value) if math.isfinite(value) else f"float({quote(str(value))})",
-        PREC_ATOM,
+        forms.PREC_ATOM,
     ),
-    tuple: lambda printer, values: (f"[{printer.texts(values)}]", PREC_ATOM),
-    list: lambda printer, values: (f"[{printer.texts(values)}]", PREC_ATOM),
+    tuple: lambda printer, values: (f"[{printer.texts(values)}]", forms.PREC_ATOM),
+    list: lambda printer, values: (f"[{printer.texts(values)}]", forms.PREC_ATOM),
     dict: _mapping,
 }

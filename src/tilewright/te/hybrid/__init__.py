@@ -24,7 +24,7 @@ from typing import Any
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import Buffer, ExprOperators, PrimExpr, convert, decl_buffer
 from tilewright.te.extern import ExternOp
-from tilewright.te.hybrid.names import AS_PYTHON
+from tilewright.te.hybrid.expressions import AS_PYTHON
 from tilewright.te.hybrid.parser import ScriptReader
 from tilewright.te.tensor import Tensor
 

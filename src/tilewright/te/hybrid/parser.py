@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import ir
-from tilewright.te.hybrid.expressions import ExpressionReader, Scalar, ScriptScope
-from tilewright.te.hybrid.names import ALLOCATE, BIND, CONST_RANGE, LOOP_KINDS, OUTPUT_TENSOR
+from tilewright.te.hybrid.expressions import (
+    ALLOCATE,
+    BIND,
+    CONST_RANGE,
+    LOOP_KINDS,
+    OUTPUT_TENSOR,
+    ExpressionReader,
+    Scalar,
+    ScriptScope,
+)
 
 
 @dataclass(frozen=True)

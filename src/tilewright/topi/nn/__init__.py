@@ -2,17 +2,13 @@
 
 from tilewright.topi.indexing import embedding as embedding
 from tilewright.topi.nn.activation import *  # noqa: F403 - its `__all__`
+from tilewright.topi.nn.activation import log_softmax as log_softmax, softmax as softmax
 from tilewright.topi.nn.attention import attention as attention
 from tilewright.topi.nn.conv import *  # noqa: F403 - its `__all__`
-from tilewright.topi.nn.conv_blocked import (
-    conv2d_NCHWc as conv2d_NCHWc,
-    conv2d_NCHWc_int8 as conv2d_NCHWc_int8,
-)
 from tilewright.topi.nn.conv_im2col import (
     conv2d_im2col_nchw as conv2d_im2col_nchw,
     conv2d_im2col_nhwc as conv2d_im2col_nhwc,
 )
-from tilewright.topi.nn.conv_layout import conv1d as conv1d, conv2d as conv2d, conv3d as conv3d
 from tilewright.topi.nn.conv_transpose import (
     conv1d_transpose_ncw as conv1d_transpose_ncw,
     conv2d_transpose_nchw as conv2d_transpose_nchw,
@@ -27,7 +23,6 @@ from tilewright.topi.nn.normalization import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.padding import dilate as dilate, pad as pad
 from tilewright.topi.nn.pooling import *  # noqa: F403 - its `__all__`
 from tilewright.topi.nn.quantized import *  # noqa: F403 - its `__all__`
-from tilewright.topi.nn.softmax import log_softmax as log_softmax, softmax as softmax
 from tilewright.topi.nn.winograd import (
     conv2d_winograd_nchw as conv2d_winograd_nchw,
     conv2d_winograd_nhwc as conv2d_winograd_nhwc,

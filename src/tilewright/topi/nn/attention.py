@@ -10,8 +10,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Select, Var, const, convert
 from tilewright.ir.intrinsics import exp, rsqrt
 from tilewright.te import Tensor
-from tilewright.topi.axes import INJECTIVE, check_extents, compute_ax, same_extent, shape_text
-from tilewright.topi.broadcast import broadcast_shape, element_at
+from tilewright.topi.axes import INJECTIVE, check_extents, compute_ax, shape_text
+from tilewright.topi.broadcast import can_stretch, element_at
 
 
 def attention(
@@ -145,8 +145,7 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def _check_mask(mask: Tensor, shape: Sequence[PrimExpr]) -> None:
-    found = broadcast_shape(mask.shape, shape, "attention")
-    if len(found) != len(shape) or not all(map(same_extent, found, shape)):
+    if not can_stretch(mask, shape, "attention"):
         raise TensorExpressionError(
             f"attention: attn_mask {mask.name} cannot be stretched to shape {shape_text(shape)}"
         )

@@ -1,31 +1,158 @@
 """Transposed convolutions.
 
 With stride 1 they are convolutions of the padded data with the flipped kernel. With larger strides
-`conv_phases` leaves out the zeros that such a convolution would multiply by; where extents are not
-known, the data are dilated with zeros first.
+they go phase by phase, so that nothing is multiplied by zero; where extents are not known, the data
+are dilated with zeros first.
+
+Output `o` of the full result adds `data[i] * kernel[k]` wherever `i * stride + k` is `o`. So every
+`stride`-th element of the kernel takes part: those at `o % stride + stride * t`, each beside
+`data[o // stride - t]`. The outputs of one remainder (a phase) are an ordinary convolution with a
+part of the kernel; all of them are one convolution with more channels. Its results interleave.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, Var
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, logical_and
+from tilewright.ir.intrinsics import if_then_else
 from tilewright.support.names import named
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes, sum_types
-from tilewright.topi.axes import (
-    Window,
-    check_extents,
-    check_ndim,
-    constant_extent,
-    pad_widths,
-    per_axis,
-    positive_per_axis,
-)
-from tilewright.topi.nn.conv_phases import by_phases, phase_axes
 from tilewright.topi.nn.padding import dilate, pad
+
+
+@dataclass(frozen=True)
+class _PhaseAxis:
+    """One spatial axis."""
+
+    extent: int  # of the data
+    size: int  # of the kernel
+    stride: int
+    before: int  # of the full result, left out
+    after: int
+
+    @property
+    def output(self) -> int:
+        return (self.extent - 1) * self.stride + self.size - self.before - self.after
+
+    @property
+    def taps(self) -> int:
+        """Elements of the kernel in a phase; the last is zero where they do not divide."""
+        return -(-self.size // self.stride)
+
+    @property
+    def first(self) -> int:
+        """The quotient `o // stride` of the first output."""
+        return self.before // self.stride
+
+    @property
+    def places(self) -> int:
+        """Outputs of a phase."""
+        return (self.before + self.output - 1) // self.stride - self.first + 1
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """Zeros before and after the data; no more is cut off than the kernel reaches."""
+        return self.taps - 1 - self.first, max(0, self.first + self.places - self.extent)
+
+
+def _by_phases(
+    data: Tensor, kernel: Tensor, axes: Sequence[_PhaseAxis], types: SumTypes, what: str
+) -> Tensor:
+    """The transposed convolution, summed in the accumulator's type."""
+    steps = _steps(axes)
+    phases = _convolve_phases(
+        _flat(data, axes, steps), _cut_kernel(kernel, axes), axes, types, what
+    )
+
+    def element(*i: Var) -> ExprLike:
+        full = [own + axis.before for own, axis in zip(i[2:], axes, strict=True)]
+        channel: PrimExpr = i[1]
+        place: PrimExpr = const(0)
+        for own, axis, step in zip(full, axes, steps, strict=True):
+            channel = channel * axis.stride + own % axis.stride
+            place = place + (own // axis.stride - axis.first) * step
+        return phases(i[0], channel, place)
+
+    shape: list[ExprLike] = [data.shape[0], kernel.shape[1], *(axis.output for axis in axes)]
+    return ax.compute_ax(shape, element, what, ax.INJECTIVE)
+
+
+def _steps(axes: Sequence[_PhaseAxis]) -> list[int]:
+    """How far neighbours along each axis are apart where all axes lie in one row."""
+    widths = [sum(axis.padding) + axis.extent for axis in axes]
+    return [math.prod(widths[n + 1 :]) for n in range(len(axes))]
+
+
+def _flat(data: Tensor, axes: Sequence[_PhaseAxis], steps: Sequence[int]) -> Tensor:
+    """The padded data with all spatial axes in one row, so that vectors need not end with an axis.
+
+    A tap moves all places by the same distance. Places beyond the end of an axis are computed from
+    its neighbours, and nobody reads them; those at the very end need a few elements more.
+    """
+    widths = [sum(axis.padding) + axis.extent for axis in axes]
+    more = sum((axis.taps - 1) * step for axis, step in zip(axes[1:], steps[1:], strict=True))
+
+    def element(n: Var, c: Var, p: Var) -> ExprLike:
+        places = [
+            p // step % width - axis.padding[0] if number else p // step - axis.padding[0]
+            for number, (axis, step, width) in enumerate(zip(axes, steps, widths, strict=True))
+        ]
+        inside = [
+            condition
+            for place, axis in zip(places, axes, strict=True)
+            for condition in (place >= 0, place < axis.extent)
+        ]
+        value: PrimExpr = data(n, c, *places)
+        return if_then_else(logical_and(*inside), value, const(0, data.dtype))
+
+    shape: list[ExprLike] = [*data.shape[:2], math.prod(widths) + more]
+    return ax.compute_ax(shape, element, "data_pad", ax.INJECTIVE)
+
+
+def _cut_kernel(kernel: Tensor, axes: Sequence[_PhaseAxis]) -> Tensor:
+    """The kernel of a channel for each phase, the last of its elements first."""
+    count = math.prod(axis.stride for axis in axes)
+
+    def element(*i: Var) -> ExprLike:
+        window: list[PrimExpr] = []
+        rest = i[0] % count
+        for tap, axis in reversed(list(zip(i[2:], axes, strict=True))):
+            window.insert(0, rest % axis.stride + axis.stride * (axis.taps - 1 - tap))
+            rest = rest // axis.stride
+        value: PrimExpr = kernel(i[1], i[0] // count, *window)
+        for place, axis in zip(window, axes, strict=True):
+            if axis.size % axis.stride:
+                value = if_then_else(place < axis.size, value, const(0, kernel.dtype))
+        return value
+
+    taps = [axis.taps for axis in axes]
+    shape: list[ExprLike] = [kernel.shape[1] * count, kernel.shape[0], *taps]
+    return ax.compute_ax(shape, element, "kernel_phases", ax.INJECTIVE)
+
+
+def _convolve_phases(
+    padded: Tensor, kernel: Tensor, axes: Sequence[_PhaseAxis], types: SumTypes, what: str
+) -> Tensor:
+    steps = _steps(axes)
+    dc = te.reduce_axis((0, padded.shape[1]), name="dc")
+    taps = [te.reduce_axis((0, axis.taps), name=f"t{n}") for n, axis in enumerate(axes)]
+
+    def element(n: Var, c: Var, p: Var) -> ExprLike:
+        place: PrimExpr = p
+        for tap, step in zip(taps, steps, strict=True):
+            place = place + tap.var * step
+        return types.dot(padded(n, dc, place), kernel(c, dc, *taps), [dc, *taps])
+
+    shape: list[ExprLike] = [padded.shape[0], kernel.shape[0], axes[0].places * steps[0]]
+    return ax.compute_ax(shape, element, f"{what}_phases", what)
+
 
 _SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
@@ -37,22 +164,28 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
     def transposed(
         data: Tensor,
         kernel: Tensor,
-        strides: Window,
-        padding: Window,
+        strides: ax.Window,
+        padding: ax.Window,
         out_dtype: str | None = None,
-        output_padding: Window = 0,
+        output_padding: ax.Window = 0,
     ) -> Tensor:
-        check_ndim(data, n + 2, name)
-        check_ndim(kernel, n + 2, name)
-        check_extents(data.shape[1], kernel.shape[0], name, "the input channels of data and kernel")
-        stride = positive_per_axis(strides, n, f"{name} strides")
+        ax.check_ndim(data, n + 2, name)
+        ax.check_ndim(kernel, n + 2, name)
+        ax.check_extents(
+            data.shape[1], kernel.shape[0], name, "the input channels of data and kernel"
+        )
+        stride = ax.positive_per_axis(strides, n, f"{name} strides")
         types = sum_types(out_dtype, data, kernel)
-        extents = [constant_extent(extent, name) for extent in kernel.shape[2:]]
+        extents = [ax.constant_extent(extent, name) for extent in kernel.shape[2:]]
         cut = _cut_off(extents, stride, padding, output_padding, name)
         known = all(isinstance(extent, IntImm) and extent.value > 0 for extent in data.shape[2:])
         if max(stride) > 1 and known:
-            axes = phase_axes(data, extents, stride, cut)
-            return types.finish(by_phases(data, kernel, axes, types, name))
+            sizes = [ax.constant_extent(extent, name) for extent in data.shape[2:]]
+            axes = [
+                _PhaseAxis(extent, size, step, *own)
+                for extent, size, step, own in zip(sizes, extents, stride, cut, strict=True)
+            ]
+            return types.finish(_by_phases(data, kernel, axes, types, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)
         return types.finish(_convolve(padded, flipped, types, letters, name))
@@ -64,15 +197,15 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
 def _cut_off(
     extents: Sequence[int],
     stride: Sequence[int],
-    padding: Window,
-    output_padding: Window,
+    padding: ax.Window,
+    output_padding: ax.Window,
     what: str,
 ) -> list[tuple[int, int]]:
     """What is left out of the full result at the beginning and the end of each axis."""
     if 0 in extents:
         raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
-    before, after = pad_widths(padding, extents, what)
-    extra = per_axis(output_padding, len(stride), f"{what} output_padding")
+    before, after = ax.pad_widths(padding, extents, what)
+    extra = ax.per_axis(output_padding, len(stride), f"{what} output_padding")
     for own, step in zip(extra, stride, strict=True):
         if not 0 <= own < step:
             raise TensorExpressionError(

@@ -19,7 +19,7 @@ from tilewright.ir.annotation_keys import HEAD_ATTENTION, INLINE_RULE
 from tilewright.ir.intrinsics import exp
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, check_float, check_ndim, constant_extent, same_extent
-from tilewright.topi.broadcast import broadcast_shape, element_at
+from tilewright.topi.broadcast import can_stretch, element_at
 
 TILE_ROWS, TILE_KEYS = 8, 32
 BLOCK_TILES = (4, 5, 6, 7, 8)  # of rows in a block: scores of a block fit into the cache
@@ -70,13 +70,19 @@ class _HeadAttention:
         self._queries = constant_extent(query.shape[1], "head_attention")
         self._keys = constant_extent(key.shape[1], "head_attention")
         self._rows, self._blocks = _blocks_of(self._queries)
-        self._padded = _rounded_up(self._keys, TILE_KEYS)
-        if mask is not None:
-            _check_mask(mask, [*self._outer, const(self._queries), const(self._keys)])
+        self._padded = -(-self._keys // TILE_KEYS) * TILE_KEYS
+        if mask is not None and not can_stretch(mask, self._scores_shape, "head_attention"):
+            raise TensorExpressionError(
+                f"head_attention: attn_mask {mask.name} cannot be stretched to the scores"
+            )
 
     @property
     def _outer(self) -> list[PrimExpr]:
         return [self._query.shape[0], const(self._options.heads)]
+
+    @property
+    def _scores_shape(self) -> list[PrimExpr]:
+        return [*self._outer, const(self._queries), const(self._keys)]
 
     @property
     def _is_whole(self) -> bool:
@@ -147,8 +153,7 @@ class _HeadAttention:
 
     def _mask_at(self, at: Sequence[PrimExpr]) -> PrimExpr:
         assert self._mask is not None
-        shape = [*self._outer, const(self._queries), const(self._keys)]
-        own = convert(element_at(self._mask, shape, at))
+        own = convert(element_at(self._mask, self._scores_shape, at))
         return own if own.dtype.is_bool else own.astype(self._wide)
 
     def _along_keys(self, terms: Tensor, reduce: Callable[..., ExprLike], name: str) -> Tensor:
@@ -184,10 +189,6 @@ def _blocks_of(queries: int) -> tuple[int, int]:
     return best * TILE_ROWS, -(-tiles // best)
 
 
-def _rounded_up(count: int, unit: int) -> int:
-    return -(-count // unit) * unit
-
-
 def _check(query: Tensor, key: Tensor, value: Tensor, options: HeadOptions) -> None:
     wanted = options.heads * options.depth
     for tensor, offset in zip((query, key, value), options.offsets, strict=True):
@@ -205,11 +206,3 @@ def _check(query: Tensor, key: Tensor, value: Tensor, options: HeadOptions) -> N
             )
     if not same_extent(key.shape[1], value.shape[1]):
         raise TensorExpressionError("head_attention: there must be a value for each key")
-
-
-def _check_mask(mask: Tensor, shape: Sequence[PrimExpr]) -> None:
-    found = broadcast_shape(mask.shape, shape, "head_attention")
-    if len(found) != len(shape) or not all(map(same_extent, found, shape)):
-        raise TensorExpressionError(
-            f"head_attention: attn_mask {mask.name} cannot be stretched to the scores"
-        )

@@ -9,19 +9,8 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Var, const
 from tilewright.ir.intrinsics import rsqrt
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes
-from tilewright.topi.axes import (
-    BROADCAST,
-    INJECTIVE,
-    check_extents,
-    check_float,
-    check_ndim,
-    compute_ax,
-    constant_extent,
-    extent_product,
-    normalize_axes,
-    normalize_axis,
-)
 from tilewright.topi.broadcast import add, divide, multiply, subtract
 from tilewright.topi.elementwise import sqrt
 from tilewright.topi.transform import reshape
@@ -47,13 +36,13 @@ class _Groups:
         count: int = 1,
     ) -> None:
         self.data, self.what = data, what
-        self.axes = normalize_axes(axes, data.ndim, what)
+        self.axes = ax.normalize_axes(axes, data.ndim, what)
         self._kept = [d for d in range(data.ndim) if d not in self.axes]
         self._channel, self._count, self._size = channel, count, 1
         self.accumulator = data.dtype.accumulator
-        elements = extent_product([data.shape[d] for d in self.axes])
+        elements = ax.extent_product([data.shape[d] for d in self.axes])
         if channel is not None:
-            self._size = max(1, constant_extent(data.shape[channel], what) // count)
+            self._size = max(1, ax.constant_extent(data.shape[channel], what) // count)
             elements = elements * self._size
         self.count = elements.astype(self.accumulator)
 
@@ -74,7 +63,7 @@ class _Groups:
         shape = [
             const(self._count) if d == self._channel else self.data.shape[d] for d in self._kept
         ]
-        return compute_ax(shape, element, name, INJECTIVE)
+        return ax.compute_ax(shape, element, name, ax.INJECTIVE)
 
     def sums(self, term: Callable[[PrimExpr, Sequence[Var]], PrimExpr], name: str) -> Tensor:
         """A sum over the elements of each group; `term` gets an element and its group."""
@@ -117,7 +106,7 @@ class _Groups:
                 result = result + self.wide(beta, parameter_of(i))
             return result.astype(self.data.dtype)
 
-        return compute_ax(self.data.shape, element, f"T_{self.what}", INJECTIVE)
+        return ax.compute_ax(self.data.shape, element, f"T_{self.what}", ax.INJECTIVE)
 
 
 def _square(value: PrimExpr) -> PrimExpr:
@@ -125,10 +114,10 @@ def _square(value: PrimExpr) -> PrimExpr:
 
 
 def _check_scale(groups: _Groups, scale: Tensor) -> None:
-    check_ndim(scale, len(groups.axes), groups.what)
+    ax.check_ndim(scale, len(groups.axes), groups.what)
     described = f"the extents of {scale.name} and the data"
     for d, extent in zip(groups.axes, scale.shape, strict=True):
-        check_extents(extent, groups.data.shape[d], groups.what, described)
+        ax.check_extents(extent, groups.data.shape[d], groups.what, described)
 
 
 def layer_norm(
@@ -139,7 +128,7 @@ def layer_norm(
     The variance is the mean of the squared distances from the mean, which keeps precision where the
     difference of the means of squares would lose it.
     """
-    check_float(data, "layer_norm")
+    ax.check_float(data, "layer_norm")
     groups = _Groups(data, axis, "layer_norm")
     for scale in (gamma, beta):
         if scale is not None:
@@ -151,7 +140,7 @@ def layer_norm(
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float = 1e-5) -> Tensor:
     """`x / sqrt(mean(x * x) + epsilon) * weight` over `axis`."""
-    check_float(data, "rms_norm")
+    ax.check_float(data, "rms_norm")
     groups = _Groups(data, axis, "rms_norm")
     _check_scale(groups, weight)
     squares = groups.sums(lambda value, group: _square(value), f"{data.name}_square_sum")
@@ -165,7 +154,7 @@ def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float =
         own = groups.wide(weight, groups.within(i))
         return (scale(*groups.group_of(i)) * groups.wide(data, i) * own).astype(data.dtype)
 
-    return compute_ax(data.shape, element, "T_rms_norm", INJECTIVE)
+    return ax.compute_ax(data.shape, element, "T_rms_norm", ax.INJECTIVE)
 
 
 def group_norm(
@@ -199,8 +188,8 @@ def instance_norm(
 
     Mean and variance are taken over `axis`; the rest is as in `group_norm`.
     """
-    channel = normalize_axis(channel_axis, data.ndim, "instance_norm")
-    channels = constant_extent(data.shape[channel], "instance_norm")
+    channel = ax.normalize_axis(channel_axis, data.ndim, "instance_norm")
+    channels = ax.constant_extent(data.shape[channel], "instance_norm")
     groups = _channel_groups("instance_norm", data, channels, channel, axis)
     return _over_channels(groups, channel, gamma, beta, epsilon)
 
@@ -212,12 +201,12 @@ def _channel_groups(
         raise TensorExpressionError(
             f"{what}: {data.name} is {data.dtype!s}; cast it to a float type"
         )
-    channel = normalize_axis(channel_axis, data.ndim, what)
-    if channel in normalize_axes(axes, data.ndim, what):
+    channel = ax.normalize_axis(channel_axis, data.ndim, what)
+    if channel in ax.normalize_axes(axes, data.ndim, what):
         raise TensorExpressionError(
             f"{what}: the channel axis {channel} must not be among axes {list(axes)}"
         )
-    channels = constant_extent(data.shape[channel], what)
+    channels = ax.constant_extent(data.shape[channel], what)
     if channels and (count < 1 or channels % count):
         raise TensorExpressionError(
             f"{what}: {channels} channels cannot be divided into {count} groups"
@@ -228,7 +217,7 @@ def _channel_groups(
 def _over_channels(
     groups: _Groups, axis: int, gamma: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> Tensor:
-    channel = normalize_axis(axis, groups.data.ndim, groups.what)
+    channel = ax.normalize_axis(axis, groups.data.ndim, groups.what)
     for parameter in (gamma, beta):
         if parameter is not None:
             _check_per_channel(groups.data, parameter, channel, groups.what)
@@ -241,9 +230,9 @@ def _over_channels(
 
 
 def _check_per_channel(data: Tensor, parameter: Tensor, channel: int, what: str) -> None:
-    check_ndim(parameter, 1, what)
+    ax.check_ndim(parameter, 1, what)
     described = f"the number of channels and the extent of {parameter.name}"
-    check_extents(data.shape[channel], parameter.shape[0], what, described)
+    ax.check_extents(data.shape[channel], parameter.shape[0], what, described)
 
 
 def batch_norm(
@@ -258,8 +247,8 @@ def batch_norm(
     scale: bool = True,
 ) -> Tensor:
     """Batch normalisation with given statistics (inference) along the channel `axis`."""
-    check_float(data, "batch_norm")
-    channel = normalize_axis(axis, data.ndim, "batch_norm")
+    ax.check_float(data, "batch_norm")
+    channel = ax.normalize_axis(axis, data.ndim, "batch_norm")
     for parameter in (gamma, beta, moving_mean, moving_var):
         _check_per_channel(data, parameter, channel, "batch_norm")
     shape = [data.shape[d] if d == channel else const(1) for d in range(data.ndim)]
@@ -287,14 +276,14 @@ def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axes: str, what: str) -> Tensor:
-    check_ndim(data, 4, what)
+    ax.check_ndim(data, 4, what)
     channel = axes.index("c")
     for parameter in (scale, shift):
         if parameter.ndim != 1:
             raise TensorExpressionError(f"{what}: {parameter.name} must have 1 dimension")
-        check_extents(parameter.shape[0], data.shape[channel], what, "the numbers of channels")
+        ax.check_extents(parameter.shape[0], data.shape[channel], what, "the numbers of channels")
 
     def element(*i: Var) -> PrimExpr:
         return data(*i) * scale(i[channel]) + shift(i[channel])
 
-    return te.compute(data.shape, element, "ScaleShift", BROADCAST, varargs_names=tuple(axes))
+    return te.compute(data.shape, element, "ScaleShift", ax.BROADCAST, varargs_names=tuple(axes))

@@ -10,8 +10,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Var, const, convert, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
-from tilewright.topi.axes import INJECTIVE, is_zero, positive_per_axis
-from tilewright.topi.named_axes import NamedTensor
+from tilewright.topi.axes import INJECTIVE, NamedTensor, is_zero, positive_per_axis
 
 
 def pad(

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.support.names import named
 from tilewright.te import Tensor
-from tilewright.topi.axes import (
-    COMM_REDUCE,
-    ELEMENTWISE,
-    Window,
-    check_float,
-    compute_ax,
-    is_zero,
-    pad_widths,
-    per_axis,
-    positive_per_axis,
-)
+from tilewright.topi import axes as ax
 from tilewright.topi.reduction import LARGEST
 
 __all__ = ["pool1d", "pool2d", "pool3d", "global_pool", "adaptive_pool"]
@@ -100,7 +89,7 @@ def _padded(data: Tensor, windows: Sequence[_WindowAxis], value: ir.PrimExpr) ->
                 conditions.append(i[d] < data.shape[d] + left)
         return if_then_else(ir.logical_and(*conditions), data(*own), value)
 
-    return compute_ax(shape, element, "pad_temp", "injective,pad")
+    return ax.compute_ax(shape, element, "pad_temp", "injective,pad")
 
 
 @dataclass(frozen=True)
@@ -130,13 +119,13 @@ class _Pooling:
         """The largest element of each window, or the sum divided by the `count` of elements."""
         attrs = {"schedule_rule": f"meta_schedule.{self.name}_{self.pool_type}"}
         if self.pool_type == "max":
-            return compute_ax(shape, element, f"{self.name}_max", self.max_tag, attrs)
-        total = compute_ax(shape, element, f"{self.name}_sum", "pool_sum")
+            return ax.compute_ax(shape, element, f"{self.name}_max", self.max_tag, attrs)
+        total = ax.compute_ax(shape, element, f"{self.name}_sum", "pool_sum")
 
         def average(*i: ir.Var) -> ir.ExprLike:
             return (total(*i) / count(i)).astype(self.data.dtype)
 
-        return compute_ax(shape, average, f"{self.name}_avg", ELEMENTWISE, attrs)
+        return ax.compute_ax(shape, average, f"{self.name}_avg", ax.ELEMENTWISE, attrs)
 
 
 def _check_type(data: Tensor, pool_type: str, what: str) -> None:
@@ -145,35 +134,18 @@ def _check_type(data: Tensor, pool_type: str, what: str) -> None:
             f"{what}: unknown pool_type {pool_type!r}, expected 'max' or 'avg'"
         )
     if pool_type == "avg":
-        check_float(data, f"{what} of averages")
+        ax.check_float(data, f"{what} of averages")
 
 
-class WindowPool(Protocol):
-    """The signature of `pool1d`, `pool2d` and `pool3d`; their layouts differ."""
-
-    def __call__(
-        self,
-        data: Tensor,
-        kernel: Window,
-        stride: Window,
-        dilation: Window,
-        padding: Window,
-        pool_type: str,
-        ceil_mode: bool = ...,
-        layout: str = ...,
-        count_include_pad: bool = ...,
-    ) -> Tensor: ...
-
-
-def _pool_nd(n: int, usual_layout: str, meaning: str) -> WindowPool:
+def _pool_nd(n: int, usual_layout: str, meaning: str) -> Callable[..., Tensor]:
     what = f"pool{n}d"
 
     def pool(
         data: Tensor,
-        kernel: Window,
-        stride: Window,
-        dilation: Window,
-        padding: Window,
+        kernel: ax.Window,
+        stride: ax.Window,
+        dilation: ax.Window,
+        padding: ax.Window,
         pool_type: str,
         ceil_mode: bool = False,
         layout: str = usual_layout,
@@ -183,10 +155,10 @@ def _pool_nd(n: int, usual_layout: str, meaning: str) -> WindowPool:
         axes = spatial_axes(layout, data.ndim, what)
         if len(axes) != n:
             raise TensorExpressionError(f"{what}: layout {layout!r} has {len(axes)} spatial axes")
-        kernels = positive_per_axis(kernel, n, f"{what} kernel")
-        strides = positive_per_axis(stride, n, f"{what} stride")
-        dilations = positive_per_axis(dilation, n, f"{what} dilation")
-        before, after = pad_widths(padding, kernels, what)
+        kernels = ax.positive_per_axis(kernel, n, f"{what} kernel")
+        strides = ax.positive_per_axis(stride, n, f"{what} stride")
+        dilations = ax.positive_per_axis(dilation, n, f"{what} dilation")
+        before, after = ax.pad_widths(padding, kernels, what)
         beyond = [step - 1 if ceil_mode else 0 for step in strides]
         extents = [data.shape[d] for d in axes]
         sizes = zip(axes, extents, kernels, strides, dilations, before, after, beyond, strict=True)
@@ -233,11 +205,11 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
 
 
 def adaptive_pool(
-    data: Tensor, output_size: Window, pool_type: str, layout: str = "NCHW"
+    data: Tensor, output_size: ax.Window, pool_type: str, layout: str = "NCHW"
 ) -> Tensor:
     """Pooling to a given output size; windows may differ by one element and overlap."""
     axes = spatial_axes(layout, data.ndim, "adaptive_pool")
-    sizes = per_axis(output_size, len(axes), "adaptive_pool output_size")
+    sizes = ax.per_axis(output_size, len(axes), "adaptive_pool output_size")
     return _adaptive(data, dict(zip(axes, sizes, strict=True)), pool_type, "adaptive_pool")
 
 
@@ -258,13 +230,13 @@ def _adaptive(data: Tensor, sizes: Mapping[int, int], pool_type: str, what: str)
     for d, size in sizes.items():
         if size <= 0:
             raise TensorExpressionError(f"{what}: output size {size} must be positive")
-        if is_zero(data.shape[d]) and pool_type == "max":
+        if ax.is_zero(data.shape[d]) and pool_type == "max":
             raise TensorExpressionError(
                 f"{what}: axis {d} of {data.name} has no elements, and the max of none is not "
                 "defined"
             )
         shape[d] = ir.const(size, data.shape[d].dtype)
-    pooling = _Pooling(data, pool_type, "adaptive_pool", COMM_REDUCE)
+    pooling = _Pooling(data, pool_type, "adaptive_pool", ax.COMM_REDUCE)
 
     def windows(i: Sequence[ir.Var]) -> list[tuple[ir.PrimExpr, ir.PrimExpr]]:
         return [_window(i[d], size, data.shape[d]) for d, size in sizes.items()]

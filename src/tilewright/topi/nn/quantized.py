@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var, cast, const, convert, is_one
+from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi.axes import COMM_REDUCE, ELEMENTWISE, Window, is_zero
-from tilewright.topi.nn.conv import Padding, conv2d_nhwc, depthwise_conv2d_nhwc
-from tilewright.topi.nn.conv_blocked import conv2d_NCHWc_int8
+from tilewright.topi.nn import conv
+from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.dense import batch_matmul, matmul
 from tilewright.topi.quantize import Requantization, channel_axes, check_channels, check_dtype
 
@@ -103,46 +104,47 @@ def quantized_conv2d_nhwc(
     """conv2d of NHWC data with HWIO weights; the border is the zero point."""
     _check_operands("quantized_conv2d_nhwc", data, kernel)
     layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
-    sums = conv2d_nhwc(data, kernel, stride, padding, dilation, groups, _SUM, layer.border)
+    sums = conv.conv2d_nhwc(data, kernel, stride, padding, dilation, groups, _SUM, layer.border)
     return layer.result(sums, [3])
 
 
-def quantized_conv2d_NCHWc(
-    data: Tensor,
-    kernel: Tensor,
-    requantization: Requantization,
-    bias: Tensor | None = None,
-    data_zero_point: ExprLike = 0,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    *,
-    weight_sums: Tensor | None = None,
-) -> Tensor:
-    """`conv2d_NCHWc_int8`, requantized; what is given for each channel is `[oc/c, c]`."""
-    _check_operands("quantized_conv2d_NCHWc", data, kernel)
-    layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
-    sums = conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, _SUM, layer.border)
-    return layer.result(sums, [0, 5], [1, 4])
+def _quantized_conv2d(
+    convolution: Callable[..., Tensor], kept: Sequence[int], axes: Sequence[int], meaning: str
+) -> Callable[..., Tensor]:
+    what = f"quantized_{convolution.__name__.removesuffix('_int8')}"
+
+    def quantized(
+        data: Tensor,
+        kernel: Tensor,
+        requantization: Requantization,
+        bias: Tensor | None = None,
+        data_zero_point: ExprLike = 0,
+        stride: Window = 1,
+        padding: Padding = 0,
+        dilation: Window = 1,
+        *,
+        weight_sums: Tensor | None = None,
+    ) -> Tensor:
+        _check_operands(what, data, kernel)
+        layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
+        sums = convolution(data, kernel, stride, padding, dilation, _SUM, layer.border)
+        return layer.result(sums, kept, axes)
+
+    return named(quantized, what, meaning)
 
 
-def quantized_depthwise_conv2d_nhwc(
-    data: Tensor,
-    kernel: Tensor,
-    requantization: Requantization,
-    bias: Tensor | None = None,
-    data_zero_point: ExprLike = 0,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    *,
-    weight_sums: Tensor | None = None,
-) -> Tensor:
-    """The depthwise conv2d of NHWC data with `kernel[kh, kw, channel, multiplier]`."""
-    _check_operands("quantized_depthwise_conv2d_nhwc", data, kernel)
-    layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
-    sums = depthwise_conv2d_nhwc(data, kernel, stride, padding, dilation, _SUM, layer.border)
-    return layer.result(sums, [2, 3])
+quantized_conv2d_NCHWc = _quantized_conv2d(
+    conv.conv2d_NCHWc_int8,
+    [0, 5],
+    [1, 4],
+    "`conv2d_NCHWc_int8`, requantized; what is given for each channel is `[oc/c, c]`.",
+)
+quantized_depthwise_conv2d_nhwc = _quantized_conv2d(
+    conv.depthwise_conv2d_nhwc,
+    [2, 3],
+    [-1],
+    "The depthwise conv2d of NHWC data with `kernel[kh, kw, channel, multiplier]`.",
+)
 
 
 def quantized_batch_matmul(

@@ -1,30 +1,100 @@
-"""Winograd convolution: transform tiles of data and kernel, multiply, transform back."""
+"""Winograd convolution: transform tiles of data and kernel, multiply, transform back.
+
+The transform matrices come from interpolation points by Cook and Toom: F(m, r) computes m outputs
+of a filter of size r with m + r - 1 multiplications: evaluate both polynomials at m + r - 2 points
+and at infinity, multiply, interpolate.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import DType, ExprLike, PrimExpr
+from tilewright.ir import DType, ExprLike, PrimExpr, Select, Var, const, logical_and
 from tilewright.support.names import named
 from tilewright.te import Tensor
+from tilewright.topi import axes as ax
 from tilewright.topi.accumulate import SumTypes
-from tilewright.topi.axes import (
-    Window,
-    check_extents,
-    check_float,
-    check_ndim,
-    constant_extent,
-    pad_widths,
-    per_axis,
-)
-from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
+from tilewright.topi.axes import Indices, NamedTensor, compute_named
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad_named
-from tilewright.topi.nn.winograd_matrices import constant_matrix, transform_matrices
+
+Matrix: TypeAlias = list[list[Fraction]]
+
+# Small numbers and their inverses keep the transforms well conditioned.
+_FEW_POINTS = [Fraction(n) for n in ("0", "-1", "1", "1/2", "-2")]
+_MANY_POINTS = [
+    Fraction(n) for n in ("0", "-1", "1", "1/2", "-1/2", "2", "-2", "1/4", "-1/4", "4", "-4")
+]
+
+
+def interpolation_points(count: int) -> list[Fraction]:
+    """The finite points used for `count` evaluations."""
+    points = _FEW_POINTS if count <= len(_FEW_POINTS) else _MANY_POINTS
+    if count > len(points):
+        raise TensorExpressionError(
+            f"winograd: a transform with {count} points is not supported, at most {len(points)}; "
+            "choose a smaller tile"
+        )
+    return points[:count]
+
+
+def product_of(roots: Sequence[Fraction]) -> list[Fraction]:
+    """The product of all `x - root`, coefficients in ascending order."""
+    polynomial = [Fraction(1)]
+    for root in roots:
+        shifted, scaled = [Fraction(0), *polynomial], [*(root * c for c in polynomial), Fraction(0)]
+        polynomial = [a - b for a, b in zip(shifted, scaled, strict=True)]
+    return polynomial
+
+
+def transform_matrices(tile_size: int, kernel_size: int) -> tuple[Matrix, Matrix, Matrix]:
+    """A (inverse), B (data) and G (filter): `Y = A^T ((G g) * (B^T d))` for each axis."""
+    alpha = tile_size + kernel_size - 1
+    points = interpolation_points(alpha - 1)
+    others = [[q for q in points if q != p] for p in points]
+    weights = [
+        math.prod((p - q for q in rest), start=Fraction(1))
+        for p, rest in zip(points, others, strict=True)
+    ]
+    # The first weight is made positive, which moves its sign into the data transform.
+    sign = [Fraction(-1 if k == 0 and w < 0 else 1) for k, w in enumerate(weights)]
+    infinity = [Fraction(0)]
+    inverse = [[p**j for j in range(tile_size)] for p in points]
+    inverse.append(infinity * (tile_size - 1) + [Fraction(1)])
+    filters = [
+        [p**j / (w * s) for j in range(kernel_size)]
+        for p, w, s in zip(points, weights, sign, strict=True)
+    ]
+    filters.append(infinity * (kernel_size - 1) + [Fraction(1)])
+    columns = [
+        [c * s for c in product_of(rest)] + [Fraction(0)]
+        for rest, s in zip(others, sign, strict=True)
+    ]
+    columns.append(product_of(points))
+    data = [[column[row] for column in columns] for row in range(alpha)]
+    return inverse, data, filters
+
+
+def constant_matrix(matrix: Matrix, dtype: str, name: str) -> Tensor:
+    """A small matrix as a tensor; every element is chosen by comparing indices."""
+    rows, columns = len(matrix), len(matrix[0])
+
+    def element(i: Var, j: Var) -> PrimExpr:
+        value = const(0.0, dtype)
+        for r in range(rows):
+            for c in range(columns):
+                here = logical_and((i % rows).equal(r), (j % columns).equal(c))
+                value = Select(here, const(float(matrix[r][c]), dtype), value)
+        return value
+
+    attrs = {"const_matrix": True, "schedule_rule": "None"}
+    return te.compute((rows, columns), element, name=name, attrs=attrs)
 
 
 def _orders(**stages: str) -> Mapping[str, list[str]]:
@@ -57,7 +127,7 @@ _LAYOUTS = {
 
 
 @dataclass(frozen=True)
-class _Tiles:
+class ImageTiles:
     """How the image is cut into tiles of `m x m` outputs, `alpha x alpha` inputs."""
 
     m: int
@@ -79,26 +149,26 @@ class _Tiles:
         return self.rows * self.columns
 
 
-def _tiles(data: NamedTensor, r: int, m: int, padding: Padding, what: str) -> _Tiles:
-    sizes = [constant_extent(data.extent(axis), what) for axis in ("h", "w")]
-    before, after = pad_widths(padding, [r, r], what)
+def image_tiles(
+    image: Sequence[PrimExpr], r: int, m: int, padding: Padding, what: str
+) -> ImageTiles:
+    """The tiles of an image, which becomes larger below and to the right until all are whole."""
+    sizes = [ax.constant_extent(extent, what) for extent in image]
+    before, after = ax.pad_widths(padding, [r, r], what)
     out = [sizes[n] + before[n] + after[n] - r + 1 for n in range(2)]
     if min(out) <= 0:
         raise TensorExpressionError(f"{what}: the image is smaller than the kernel")
     rows, columns = (-(-extent // m) for extent in out)
-    # Zeros below and to the right so that the last tiles are whole.
-    extra = [
-        tiles * m + r - 1 - sizes[n] - before[n] - after[n]
-        for n, tiles in enumerate((rows, columns))
-    ]
-    after = [width + more for width, more in zip(after, extra, strict=True)]
-    return _Tiles(m, r, rows, columns, out[0], out[1], before, after)
+    after = [tiles * m + r - 1 - sizes[n] - before[n] for n, tiles in enumerate((rows, columns))]
+    return ImageTiles(m, r, rows, columns, out[0], out[1], before, after)
 
 
 class _Winograd:
     """The stages of one convolution."""
 
-    def __init__(self, data: NamedTensor, kernel: NamedTensor, tiles: _Tiles, layout: str) -> None:
+    def __init__(
+        self, data: NamedTensor, kernel: NamedTensor, tiles: ImageTiles, layout: str
+    ) -> None:
         self._data = data
         self._kernel = kernel
         self._tiles = tiles
@@ -192,7 +262,7 @@ class _Winograd:
 
 
 def _square_extent(extents: Sequence[PrimExpr], what: str) -> int:
-    rows, columns = (constant_extent(extent, what) for extent in extents)
+    rows, columns = (ax.constant_extent(extent, what) for extent in extents)
     if rows != columns:
         raise TensorExpressionError(f"{what}: the kernel must be square, got {rows} x {columns}")
     return rows
@@ -244,8 +314,8 @@ def _transform_weight(
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """The transformed OIHW kernel: `[alpha, alpha, CO, CI]`."""
     what = "conv2d_winograd_weight_transform"
-    check_ndim(kernel, 4, what)
-    check_float(kernel, what)
+    ax.check_ndim(kernel, 4, what)
+    ax.check_float(kernel, what)
     named = NamedTensor(kernel, _LAYOUTS["nchw"]["kernel"])
     types = SumTypes(kernel.dtype.accumulator, kernel.dtype)
     return types.finish(_transform_weight(named, tile_size, ("eps", "nu", "co", "ci"), what).tensor)
@@ -257,18 +327,20 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
     def convolution(
         data: Tensor,
         weight: Tensor,
-        strides: Window = 1,
+        strides: ax.Window = 1,
         padding: Padding = 0,
-        dilation: Window = 1,
+        dilation: ax.Window = 1,
         out_dtype: str | None = None,
         pre_computed: bool = False,
         tile_size: int = 4,
         write_cache_level: int = 2,
     ) -> Tensor:
         for tensor in (data, weight):
-            check_ndim(tensor, 4, what)
-            check_float(tensor, what)
-        steps = per_axis(strides, 2, f"{what} strides") + per_axis(dilation, 2, f"{what} dilation")
+            ax.check_ndim(tensor, 4, what)
+            ax.check_float(tensor, what)
+        steps = ax.per_axis(strides, 2, f"{what} strides") + ax.per_axis(
+            dilation, 2, f"{what} dilation"
+        )
         if steps != [1, 1, 1, 1]:
             raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
         image = NamedTensor(data, orders["data"])
@@ -279,13 +351,14 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
         else:
             given = NamedTensor(weight, orders["kernel"])
             kernel = _transform_weight(given, tile_size, orders["packed_kernel"], what)
-        check_extents(
+        ax.check_extents(
             image.extent("ci"), kernel.extent("ci"), what, "the input channels of data and kernel"
         )
         alpha = _square_extent([kernel.extent("eps"), kernel.extent("nu")], what)
         if pre_computed:
             _check_transformed(alpha, tile_size, what)
-        tiles = _tiles(image, alpha - tile_size + 1, tile_size, padding, what)
+        sizes = [image.extent("h"), image.extent("w")]
+        tiles = image_tiles(sizes, alpha - tile_size + 1, tile_size, padding, what)
         return _Winograd(image, kernel, tiles, layout).build(out_dtype or str(data.dtype), attrs)
 
     meaning = f"The {layout.upper()} convolution by Winograd tiles"
