@@ -17,8 +17,7 @@ from tilewright.ir.annotation_keys import (
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_root import ComputeRoot
 from tilewright.schedule.schedule import BlockLike, Factor, Schedule
-from tilewright.schedule.state import BlockRV, LoopRV
-from tilewright.schedule.state.scope import leaf_realizes
+from tilewright.schedule.state import BlockRV, LoopRV, leaf_realizes
 
 
 def tile(

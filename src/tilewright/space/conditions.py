@@ -18,7 +18,6 @@ from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import child_blocks, scope_root
 from tilewright.schedule.state.state import ScheduleState
 
 
@@ -143,7 +142,7 @@ def _space_and_reduce_lengths(block: StmtSRef) -> tuple[int, int] | None:
 
 def in_root_scope(block: StmtSRef) -> bool:
     """True when the nearest block around `block` is the root of the function."""
-    return not is_root(block) and is_root(scope_root(block))
+    return not is_root(block) and is_root(block.scope_root)
 
 
 def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
@@ -157,14 +156,14 @@ def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
 
 
 def _below(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
-    for child in child_blocks(state, block):
+    for child in state.child_blocks(block):
         yield child
         yield from _below(state, child)
 
 
 def blocks_inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
     """The blocks below another one in program order, inner ones before outer ones."""
-    for child in child_blocks(state, block):
+    for child in state.child_blocks(block):
         yield from blocks_inner_first(state, child)
         yield child
 

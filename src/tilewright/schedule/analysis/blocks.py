@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state import BlockRV, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -51,7 +50,7 @@ def is_output_block(sch: Schedule, block: BlockRV) -> bool:
 
 def writes_output(block: StmtSRef) -> bool:
     """The same for a reference."""
-    own = set(scope_root(block).block.alloc_buffers)
+    own = set(block.scope_root.block.alloc_buffers)
     return any(region.buffer not in own for region in block.block.writes)
 
 
@@ -62,7 +61,7 @@ def is_trivial_binding(sch: Schedule, block: BlockRV) -> bool:
 
 def has_trivial_binding(block: StmtSRef) -> bool:
     """The same for a reference."""
-    loops, values = loops_of(block), realize_of(block).iter_values
+    loops, values = block.loops, block.realize.iter_values
     return len(loops) == len(values) and all(
         loop.loop.loop_var is value for loop, value in zip(loops, values, strict=True)
     )

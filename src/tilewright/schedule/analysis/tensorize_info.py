@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tilewright import arith, ir
 from tilewright.ir.tensor_intrin import description_nest
 from tilewright.schedule.state import BlockRV, StmtSRef
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.sref import upwards
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def get_tensorize_loop_mapping(
 class _LoopMapper:
     def __init__(self, block: StmtSRef, desc_func: ir.PrimFunc, allow_padding: bool) -> None:
         self._loops = _loops_in_chain(block)
-        self._realize = realize_of(block)
+        self._realize = block.realize
         self._desc_loops, self._desc = description_nest(desc_func)
         self._allow_padding = allow_padding
         self._analyzer = arith.Analyzer()

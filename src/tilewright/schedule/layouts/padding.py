@@ -17,7 +17,8 @@ from tilewright.schedule.caches.copy_block import iterators_over
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
-from tilewright.schedule.state.scope import domain_of, leaf_realizes
+from tilewright.schedule.state import leaf_realizes
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.state.splice import loop_nest
 
 

@@ -40,13 +40,9 @@ from tilewright.schedule.state.scope import (
     BlockScope,
     bounds_read,
     domain_of,
-    is_ancestor,
     loops_between,
     loops_from,
-    loops_of,
-    realize_of,
     scope_of,
-    scope_root,
 )
 
 
@@ -131,16 +127,16 @@ def find_site(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, may_be_output: bool
 ) -> Site:
     """The conditions that both directions share."""
-    root = scope_root(block)
+    root = block.scope_root
     check_stage_pipeline(state, root)
     scope = scope_of(state, root)
     why = why_not_complete(scope, block)
     if why and why_not_reduction(state, scope, block):
         raise NeitherCompleteNorReduction(block=block, why=why)
     assert loop.loop is not None  # `loop` raises for anything but a loop
-    if scope_root(loop) is not root:
+    if loop.scope_root is not root:
         raise NotInTheSameScope(block=block, loop=loop, scope=root.name)
-    if is_ancestor(loop, block):
+    if loop.holds(block):
         raise LoopAroundBlock(block=block, loop=loop)
     if not may_be_output:
         check_not_output(root, block)
@@ -161,7 +157,7 @@ def check_not_output(root: StmtSRef, block: StmtSRef) -> None:
 
 def check_under_loop(site: Site, neighbours: Sequence[StmtSRef], role: str) -> None:
     """All neighbours are under the loop."""
-    outside = [other for other in neighbours if not is_ancestor(site.loop, other)]
+    outside = [other for other in neighbours if not site.loop.holds(other)]
     if outside:
         names = ", ".join(repr(other.name) for other in outside)
         raise NeighboursOutsideLoop(
@@ -270,9 +266,7 @@ def _needed(
         place = Surroundings(loop for loop in site.outer.loops if loop not in set(shared))
     boxes: list[Box] = []
     for consumer in consumers:
-        view = RelaxedView(
-            realize_of(consumer), [*shared, *loops_between(consumer, site.loop)], place
-        )
+        view = RelaxedView(consumer.realize, [*shared, *loops_between(consumer, site.loop)], place)
         boxes += [view.box(r.region)[0] for r in consumer.block.reads if r.buffer is buffer]
     return place, boxes
 
@@ -290,10 +284,10 @@ def shares_memory(loop: For, storage_scope: str) -> bool:
 
 def _own_values(block: StmtSRef) -> list[Range]:
     """The values that the iterators of a block may take."""
-    realize = realize_of(block)
+    realize = block.realize
     if type(realize.predicate) is IntImm:
         return [domain_of(iter_var) for iter_var in realize.block.iter_vars]
-    values = values_of(realize, [loop.loop for loop in loops_of(block)])
+    values = values_of(realize, [loop.loop for loop in block.loops])
     if values is None:
         raise UnknownIterations(block=block, predicate=realize.predicate)
     return values

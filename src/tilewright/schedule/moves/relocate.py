@@ -8,7 +8,7 @@ from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor, scope_root
+from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
 from tilewright.schedule.state.sref import upwards
 
 
@@ -109,7 +109,7 @@ def remove(
 
     `changed` says which blocks became which others on the way.
     """
-    top = scope_root(removed)
+    top = removed.scope_root
     rest = without(top.body, path_below(top, removed))
     state.replace(top, change(ir.replace(top.block, body=rest)), changed)
 

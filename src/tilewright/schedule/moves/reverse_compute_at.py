@@ -27,13 +27,7 @@ from tilewright.schedule.regions.domains import CannotInvert, Solution, make_nes
 from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import box_covers
-from tilewright.schedule.state.scope import (
-    child_blocks,
-    is_ancestor,
-    loops_between,
-    loops_of,
-    realize_of,
-)
+from tilewright.schedule.state.scope import loops_between
 
 Provided = list[tuple[ir.BufferRegion, Box]]  # each read, and what one iteration provides for it
 
@@ -83,8 +77,8 @@ def plan_reverse_compute_at(
     check_under_loop(site, producers, "producers")
     _check_consumers_follow(site)
     position = find_position(site, index)
-    old = realize_of(block)
-    values = values_of(old, [outer.loop for outer in loops_of(block)])
+    old = block.realize
+    values = values_of(old, [outer.loop for outer in block.loops])
     if values is None:
         raise UnknownIterations(block=block, predicate=old.predicate)
     provided = _provided(site, producers)
@@ -105,11 +99,11 @@ def plan_reverse_compute_at(
 def _check_consumers_follow(site: Site) -> None:
     """No consumer comes before the loop; those under it are a matter of the position there."""
     order = {block: number for number, block in enumerate(site.scope.blocks)}
-    start = min(order[block] for block in child_blocks(site.state, site.loop))
+    start = min(order[block] for block in site.state.child_blocks(site.loop))
     early = [
         consumer
         for consumer in site.consumers
-        if order[consumer] < start and not is_ancestor(site.loop, consumer)
+        if order[consumer] < start and not site.loop.holds(consumer)
     ]
     if early:
         names = ", ".join(repr(consumer.name) for consumer in early)
@@ -138,7 +132,7 @@ def _written_box(
     The predicate of a block with affine bindings takes away the same elements in every iteration:
     those that it never writes, which nobody reads from a covered region.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     guarded = type(realize.predicate) is not ir.IntImm
     view = RelaxedView(
         ir.replace(realize, predicate=ir.TRUE) if guarded else realize, inner, site.outer
@@ -188,7 +182,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 
     As a stage of a pipeline it finds them written; where they are, it runs after the move.
     """
-    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(block.realize, [loop.loop for loop in block.loops])
     boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
     return any(
         arith.covers(ir.BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])

@@ -10,8 +10,8 @@ from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state import BlockRV
-from tilewright.schedule.state.scope import holds_leaf, leaf_realizes, scope_root
+from tilewright.schedule.state import BlockRV, leaf_realizes
+from tilewright.schedule.state.scope import holds_leaf
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -38,7 +38,7 @@ class CacheIndex(Primitive[list[BlockRV]]):
         check_storage_scope(self.storage_scope)
         if threshold < 0:
             raise NegativeThreshold(block, threshold=threshold)
-        top, stmt = scope_root(block), block.block
+        top, stmt = block.scope_root, block.block
         if next(leaf_realizes(stmt.body), None) is not None:
             raise NestedBlocks(block=block)
         tables, body = _choose(stmt, self.storage_scope, max(threshold, 1))

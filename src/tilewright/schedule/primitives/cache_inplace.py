@@ -19,7 +19,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -44,7 +44,7 @@ class CacheInplace(Primitive[list[BlockRV]]):
         if all(region.buffer is not buffer for region in block.block.writes):
             raise NotUpdatedInPlace(block=block, buffer=buffer.name)
         check_matched_buffers((block,), buffer, storage_scope)
-        top, realize = scope_root(block), realize_of(block)
+        top, realize = block.scope_root, block.realize
         read_here = substitute(read, realize.values)
         written_here = substitute(written_region(block, buffer), realize.values)
         cache = cache_buffer(buffer, storage_scope)

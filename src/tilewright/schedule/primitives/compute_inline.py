@@ -15,13 +15,7 @@ from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    DepKind,
-    iterator_domains,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import BlockScope, DepKind, iterator_domains, scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -89,7 +83,7 @@ def inlinable(
     state: ScheduleState, block: StmtSRef, *, may_be_output: bool
 ) -> tuple[ir.BufferStore, BlockScope]:
     """The store of a block that computes each element once, and the scope around it."""
-    root = scope_root(block)
+    root = block.scope_root
     if block.block.init is not None:
         raise HasInit(block=block)
     store = single_store(block)

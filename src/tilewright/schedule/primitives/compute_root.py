@@ -16,7 +16,7 @@ from tilewright.schedule.moves.relocate import (
 )
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import DepKind, domain_of, scope_of, scope_root
+from tilewright.schedule.state.scope import DepKind, domain_of, scope_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -47,7 +47,7 @@ class ComputeRoot(Primitive[None]):
 
     def run(self, sch: Schedule) -> None:
         state, block = sch.state, sch.get_sref(self.block)
-        root = scope_root(block)
+        root = block.scope_root
         top = path_below(root, block)[0]
         removed = check_removable(block)
         if removed is top:

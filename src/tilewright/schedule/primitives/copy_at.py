@@ -26,14 +26,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import (
-    child_blocks,
-    domains_of,
-    holds_leaf,
-    is_ancestor,
-    loops_from,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domains_of, holds_leaf, loops_from
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -86,7 +79,7 @@ class ReadAt(Primitive[BlockRV]):
         check_storage_scope(storage_scope)
         buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
         _check_around(loop, block)
-        leaves = child_blocks(state, loop)
+        leaves = state.child_blocks(loop)
         readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
         check_matched_buffers(readers, buffer, storage_scope)
         items = ir.statements_of(loop.loop.body)
@@ -127,7 +120,7 @@ class WriteAt(Primitive[BlockRV]):
         check_storage_scope(storage_scope)
         buffer = accessed_region(block, "writes", self.write_buffer_index).buffer
         _check_around(loop, block)
-        leaves = child_blocks(state, loop)
+        leaves = state.child_blocks(loop)
         writers = [leaf for leaf in leaves if _writes(leaf.block, buffer)]
         readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
         users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
@@ -156,11 +149,7 @@ class WriteAt(Primitive[BlockRV]):
 
 
 def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
-    if (
-        not loop.is_loop
-        or not is_ancestor(loop, block)
-        or scope_root(loop) is not scope_root(block)
-    ):
+    if not loop.is_loop or not loop.holds(block) or loop.scope_root is not block.scope_root:
         raise LoopNotAround(loop=loop, block=block)
 
 
@@ -203,11 +192,11 @@ def _insert(
     into_cache: bool,
 ) -> StmtSRef:
     realize = _copy_realize(loop, cache, into_cache)
-    edit = ScopeEdit(scope_root(loop), buffers=[cache.buffer])
+    edit = ScopeEdit(loop.scope_root, buffers=[cache.buffer])
     edit.use_cache(users, cache)
     edit.insert(place, realize)
     edit.apply(state)
-    forget_flow(state, *child_blocks(state, scope_root(loop)))
+    forget_flow(state, *state.child_blocks(loop.scope_root))
     made = state.srefs[realize.block]
     state.info(made).stage_pipeline = True
     return made

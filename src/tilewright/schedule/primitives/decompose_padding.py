@@ -17,15 +17,8 @@ from tilewright.schedule.moves.block_iterators import (
     renamed_loops,
 )
 from tilewright.schedule.moves.init_block import in_serial_copies
-from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef
-from tilewright.schedule.state.scope import (
-    domains_of,
-    iterator_domains,
-    leaf_realizes,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import domains_of, iterator_domains, scope_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -59,10 +52,10 @@ class DecomposePadding(Primitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
         outside, inside = loops_divided_at(block, loop)
-        why = why_not_complete(scope_of(state, scope_root(block)), block)
+        why = why_not_complete(scope_of(state, block.scope_root), block)
         if why:
             raise NotCompleteBlock(block=block, why=why)
-        realize = realize_of(block)
+        realize = block.realize
         padding = _padding_of(block)
         bounds = _inbound_domains(block, padding)
         realize = _simplified(realize, [sref.loop for sref in outside])
@@ -74,7 +67,7 @@ class DecomposePadding(Primitive[BlockRV]):
         copy_nest = _with_extents(copy_path(loop, block, copy), extents)
         replace_in_parent(state, loop, (fill_nest, copy_nest), {block.block: copy.block})
         state.infos[block] = BlockInfo()
-        state.info(scope_root(block)).stage_pipeline = None
+        state.info(block.scope_root).stage_pipeline = None
         return sch.block_rv(state.srefs[fill])
 
 

@@ -9,16 +9,8 @@ from collections.abc import Iterator
 from tilewright.ir import Block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
-from tilewright.schedule.state.scope import (
-    FLOW,
-    blocks_below,
-    child_blocks,
-    leaf_realizes,
-    loops_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import FLOW, blocks_below, scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
@@ -45,7 +37,7 @@ def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRe
     if block.parent is None:
         raise RootHasNoNeighbours(name=block)
     _ = block.block  # dependencies are between blocks
-    scope = scope_of(sch.state, scope_root(block))
+    scope = scope_of(sch.state, block.scope_root)
     return scope.producers(block, *FLOW) if before else scope.consumers(block, *FLOW)
 
 
@@ -90,7 +82,7 @@ class GetLoops(Primitive[list[LoopRV]]):
     def run(self, sch: ScheduleCore) -> list[LoopRV]:
         block = sch.get_sref(self.block)
         _ = block.block  # loops have none of their own
-        return [sch.loop_rv(loop) for loop in loops_of(block)]
+        return [sch.loop_rv(loop) for loop in block.loops]
 
 
 @register_primitive
@@ -100,7 +92,7 @@ class GetChildBlocks(Primitive[list[BlockRV]]):
     block_or_loop: BlockRV | LoopRV = given(positional=True)
 
     def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = child_blocks(sch.state, sch.get_sref(self.block_or_loop))
+        found = sch.state.child_blocks(sch.get_sref(self.block_or_loop))
         return [sch.block_rv(block) for block in found]
 
 

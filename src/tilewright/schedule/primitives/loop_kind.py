@@ -16,7 +16,7 @@ from tilewright.schedule.conditions.slices import touches_own_slices, writes_own
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
@@ -75,7 +75,7 @@ def can_have_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind) -> bool:
 def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str) -> None:
     if kind is ForKind.UNROLLED:
         return
-    blocks = child_blocks(state, loop)
+    blocks = state.child_blocks(loop)
     _check_dataflow(state, loop, blocks)
     for block in blocks:
         _check_block(block, loop.loop.loop_var, loop, thread_axis.startswith("threadIdx"))
@@ -93,7 +93,7 @@ def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]
 
 
 def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:
-    realize = realize_of(block)
+    realize = block.realize
     for iter_var, value in realize.bindings:
         kind = iter_var.iter_type
         if kind is IterType.DATA_PAR or (allow_reduction and kind is IterType.COMM_REDUCE):
@@ -106,7 +106,7 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
 
 def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> None:
     """A block that does not depend on the loop may only fill buffers private to an iteration."""
-    root = scope_root(loop)
+    root = loop.scope_root
     for block in blocks:
         if _writes_by_loop(loop, block) or writes_own_tiles(loop, block):
             continue
@@ -117,7 +117,7 @@ def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
 
 def _writes_by_loop(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when the loop says, through iterators of a block, what the block writes."""
-    realize = realize_of(block)
+    realize = block.realize
     moving = {
         iter_var.var for iter_var, value in realize.bindings if depends_on(loop.loop, [value])
     }

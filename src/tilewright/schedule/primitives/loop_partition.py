@@ -23,7 +23,6 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
 from tilewright.schedule.primitives.split import FactorNotPositive
 from tilewright.schedule.state import LoopRV, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
@@ -70,7 +69,7 @@ class PartitionLoop(Primitive[list[LoopRV]]):
         block = only_block_under(state, loop)
         check_names_no_loops(block)
         reduces = _is_reduction_loop(block, loop)
-        around = loops_of(block)
+        around = block.loops
         iter_vars, values, renamed = _outer_iterators(
             block, around[: around.index(loop)], loop.name
         )
@@ -115,7 +114,7 @@ def _starts(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
 
 def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
     variable = loop.loop.loop_var
-    realize = realize_of(block)
+    realize = block.realize
     kinds = {
         iter_var.iter_type is ir.IterType.COMM_REDUCE
         for iter_var, value in realize.bindings
@@ -133,7 +132,7 @@ def _outer_iterators(
     block: StmtSRef, outside: Sequence[StmtSRef], inner: str
 ) -> tuple[tuple[ir.IterVar, ...], tuple[ir.PrimExpr, ...], dict[ir.Var, ir.PrimExpr]]:
     """Iterators of the new block for the loops around it that the old block is bound to."""
-    realize = realize_of(block)
+    realize = block.realize
     iter_vars, values = [], []
     renamed: dict[ir.Var, ir.PrimExpr] = {}
     for sref in outside:
@@ -156,7 +155,7 @@ def _part(
     loop: StmtSRef, block: StmtSRef, number: int, start: int, end: int, *, continues: bool
 ) -> ir.Stmt:
     """A copy of the loop over `[start, end)`; one that continues a reduction has no init."""
-    realize = realize_of(block)
+    realize = block.realize
     stmt = ir.replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
     if continues:
         stmt = ir.replace(stmt, init=None, reads=reads_with_writes(stmt))

@@ -15,7 +15,7 @@ from tilewright.schedule.conditions.interference import (
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
+from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -102,9 +102,9 @@ class Merge(Primitive[LoopRV]):
 
 def _forget(state: ScheduleState, loop: StmtSRef) -> None:
     """Producers and consumers share loops now, which changes what covers what."""
-    root = scope_root(loop)
+    root = loop.scope_root
     for sref, info in state.infos.items():
-        if sref.parent is not None and scope_root(sref) is root:
+        if sref.parent is not None and sref.scope_root is root:
             info.region_cover = None
     state.info(root).stage_pipeline = None
 

@@ -13,15 +13,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    domain_of,
-    iterator_domains,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import BlockScope, domain_of, iterator_domains, scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -70,7 +62,7 @@ class PadEinsum(Primitive[None]):
     def run(self, sch: ScheduleCore) -> None:
         padding = [sch.int_of(amount) for amount in self.padding]
         state, block = sch.state, sch.get_sref(self.block)
-        root = scope_root(block)
+        root = block.scope_root
         if state.enable_check:
             check_stage_pipeline(state, root)
         scope = scope_of(state, root)
@@ -100,7 +92,7 @@ def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[ir.Var, in
 
 
 def _is_trivially_bound(block: StmtSRef) -> bool:
-    realize, loops = realize_of(block), loops_of(block)
+    realize, loops = block.realize, block.loops
     if len(loops) != len(realize.iter_values) or not ir.is_true(realize.predicate):
         return False
     pairs = zip(realize.iter_values, loops, strict=True)
@@ -227,7 +219,7 @@ class _Grower(ir.BufferRewriter):
         self._changes = {change.block.block: change for change in changes}
         self._extra_of_loop: dict[ir.Var, int] = {}
         for change in changes:
-            realize = realize_of(change.block)
+            realize = change.block.realize
             for iter_var, loop_var in realize.bindings:
                 if iter_var.var in change.extra:
                     assert isinstance(loop_var, ir.Var)

@@ -22,16 +22,9 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
-from tilewright.schedule.state import BlockRV, StmtSRef
+from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    domain_of,
-    iterator_domains,
-    leaf_realizes,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domain_of, iterator_domains, scope_of
 from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
 
 
@@ -73,7 +66,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
         side = 1 if self.side else 0
         state, block, index = sch.state, sch.get_sref(self.block), self.buffer_index
         region = accessed_region(block, "writes" if side else "reads", index)
-        top = scope_root(block)
+        top = block.scope_root
         check_stage_pipeline(state, top)
         stmt, buffer = block.block, region.buffer
         if next(leaf_realizes(stmt.body), None) is not None:
@@ -81,7 +74,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
         access = single_access(block, buffer, side)
         anchor = _top_of_chain(block)
         loops = domains_between(block, top)
-        if not has_affine_binding(state, block) or not takes_all_values(realize_of(block), loops):
+        if not has_affine_binding(state, block) or not takes_all_values(block.realize, loops):
             if side == 1:
                 raise SkipsIterations(block=block)
             if top.parent is not None:
@@ -104,7 +97,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
 
 def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     """The statement in the scope's body that leads to a block and to nothing else."""
-    node: ir.Stmt = realize_of(block)
+    node: ir.Stmt = block.realize
     parent = block.parent
     while parent is not None and isinstance(parent.stmt, ir.For):
         if parent.stmt.body is not node:

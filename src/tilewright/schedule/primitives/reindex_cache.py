@@ -37,9 +37,7 @@ from tilewright.schedule.state.scope import (
     iterator_domains,
     loops_between,
     lowest_common_ancestor,
-    realize_of,
     scope_of,
-    scope_root,
 )
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -93,11 +91,11 @@ def _reindex_cache(
     state, block, index_map = sch.state, sch.get_sref(step.block), sch.concrete_map(step.index_map)
     check_storage_scope(step.storage_scope)
     region = accessed_region(block, "writes" if side else "reads", index)
-    top = scope_root(block)
+    top = block.scope_root
     check_stage_pipeline(state, top)
     access = _new_access(block, region, index_map, side)
     place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
-    if not is_reached_freely(place.surroundings, realize_of(block)):
+    if not is_reached_freely(place.surroundings, block.realize):
         raise UnderCondition(block=block)
     cache = cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
     changer = AccessChanger(access.buffer, cache, access.new)
@@ -189,7 +187,7 @@ def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...
 
 
 def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
-    top = scope_root(block)
+    top = block.scope_root
     scope = scope_of(state, top)
     writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
     if writer is None:
@@ -200,7 +198,7 @@ def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> 
 
 
 def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
-    top = scope_root(block)
+    top = block.scope_root
     scope = scope_of(state, top)
     only_writer(scope.buffer_writers[buffer], buffer)
     readers = readers_after(scope, block, buffer)
@@ -213,7 +211,7 @@ def _copy(
     block: StmtSRef, access: _NewAccess, cache: ir.Buffer, location: StmtSRef, *, into_cache: bool
 ) -> tuple[ir.Stmt, ir.Block]:
     """The copy, under copies of those loops below `location` that it needs."""
-    realize = realize_of(block)
+    realize = block.realize
     used = {iter_var.var for iter_var in access.iterators}
     bindings = [value for iter_var, value in realize.bindings if iter_var.var in used]
     loops = _needed_loops(block, location, [*bindings, realize.predicate])

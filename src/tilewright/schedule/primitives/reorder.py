@@ -14,7 +14,6 @@ from tilewright.schedule.conditions.checks import (
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import upwards
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -64,7 +63,7 @@ class Reorder(Primitive[None]):
         if len(loops) < 2:
             return
         chain = _chain(loops)
-        blocks = child_blocks(state, chain[0])
+        blocks = state.child_blocks(chain[0])
         wanted = iter(loops)
         chosen = set(loops)
         order = [next(wanted) if loop in chosen else loop for loop in chain]
@@ -112,7 +111,7 @@ def _check_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
             block=block, why="has iterators that are neither spatial nor reductions"
         )
     if not has_affine_binding(state, block) and not has_affine_binding_below(
-        block, [loop for loop in loops_of(block) if is_ancestor(top, loop)]
+        block, [loop for loop in block.loops if top.holds(loop)]
     ):
         raise BlockNotReorderable(block=block, why="has bindings that are not affine")
 
@@ -125,7 +124,7 @@ def _check_reduction(
     That is certain as long as loops that are part of both a spatial and a reduction iterator, as
     fusing makes them, keep their order among themselves.
     """
-    realize = realize_of(block)
+    realize = block.realize
     if all(type(value) is Var for value in realize.iter_values):
         return
     used: dict[bool, set[Var]] = {True: set(), False: set()}
@@ -143,7 +142,7 @@ def _check_reduction(
 def _has_as_many_iterations(block: StmtSRef) -> bool:
     """True if there are as many iterations of the loops as combinations of iterators."""
     count = points = 1
-    for loop in loops_of(block):
+    for loop in block.loops:
         if type(loop.loop.extent) is not IntImm:
             return False
         count *= loop.loop.extent.value
@@ -158,7 +157,7 @@ def _check_repetition(
     block: StmtSRef, before: Sequence[StmtSRef], after: Sequence[StmtSRef]
 ) -> None:
     """Elements may be computed several times only if each time is a whole reduction."""
-    realize = realize_of(block)
+    realize = block.realize
     reduced = {
         variable
         for iter_var, value in realize.bindings
@@ -170,7 +169,7 @@ def _check_repetition(
             continue
         outer = before[: before.index(loop)]
         if any(other in outer and other.loop.loop_var not in reduced for other in after[position:]):
-            loops = loops_of(block)
+            loops = block.loops
             below = loops[loops.index(before[-1]) + 1 :]
             inside = [each.loop for each in (*after[position:], *below)]
             if not runs_once(realize, inside):

@@ -24,10 +24,7 @@ from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
     iterator_domains,
-    loops_of,
-    realize_of,
     scope_of,
-    scope_root,
     used_between_blocks,
 )
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -104,9 +101,9 @@ def can_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
 
 def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> ReverseInlinePlan:
     """Check everything and work out the new body of the producer."""
-    root = scope_root(block)
+    root = block.scope_root
     store, scope = inlinable(state, block, may_be_output=True)
-    realize = realize_of(block)
+    realize = block.realize
     if not ir.is_true(realize.predicate):
         raise HasPredicate(block=block, predicate=realize.predicate)
     producer = _only_producer(scope, block)
@@ -116,11 +113,11 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
         raise UsedBetweenBlocks(producer, block=block, buffer=made.buffer.name)
     removed = check_removable(block, [producer])
     check_plain_loads(block, made.buffer)
-    around = [loop.loop for loop in loops_of(producer)]
-    check_no_race(producer, realize_of(producer).iter_values, around)
+    around = [loop.loop for loop in producer.loops]
+    check_no_race(producer, producer.realize.iter_values, around)
     pair = _Pair(block, producer, made)
     indices = _common_indices(block, store, made.buffer)
-    values = values_of(realize, [loop.loop for loop in loops_of(block)])
+    values = values_of(realize, [loop.loop for loop in block.loops])
     if values is None:
         raise UnknownIterations(block=block, predicate=realize.predicate)
     inverse = _inverse(block, indices, values, made)
@@ -135,10 +132,10 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
 
 def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
     """The predicate of the producer with a guard on its iterators added."""
-    realize = realize_of(producer)
+    realize = producer.realize
     if isinstance(guard, ir.IntImm) and guard.value:
         return realize.predicate
-    place = Surroundings(loop.loop for loop in loops_of(producer))
+    place = Surroundings(loop.loop for loop in producer.loops)
     bound = place.analyzer.simplify(ir.substitute(guard, realize.values))
     with place.analyzer.constraint_scope(bound):
         implied = place.analyzer.can_prove(realize.predicate)
@@ -245,9 +242,9 @@ def _whole_tiles(dom: ir.Range, tile: int) -> ir.Range:
 def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimExpr]) -> None:
     """Every iteration of the consumer reads an element that the producer writes."""
     block, producer, buffer = plan.block, plan.producer, plan.made.buffer
-    root = scope_root(block)
+    root = block.scope_root
     written = produced_box(state, producer, producer.block.writes[0], root)
-    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(block.realize, [loop.loop for loop in block.loops])
     read, _ = view.box(points_at(indices))
     if written is None or not arith.covers(
         list(map(interval_of, written)), list(map(interval_of, read))
@@ -299,7 +296,7 @@ def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
         body = ir.rewrite(root.body, {ir.BlockRealize: updated})
         return ir.replace(root, body=body, alloc_buffers=buffers)
 
-    scope = scope_of(state, scope_root(plan.block))
+    scope = scope_of(state, plan.block.scope_root)
     forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))
     state.info(plan.producer).affine_binding = None
     remove(state, plan.removed, change, {old: after})

@@ -21,7 +21,7 @@ from tilewright.schedule.moves.block_iterators import (
 )
 from tilewright.schedule.moves.init_block import copied_loop
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, domains_of, loops_of, realize_of
+from tilewright.schedule.state.scope import domains_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.te.reducers import Reduction, recognize_reduction
@@ -130,7 +130,7 @@ def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
     check_starts_at_zero(loop)
     block = only_block_under(state, loop)
     check_reduction_block(state, block)
-    realize, loops = realize_of(block), loops_of(block)
+    realize, loops = block.realize, block.loops
     spatial, reducing = _loops_by_use(realize, loops)
     nest = ReductionNest(block, realize, tuple(loops), spatial, reducing, stmt)
     _check_factored_loop(nest, loop)
@@ -183,7 +183,7 @@ def _check_other_loops(nest: ReductionNest) -> None:
 def _check_neighbours(state: ScheduleState, nest: ReductionNest) -> None:
     """The partial reduction runs before the whole nest; nothing in it may come first."""
     top = nest.loops[0]
-    first, *others = child_blocks(state, top)
+    first, *others = state.child_blocks(top)
     block = nest.block
     if first is not block:
         raise NotFirstBlock(block=block, loop=top)

@@ -22,16 +22,7 @@ from tilewright.schedule.layouts.allocated_buffer import (
 )
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import (
-    DepKind,
-    domains_of,
-    is_ancestor,
-    loops_of,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor, scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _POSITIONS = (ir.IterType.DATA_PAR, ir.IterType.OPAQUE)
@@ -82,7 +73,7 @@ class RollingBuffer(Primitive[None]):
         region = _written_region(block, sch.int_of(self.write_buffer_index))
         buffer = region.buffer
         owner = allocating_block(block, buffer)
-        if owner is not scope_root(block):
+        if owner is not block.scope_root:
             raise NotAnIntermediate(block=block, buffer=buffer.name)
         consumers = _consumers(state, block, buffer)
         loop = lowest_common_ancestor([block, *consumers])
@@ -107,7 +98,7 @@ def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
 
 
 def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
-    scope = scope_of(state, scope_root(block))
+    scope = scope_of(state, block.scope_root)
     # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
     if why_not_complete(scope, block, _POSITIONS):
         why = why_not_reduction(state, scope, block, _POSITIONS)
@@ -135,8 +126,8 @@ def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list
 
 def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list[RollingWindow]:
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
-    realize, loops = realize_of(block), loops_of(block)
-    outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
+    realize, loops = block.realize, block.loops
+    outer = [sref.loop for sref in loops if sref.holds(common)]
     inner = domains_of(sref.loop for sref in loops[len(outer) :])
     produced = ir.substitute(region, realize.values)
     analyzer = arith.Analyzer(domains_of(outer))
@@ -168,7 +159,7 @@ def _bounds(
     A condition on positions leaves out the same elements in every iteration. Any other one cuts
     the window, and where that happens must be known: what it leaves out is not there for the next.
     """
-    realize = realize_of(block)
+    realize = block.realize
     cuts = [
         part
         for part in ir.conjuncts(realize.predicate)

@@ -20,14 +20,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import (
-    domain_of,
-    is_ancestor,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domain_of, scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
@@ -76,7 +69,7 @@ class ShiftOperand(Primitive[list[BlockRV]]):
     def run(self, sch: ScheduleCore) -> list[BlockRV]:
         state, block, index = sch.state, sch.get_sref(self.block), self.read_buffer_index
         buffer = accessed_region(block, "reads", index).buffer
-        root = scope_root(block)
+        root = block.scope_root
         why = why_not_reduction(state, scope_of(state, root), block)
         if why:
             raise NotASumOfProducts(block=block, why=why)
@@ -84,7 +77,7 @@ class ShiftOperand(Primitive[list[BlockRV]]):
         target = _OTHER_SIGN.get(str(buffer.dtype))
         if target is None:
             raise CannotShift(buffer=buffer.name, block=block, dtype=buffer.dtype)
-        if not takes_all_values(realize_of(block), domains_between(block, root)):
+        if not takes_all_values(block.realize, domains_between(block, root)):
             raise OnlyAPart(block=block)
         _check_made_before(state, block)
         shifted = ir.decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
@@ -92,8 +85,8 @@ class ShiftOperand(Primitive[list[BlockRV]]):
         edit = ScopeEdit(root, buffers=[shifted, start.buffer])
         make_shifted, nest = _shifting_nest(buffer, shifted)
         make_start, start_nest = start.nest(_half(buffer.dtype))
-        loops = loops_of(block)
-        place = CachePlace(root, anchor=loops[0].loop if loops else realize_of(block))
+        loops = block.loops
+        place = CachePlace(root, anchor=loops[0].loop if loops else block.realize)
         for stmt in (nest, start_nest):
             edit.insert(place, stmt)
         edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)
@@ -131,9 +124,9 @@ def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
 
 def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
     """The new blocks run before all loops of the block: whole operands must be there by then."""
-    loops = loops_of(block)
-    for edge in scope_of(state, scope_root(block)).to_block(block):
-        if loops and is_ancestor(loops[0], edge.src):
+    loops = block.loops
+    for edge in scope_of(state, block.scope_root).to_block(block):
+        if loops and loops[0].holds(edge.src):
             raise MadeUnderTheSameLoop(producer=edge.src, block=block, loop=loops[0].name)
 
 

@@ -22,9 +22,9 @@ from tilewright.schedule.layouts.padding import (
     padded_writer,
     with_fill,
 )
-from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import leaf_realizes, loops_from, realize_of, scope_of
+from tilewright.schedule.state.scope import loops_from, scope_of
 from tilewright.schedule.trace.instruction import (
     BufferPrimitive,
     constant,
@@ -213,7 +213,7 @@ class TransformLayout(BufferPrimitive[None]):
         writers = scope_of(state, site.owner).buffer_writers.get(buffer, [])
         for writer in [] if padding is None else writers:
             # What parallel iterations have for themselves no block outside of them can pad.
-            check_no_race(writer, realize_of(writer).iter_values, loops_from(writer.parent))
+            check_no_race(writer, writer.realize.iter_values, loops_from(writer.parent))
         rewriter = LayoutRewriter(buffer, new, index_map)
         changed, fresh = _rewrite_owner(site, rewriter, padding)
         rewriter.check(block)

@@ -30,9 +30,7 @@ from tilewright.schedule.state.scope import (
     loops_between,
     loops_from,
     lowest_common_ancestor,
-    realize_of,
     scope_of,
-    scope_root,
     used_between_blocks,
 )
 from tilewright.schedule.state.sref import StmtSRef
@@ -85,7 +83,7 @@ def compute_region_cover(
     state: ScheduleState, block: StmtSRef, only: Collection[ir.Buffer] | None = None
 ) -> bool:
     """Region cover from the program as it is now, of all reads or those of some buffers."""
-    scope = scope_of(state, scope_root(block))
+    scope = scope_of(state, block.scope_root)
     for region in inputs_of(block.block).values():
         if only is not None and region.buffer not in only:
             continue
@@ -124,7 +122,7 @@ def _is_covered(
 ) -> bool:
     top = lowest_common_ancestor([block, *producers])
     outer = Surroundings(loops_from(top))
-    view = RelaxedView(realize_of(block), loops_between(block, top), outer)
+    view = RelaxedView(block.realize, loops_between(block, top), outer)
     consumed, _ = view.box(region.region)
     boxes: list[Box] = []
     holds = _outer_tests(block, top)
@@ -143,7 +141,7 @@ def _is_covered(
 def _outer_tests(block: StmtSRef, top: StmtSRef) -> list[ir.PrimExpr]:
     """Tests of a block whose outcome is the same for all it does under `top`."""
     inner = {loop.loop_var for loop in loops_between(block, top)}
-    tests = ir.conjuncts(realize_of(block).predicate)
+    tests = ir.conjuncts(block.realize.predicate)
     return [test for test in tests if not ir.uses_var(test, inner.__contains__)]
 
 
@@ -158,7 +156,7 @@ def produced_box(
 
     `holds` are tests that are known to hold in that iteration.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     if holds:
         tests = ir.conjuncts(realize.predicate)
         left = [t for t in tests if not any(ir.expr_deep_equal(t, known) for known in holds)]
@@ -183,7 +181,7 @@ def _guarded_box(
     With affine bindings each combination of iterator values occurs exactly once; if the predicate
     leaves whole domains over all loops, it removes nothing but values outside of them.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     if type(realize.predicate) is ir.IntImm or not has_affine_binding(state, producer):
         return None
     by_var = iterator_domains(realize.block)

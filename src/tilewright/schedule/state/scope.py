@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.state.sref import StmtSRef, upwards
+from tilewright.schedule.state.sref import StmtSRef, leaf_realizes, upwards
 from tilewright.schedule.state.state import ScheduleState
 
 # Statements that give a name to something for their body, which always runs.
@@ -169,22 +169,6 @@ def _buffers(regions: Iterable[ir.BufferRegion]) -> tuple[ir.Buffer, ...]:
     return tuple(dict.fromkeys(region.buffer for region in regions))
 
 
-def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
-    """The blocks directly under a statement, not those nested in other blocks, in order."""
-    pending = [stmt]
-    while pending:
-        node = pending.pop()
-        while type(node) is ir.For:
-            node = node.body
-        kind = type(node)
-        if kind is ir.BlockRealize:
-            yield node  # type: ignore[misc]
-        elif kind is ir.SeqStmt:
-            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
-        elif kind is not ir.BufferStore:
-            pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
-
-
 def blocks_below(block: ir.Block) -> Iterator[ir.Block]:
     """A block and all in it in program order, those inside `init` left out."""
     yield block
@@ -220,17 +204,6 @@ def bounds_read(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     return False
 
 
-def loops_of(sref: StmtSRef) -> list[StmtSRef]:
-    """The loops around a block up to the nearest block, outermost first."""
-    loops = []
-    parent = sref.parent
-    while parent is not None and type(parent.stmt) is ir.For:
-        loops.append(parent)
-        parent = parent.parent
-    loops.reverse()
-    return loops
-
-
 def loops_between(block: StmtSRef, top: StmtSRef) -> list[ir.For]:
     """The loops around `block` that lie strictly inside `top`, outermost first."""
     return loops_from(block.parent, top)
@@ -262,33 +235,6 @@ def domain_of(iter_var: ir.IterVar) -> ir.Range:
     return iter_var.dom
 
 
-def scope_root(sref: StmtSRef) -> StmtSRef:
-    """The nearest block around a block or loop."""
-    parent = sref.parent
-    while parent is not None and not isinstance(parent.stmt, ir.Block):
-        parent = parent.parent
-    if parent is None:
-        raise ScheduleError(f"block {sref.name!r} is the root block, it has no scope around it")
-    return parent
-
-
-def realize_of(block: StmtSRef) -> ir.BlockRealize:
-    """How a block is run where it stands."""
-    parent = block.parent
-    if parent is None:
-        raise ScheduleError(f"block {block.name!r} is the root block of its function")
-    wanted = block.block
-    for realize in leaf_realizes(parent.body):
-        if realize.block is wanted:
-            return realize
-    raise ScheduleError(f"block {block.name!r} is not where its reference says")
-
-
-def child_blocks(state: ScheduleState, sref: StmtSRef) -> list[StmtSRef]:
-    """The blocks directly under a block or loop."""
-    return [state.srefs[realize.block] for realize in leaf_realizes(sref.body)]
-
-
 def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
     """The lowest block or loop that holds all of `srefs` (which may be one of them)."""
     chains = [[*upwards(sref)][::-1] for sref in srefs]
@@ -297,11 +243,3 @@ def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
     if not common:
         raise ScheduleError("blocks of different functions have nothing in common")
     return common[-1]
-
-
-def is_ancestor(upper: StmtSRef, lower: StmtSRef) -> bool:
-    """True when `lower` lies under `upper` (a node lies under itself)."""
-    node: StmtSRef | None = lower
-    while node is not None and node is not upper:
-        node = node.parent
-    return node is upper

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, upwards
+from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, leaf_realizes, upwards
 
 if TYPE_CHECKING:
     from tilewright.schedule.moves.compute_at import MovePlan
@@ -99,6 +99,10 @@ class ScheduleState:
         if found is None:
             raise ScheduleError("the block or loop is no longer part of the module")
         return found
+
+    def child_blocks(self, sref: StmtSRef) -> list[StmtSRef]:
+        """The blocks directly under a block or loop."""
+        return [self.srefs[realize.block] for realize in leaf_realizes(sref.body)]
 
     def function_of(self, sref: StmtSRef) -> str:
         """The name of the function that holds a block or loop."""

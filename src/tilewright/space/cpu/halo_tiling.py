@@ -11,7 +11,6 @@ from __future__ import annotations
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import all_before, all_iters_spatial, constant_extent, is_tiled
 from tilewright.space.cpu.cpu_rule import OneSketchRule
@@ -48,7 +47,7 @@ class HaloTiling(OneSketchRule):
 
     def _row_counts(self, block: StmtSRef) -> list[int]:
         """Heights of tiles of which every core gets some."""
-        loops = loops_of(block)
+        loops = block.loops
         length = constant_extent(loops[-2]) if len(loops) > 1 else None
         if length is None:
             return []

@@ -17,7 +17,6 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
 from tilewright.schedule.conditions.slices import free_positions
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
@@ -33,7 +32,7 @@ class IndependentSlices(OneSketchRule):
     """Parallel slices; inside of them vectors across, or rows side by side."""
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
-        loops = loops_of(block)
+        loops = block.loops
         if not loops or not why_not_compact(sch.state, loops[0], block):
             return "it does not read what it writes"
         if not has_trivial_binding(block):

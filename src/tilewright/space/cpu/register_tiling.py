@@ -29,7 +29,6 @@ from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.placement import whole_bytes
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, is_tiled, why_not_free
 from tilewright.space.cpu.contraction import Contraction
@@ -288,7 +287,7 @@ class VectorRegisters:
 
 def store_vectors(sch: Schedule, consumer: BlockRV, tile_loop: LoopRV, wide: int) -> None:
     """Write results back by vectors, past the caches if there are many."""
-    outside = len(loops_of(sch.get_sref(tile_loop))) + 1
+    outside = len(sch.get_sref(tile_loop).loops) + 1
     *rows, lanes = sch.get_loops(consumer)[outside:]
     for loop in rows:
         sch.unroll(loop)

@@ -14,7 +14,6 @@ from tilewright.ir import IterType
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import (
     UNUSUAL_BINDING,
@@ -55,7 +54,7 @@ class FuseRows(CpuRule):
     def _fused(self, sch: Schedule, block: BlockRV, before: list[StmtSRef]) -> Schedule | None:
         """A sketch with one loop for the rows of a group of blocks; None if they have none."""
         rows = _row_axes(before)
-        loops = loops_of(sch.get_sref(block))[:rows]
+        loops = sch.get_sref(block).loops[:rows]
         if rows == 0 or math.prod(constant_extent(loop) or 0 for loop in loops) < self._cores:
             return None
         copy = sch.copy()

@@ -17,7 +17,6 @@ from tilewright import ir
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, SKIP_ZERO_TERMS, TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import is_tiled
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import VectorShape
@@ -88,7 +87,7 @@ class TileSite:
         if task is None:
             return self.sch.get_loops(block)
         self.sch.compute_at(block, task, preserve_unit_loops=True)
-        return self.sch.get_loops(block)[len(loops_of(self.sch.get_sref(task))) + 1 :]
+        return self.sch.get_loops(block)[len(self.sch.get_sref(task).loops) + 1 :]
 
 
 @dataclass(frozen=True)

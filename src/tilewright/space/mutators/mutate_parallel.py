@@ -14,7 +14,6 @@ from tilewright.nest.block_loops import nest_above
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.primitives.annotate import Annotate
 from tilewright.schedule.primitives.get_blocks import GetBlock
-from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, TaskContext, mutators
@@ -68,7 +67,7 @@ class MutateParallel(Mutator):
         sch.trace = None
         scope = sch.get_sref(sch.get_block(found.name, found.func_name))
         return [
-            _products(block, self.max_parallel_extent) for block in child_blocks(sch.state, scope)
+            _products(block, self.max_parallel_extent) for block in sch.state.child_blocks(scope)
         ]
 
 

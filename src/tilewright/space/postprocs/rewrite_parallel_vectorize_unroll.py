@@ -22,7 +22,6 @@ from tilewright.nest.block_loops import NestLoop, nest_above
 from tilewright.nest.contiguity import contiguous_loops
 from tilewright.schedule import LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.loop_kind import can_have_kind
-from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import all_iters_spatial
@@ -97,7 +96,7 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
             for loop in nest
         )
         most = len(nest) if could_take_all else vectorize
-        contiguous = contiguous_loops(realize_of(block), nest, most)
+        contiguous = contiguous_loops(block.realize, nest, most)
         if could_take_all and contiguous == len(nest):
             return _Plan(len(nest), len(nest), len(nest))
         vectorize = _vector_loops(nest, contiguous, wishes.vectorize)
@@ -107,7 +106,7 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
 
 def _possible(state: ScheduleState, block: StmtSRef, plan: _Plan) -> _Plan:
     """What of a plan can be carried out: a block that reads what it writes stays as it is."""
-    loops = loops_of(block)
+    loops = block.loops
     first, last = plan.parallel, plan.loops - plan.vectorize
     parallel = all(can_have_kind(state, loop, ForKind.PARALLEL) for loop in loops[:first])
     vectorize = all(can_have_kind(state, loop, ForKind.VECTORIZED) for loop in loops[last:])

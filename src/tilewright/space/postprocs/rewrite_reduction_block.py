@@ -9,7 +9,6 @@ from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import blocks_in_order
@@ -43,12 +42,12 @@ def _decomposable(state: ScheduleState) -> Iterator[tuple[str, str, int]]:
 def _reduces_over_threads(block: StmtSRef) -> bool:
     threads = {
         sref.loop.loop_var
-        for sref in loops_of(block)
+        for sref in block.loops
         if tag_of(sref.loop).startswith(("blockIdx", "threadIdx"))
     }
     return bool(threads) and any(
         iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, threads.__contains__)
-        for iter_var, value in realize_of(block).bindings
+        for iter_var, value in block.realize.bindings
     )
 
 

@@ -25,7 +25,6 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.layout_free import is_layout_free
@@ -335,7 +334,7 @@ class _Adapter:
             place = {var: len(iters) + number for number, var in enumerate(self._fit.chosen)}
             order = sorted(range(len(iters)), key=lambda n: place.get(iters[n].var, n))
             sch.reorder_block_iter_var(self._block, order)
-        bound = realize_of(sch.get_sref(self._block)).iter_values
+        bound = sch.get_sref(self._block).realize.iter_values
         loops: dict[ir.PrimExpr, LoopRV] = {
             sch.get_sref(loop).loop.loop_var: loop for loop in sch.get_loops(self._block)
         }

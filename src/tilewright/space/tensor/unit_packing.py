@@ -13,7 +13,6 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.ir.tensor_intrin import intrins_for
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass
 from tilewright.space.cpu.tile_builder import STRUCTURE, ProducerPlace, TileSite
@@ -168,7 +167,7 @@ class UnitPacking:
         sch = self.site.sch
         sch.compute_at(padding, loop)
         sch.set_scope(padding, 0, "local")
-        outside = len(loops_of(sch.get_sref(loop))) + 1
+        outside = len(sch.get_sref(loop).loops) + 1
         zeros = sch.decompose_padding(padding, sch.get_loops(padding)[outside])
         for block in (zeros, padding):
             sch.annotate(block, TILING_STRUCTURE, STRUCTURE)

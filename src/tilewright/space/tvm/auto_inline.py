@@ -18,7 +18,6 @@ from tilewright.schedule.conditions.checks import is_complete_block
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
-from tilewright.schedule.state.scope import realize_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import all_iters_spatial, is_root, is_spatial_function
 
@@ -107,7 +106,7 @@ class AutoInline(ScheduleRule):
 
     def _why_costly(self, block: StmtSRef) -> str:
         """Why computing the block again where it is used may cost more than it saves."""
-        realize, stmt = realize_of(block), block.block
+        realize, stmt = block.realize, block.block
         called = {call.op for call in ir.nodes_of(realize, ir.Call)} if self.disallow_op else set()
         for name in self.disallow_op:
             if ir.Op.get(name) in called:

@@ -6,7 +6,6 @@ from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import child_blocks, loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import in_root_scope, why_not_free
 
@@ -37,7 +36,7 @@ class RandomComputeLocation(ScheduleRule):
 
 def _why_not_movable(sch: Schedule, block: StmtSRef) -> str:
     """Why a block is no stage that stands alone under its loops and is read later."""
-    loops = loops_of(block)
+    loops = block.loops
     if taken := why_not_free(block):
         return taken
     if not in_root_scope(block):
@@ -46,5 +45,5 @@ def _why_not_movable(sch: Schedule, block: StmtSRef) -> str:
         return "it has no loops"
     if not neighbours(sch, block, before=False):
         return "no other block reads its result"
-    alone = len(child_blocks(sch.state, loops[0])) == 1
+    alone = len(sch.state.child_blocks(loops[0])) == 1
     return "" if alone else "it shares its loops with another block"
