@@ -14,11 +14,10 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import nest_above
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.loops import known_extent
-from tilewright.schedule import Schedule, StmtSRef
+from tilewright.schedule import Schedule, ScheduleState, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.state import ScheduleState
 
 
 def is_root(block: StmtSRef) -> bool:

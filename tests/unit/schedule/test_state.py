@@ -14,7 +14,7 @@ from tilewright.schedule.conditions.checks import (
     is_reduction_block,
     loop_iter_type,
 )
-from tilewright.schedule.state.scope import DepKind, lowest_common_ancestor, scope_of
+from tilewright.schedule.state.scope import DepKind, lowest_common_ancestor
 from tilewright.script import from_source, tir as T
 
 
@@ -108,7 +108,7 @@ def test_a_broken_tree_is_noticed() -> None:
 def test_dependencies() -> None:
     sch = Schedule(branches)
     a, b, c, again = (sref(sch, name) for name in ("B", "C", "D", "B_again"))
-    scope = scope_of(sch.state, a.scope_root)
+    scope = sch.state.scope_of(a.scope_root)
     assert [block.name for block in scope.blocks] == ["B", "C", "D", "B_again"]
     edges = {
         (d.src.name, d.dst.name, d.kind) for block in scope.blocks for d in scope.to_block(block)
@@ -122,11 +122,11 @@ def test_dependencies() -> None:
     }
     assert scope.buffer_writers[a.block.writes[0].buffer] == [a, again]
     assert [d.dst for d in scope.from_block(a)] == [b, c, again]
-    assert scope_of(sch.state, a.scope_root) is scope
+    assert sch.state.scope_of(a.scope_root) is scope
     sch.parallel(sch.get_loops("D")[0])
-    assert scope_of(sch.state, a.scope_root) is scope
+    assert sch.state.scope_of(a.scope_root) is scope
     sch.annotate(sch.get_block("D"), "note", 1)
-    assert scope_of(sch.state, a.scope_root) is not scope
+    assert sch.state.scope_of(a.scope_root) is not scope
 
 
 def test_ancestors() -> None:

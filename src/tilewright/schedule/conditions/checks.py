@@ -10,7 +10,7 @@ from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView, points_at
 from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
-from tilewright.schedule.state.scope import BlockScope, domains_of, scope_of, scope_over
+from tilewright.schedule.state.scope import BlockScope, domains_of
 from tilewright.schedule.state.sref import upwards
 
 READS_ITS_RESULT = "it reads what it writes"
@@ -176,7 +176,7 @@ def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
 
 def check_reduction_block(state: ScheduleState, block: StmtSRef) -> None:
     """A block that reduces."""
-    why = why_not_reduction(state, scope_of(state, block.scope_root), block)
+    why = why_not_reduction(state, state.scope_of(block.scope_root), block)
     if why:
         raise NotReductionBlock(block=block, why=why)
 
@@ -248,12 +248,12 @@ def _reduction_indexes_output(stmt: ir.Block) -> bool:
 
 def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
     """All iterators spatial, the only writer of its outputs, reading none of them."""
-    return not why_not_complete(scope_of(state, block.scope_root), block)
+    return not why_not_complete(state.scope_of(block.scope_root), block)
 
 
 def is_reduction_block(state: ScheduleState, block: StmtSRef) -> bool:
     """A block with init and reduction iterators that is the only writer of its outputs."""
-    return not why_not_reduction(state, scope_of(state, block.scope_root), block)
+    return not why_not_reduction(state, state.scope_of(block.scope_root), block)
 
 
 def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
@@ -277,7 +277,7 @@ def _why_not_compact(state: ScheduleState, scope: BlockScope, block: StmtSRef) -
 
 def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
     """The blocks under a loop with their writers counted there only."""
-    return scope_over(state, [realize.block for realize in leaf_realizes(loop.body)])
+    return state.scope_over([realize.block for realize in leaf_realizes(loop.body)])
 
 
 def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> ir.IterType:

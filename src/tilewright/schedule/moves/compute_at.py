@@ -42,7 +42,6 @@ from tilewright.schedule.state.scope import (
     domain_of,
     loops_between,
     loops_from,
-    scope_of,
 )
 
 
@@ -129,7 +128,7 @@ def find_site(
     """The conditions that both directions share."""
     root = block.scope_root
     check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
+    scope = state.scope_of(root)
     why = why_not_complete(scope, block)
     if why and why_not_reduction(state, scope, block):
         raise NeitherCompleteNorReduction(block=block, why=why)

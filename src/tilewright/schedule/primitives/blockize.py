@@ -23,13 +23,7 @@ from tilewright.schedule.state import (
     leaf_realizes,
 )
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import (
-    DepKind,
-    domain_of,
-    domains_of,
-    lowest_common_ancestor,
-    scope_of,
-)
+from tilewright.schedule.state.scope import DepKind, domain_of, domains_of, lowest_common_ancestor
 from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
@@ -170,7 +164,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: 
 
 def _wrapped(state: ScheduleState, outer: StmtSRef) -> StmtSRef:
     """The new block; what is read from it comes in larger pieces now."""
-    forget_flow(state, *scope_of(state, outer.scope_root).consumers(outer, *DepKind))
+    forget_flow(state, *state.scope_of(outer.scope_root).consumers(outer, *DepKind))
     return outer
 
 

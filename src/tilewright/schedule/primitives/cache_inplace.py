@@ -19,7 +19,6 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -64,5 +63,5 @@ class CacheInplace(Primitive[list[BlockRV]]):
         made = state.srefs[fill_block], state.srefs[store_block]
         for sref in made:
             state.info(sref).stage_pipeline = False
-        forget_flow(state, block, *readers_after(scope_of(state, top), made[1], buffer))
+        forget_flow(state, block, *readers_after(state.scope_of(top), made[1], buffer))
         return [sch.block_rv(sref) for sref in made]

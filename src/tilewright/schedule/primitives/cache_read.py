@@ -29,7 +29,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import BlockScope, loops_from, lowest_common_ancestor, scope_of
+from tilewright.schedule.state.scope import BlockScope, loops_from, lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -58,7 +58,7 @@ class CacheRead(Primitive[BlockRV]):
         check_storage_scope(storage_scope)
         buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
         top = block.scope_root
-        scope = scope_of(state, top)
+        scope = state.scope_of(top)
         writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
         early = [] if writer is None else _readers_before(scope, writer, buffer)
         if early and all(reader in early for reader in consumers or [block]):

@@ -27,7 +27,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow, reads_only_its_own
-from tilewright.schedule.state.scope import lowest_common_ancestor, scope_of
+from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -53,7 +53,7 @@ def cache_write(
     region = accessed_region(block, "writes", index)
     buffer = region.buffer
     top = block.scope_root
-    scope = scope_of(state, top)
+    scope = state.scope_of(top)
     only_writer(scope.buffer_writers[buffer], buffer)
     if reads_buffer(block.block, buffer) and not reads_only_its_own(state, block, buffer):
         raise WriterReadsItsBuffer(block=block, buffer=buffer.name)

@@ -15,7 +15,7 @@ from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import BlockScope, DepKind, iterator_domains, scope_of
+from tilewright.schedule.state.scope import BlockScope, DepKind, iterator_domains
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -90,7 +90,7 @@ def inlinable(
     if not may_be_output:
         check_not_output(root, block)
     check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
+    scope = state.scope_of(root)
     why = why_not_complete(scope, block)
     if why:
         raise NotComplete(block=block, why=why)

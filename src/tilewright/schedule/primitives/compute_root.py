@@ -16,7 +16,7 @@ from tilewright.schedule.moves.relocate import (
 )
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import DepKind, domain_of, scope_of
+from tilewright.schedule.state.scope import DepKind, domain_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -56,7 +56,7 @@ class ComputeRoot(Primitive[None]):
         if not (is_complete_block(state, block) or is_reduction_block(state, block)):
             raise NotAStage(block=block)
         _check_producers(state, root, top, block)
-        forget_flow(state, block, *scope_of(state, root).consumers(block, *DepKind))
+        forget_flow(state, block, *state.scope_of(root).consumers(block, *DepKind))
         state.info(block).affine_binding = None
         rest = without(root.body, path_below(root, removed))
         state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
@@ -64,7 +64,7 @@ class ComputeRoot(Primitive[None]):
 
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
     """What the block reads must be complete before the statement that it leaves."""
-    producers = scope_of(state, root).producers(block, DepKind.RAW)
+    producers = state.scope_of(root).producers(block, DepKind.RAW)
     inside = [producer for producer in producers if path_below(root, producer)[0] is top]
     if inside:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))

@@ -18,7 +18,7 @@ from tilewright.schedule.moves.block_iterators import (
 )
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef, leaf_realizes
-from tilewright.schedule.state.scope import domains_of, iterator_domains, scope_of
+from tilewright.schedule.state.scope import domains_of, iterator_domains
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -52,7 +52,7 @@ class DecomposePadding(Primitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
         outside, inside = loops_divided_at(block, loop)
-        why = why_not_complete(scope_of(state, block.scope_root), block)
+        why = why_not_complete(state.scope_of(block.scope_root), block)
         if why:
             raise NotCompleteBlock(block=block, why=why)
         realize = block.realize

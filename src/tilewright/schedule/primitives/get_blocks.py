@@ -10,7 +10,7 @@ from tilewright.ir import Block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef, leaf_realizes
-from tilewright.schedule.state.scope import FLOW, blocks_below, scope_of
+from tilewright.schedule.state.scope import FLOW, blocks_below
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
@@ -37,7 +37,7 @@ def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRe
     if block.parent is None:
         raise RootHasNoNeighbours(name=block)
     _ = block.block  # dependencies are between blocks
-    scope = scope_of(sch.state, block.scope_root)
+    scope = sch.state.scope_of(block.scope_root)
     return scope.producers(block, *FLOW) if before else scope.consumers(block, *FLOW)
 
 

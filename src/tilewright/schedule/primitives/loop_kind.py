@@ -16,7 +16,6 @@ from tilewright.schedule.conditions.slices import touches_own_slices, writes_own
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import scope_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
@@ -135,7 +134,7 @@ def _is_seen_outside(
     within = set(inside)
     return any(
         region.buffer is buffer
-        for block in scope_of(state, root).blocks
+        for block in state.scope_of(root).blocks
         if block not in within
         for region in (*block.block.reads, *block.block.writes)
     )

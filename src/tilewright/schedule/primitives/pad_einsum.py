@@ -13,7 +13,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
-from tilewright.schedule.state.scope import BlockScope, domain_of, iterator_domains, scope_of
+from tilewright.schedule.state.scope import BlockScope, domain_of, iterator_domains
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -65,7 +65,7 @@ class PadEinsum(Primitive[None]):
         root = block.scope_root
         if state.enable_check:
             check_stage_pipeline(state, root)
-        scope = scope_of(state, root)
+        scope = state.scope_of(root)
         extra = _checked_padding(block, padding)
         output, inputs = _operands(state, scope, block, extra)
         grown: dict[ir.Buffer, ir.Buffer] = {}
@@ -271,5 +271,5 @@ def _install(
     grower = _Grower(grown, changes)
     changed = grower.visit_block(root.block)
     state.replace(root, changed, grower.reuse)
-    for sref in scope_of(state, root).blocks:
+    for sref in state.scope_of(root).blocks:
         state.infos[sref] = BlockInfo()

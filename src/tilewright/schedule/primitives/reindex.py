@@ -24,7 +24,7 @@ from tilewright.schedule.regions.buffer_access import (
 )
 from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import domain_of, iterator_domains, scope_of
+from tilewright.schedule.state.scope import domain_of, iterator_domains
 from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
 
 
@@ -91,7 +91,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
         edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
         edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
         edit.apply(state)
-        forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
+        forget_flow(state, block, *readers_after(state.scope_of(top), state.srefs[copy], buffer))
         return sch.block_rv(mark_copy_block(state, copy, complete=side == 1))
 
 

@@ -37,7 +37,6 @@ from tilewright.schedule.state.scope import (
     iterator_domains,
     loops_between,
     lowest_common_ancestor,
-    scope_of,
 )
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -105,7 +104,7 @@ def _reindex_cache(
     edit.insert(place, nest)
     edit.apply(state)
     made = mark_copy_block(state, copy, complete=side == 1)
-    forget_flow(state, block, *readers_after(scope_of(state, top), made, access.buffer))
+    forget_flow(state, block, *readers_after(state.scope_of(top), made, access.buffer))
     return sch.block_rv(made)
 
 
@@ -188,7 +187,7 @@ def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...
 
 def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = block.scope_root
-    scope = scope_of(state, top)
+    scope = state.scope_of(top)
     writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
     if writer is None:
         return CachePlace(top)
@@ -199,7 +198,7 @@ def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> 
 
 def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = block.scope_root
-    scope = scope_of(state, top)
+    scope = state.scope_of(top)
     only_writer(scope.buffer_writers[buffer], buffer)
     readers = readers_after(scope, block, buffer)
     if not readers:

@@ -24,7 +24,6 @@ from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
     iterator_domains,
-    scope_of,
     used_between_blocks,
 )
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -296,7 +295,7 @@ def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
         body = ir.rewrite(root.body, {ir.BlockRealize: updated})
         return ir.replace(root, body=body, alloc_buffers=buffers)
 
-    scope = scope_of(state, plan.block.scope_root)
+    scope = state.scope_of(plan.block.scope_root)
     forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))
     state.info(plan.producer).affine_binding = None
     remove(state, plan.removed, change, {old: after})

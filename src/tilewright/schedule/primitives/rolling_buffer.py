@@ -22,7 +22,7 @@ from tilewright.schedule.layouts.allocated_buffer import (
 )
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor, scope_of
+from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _POSITIONS = (ir.IterType.DATA_PAR, ir.IterType.OPAQUE)
@@ -98,7 +98,7 @@ def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
 
 
 def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
-    scope = scope_of(state, block.scope_root)
+    scope = state.scope_of(block.scope_root)
     # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
     if why_not_complete(scope, block, _POSITIONS):
         why = why_not_reduction(state, scope, block, _POSITIONS)

@@ -15,7 +15,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import FLOW, lowest_common_ancestor, scope_of
+from tilewright.schedule.state.scope import FLOW, lowest_common_ancestor
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -47,7 +47,7 @@ def _fits(state: ScheduleState, block: StmtSRef, location: int, loop: StmtSRef) 
 
 def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
     """The loops around all consumers, outermost first."""
-    consumers = scope_of(state, block.scope_root).consumers(block, *FLOW)
+    consumers = state.scope_of(block.scope_root).consumers(block, *FLOW)
     if not consumers:
         return []
     boundary = consumers[0].around if len(consumers) == 1 else lowest_common_ancestor(consumers)

@@ -20,7 +20,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import domain_of, scope_of
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
@@ -70,7 +70,7 @@ class ShiftOperand(Primitive[list[BlockRV]]):
         state, block, index = sch.state, sch.get_sref(self.block), self.read_buffer_index
         buffer = accessed_region(block, "reads", index).buffer
         root = block.scope_root
-        why = why_not_reduction(state, scope_of(state, root), block)
+        why = why_not_reduction(state, state.scope_of(root), block)
         if why:
             raise NotASumOfProducts(block=block, why=why)
         product = _product(block, buffer)
@@ -125,7 +125,7 @@ def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
 def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
     """The new blocks run before all loops of the block: whole operands must be there by then."""
     loops = block.loops
-    for edge in scope_of(state, block.scope_root).to_block(block):
+    for edge in state.scope_of(block.scope_root).to_block(block):
         if loops and loops[0].holds(edge.src):
             raise MadeUnderTheSameLoop(producer=edge.src, block=block, loop=loops[0].name)
 

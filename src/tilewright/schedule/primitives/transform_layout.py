@@ -24,7 +24,7 @@ from tilewright.schedule.layouts.padding import (
 )
 from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import loops_from, scope_of
+from tilewright.schedule.state.scope import loops_from
 from tilewright.schedule.trace.instruction import (
     BufferPrimitive,
     constant,
@@ -210,7 +210,7 @@ class TransformLayout(BufferPrimitive[None]):
         padding = None
         if not self.assume_injective_transform:
             padding = _padding(block, buffer, new, index_map, pad_value)
-        writers = scope_of(state, site.owner).buffer_writers.get(buffer, [])
+        writers = state.scope_of(site.owner).buffer_writers.get(buffer, [])
         for writer in [] if padding is None else writers:
             # What parallel iterations have for themselves no block outside of them can pad.
             check_no_race(writer, writer.realize.iter_values, loops_from(writer.parent))

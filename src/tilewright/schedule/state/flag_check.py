@@ -28,7 +28,6 @@ from tilewright.schedule.state.scope import (
     loops_between,
     loops_from,
     lowest_common_ancestor,
-    scope_of,
 )
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -62,7 +61,7 @@ def verify_cached_flags(state: ScheduleState) -> None:
 
 def _flags_depend_on(state: ScheduleState, block: StmtSRef) -> Iterator[object]:
     """Everything that says whether a block's flags hold: how it and its producers are run."""
-    scope = scope_of(state, block.scope_root)
+    scope = state.scope_of(block.scope_root)
     for stage in (block, *scope.producers(block, DepKind.RAW)):
         yield stage.realize
         for loop in loops_from(stage.parent):
@@ -106,7 +105,7 @@ def _fills_a_box(block: StmtSRef) -> bool:
 
 def _reads_what_is_written(state: ScheduleState, block: StmtSRef) -> bool:
     """Whether each read finds what it reads written; True if that is unknown."""
-    scope = scope_of(state, block.scope_root)
+    scope = state.scope_of(block.scope_root)
     for region in inputs_of(block.block).values():
         producers = producers_of(scope, block, region)
         if not producers:

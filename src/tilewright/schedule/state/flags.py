@@ -30,7 +30,6 @@ from tilewright.schedule.state.scope import (
     loops_between,
     loops_from,
     lowest_common_ancestor,
-    scope_of,
     used_between_blocks,
 )
 from tilewright.schedule.state.sref import StmtSRef
@@ -69,7 +68,7 @@ def check_stage_pipeline(state: ScheduleState, root: StmtSRef) -> None:
 
 def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
     """What keeps a scope from being a stage pipeline; empty when it is one."""
-    scope = scope_of(state, root)
+    scope = state.scope_of(root)
     edge = scope.overwritten()
     if edge is not None:
         return f"block {edge.dst.name!r} overwrites what block {edge.src.name!r} reads"
@@ -83,7 +82,7 @@ def compute_region_cover(
     state: ScheduleState, block: StmtSRef, only: Collection[ir.Buffer] | None = None
 ) -> bool:
     """Region cover from the program as it is now, of all reads or those of some buffers."""
-    scope = scope_of(state, block.scope_root)
+    scope = state.scope_of(block.scope_root)
     for region in inputs_of(block.block).values():
         if only is not None and region.buffer not in only:
             continue
@@ -95,7 +94,7 @@ def compute_region_cover(
 
 def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> bool:
     """True when what a block reads of a buffer is what blocks inside it wrote there before."""
-    stmt, scope = block.block, scope_of(state, block)
+    stmt, scope = block.block, state.scope_of(block)
     matched = any(match.source.buffer is buffer for match in stmt.match_buffers)
     if matched or stmt.init is not None or used_between_blocks(stmt.body, buffer):
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.state.sref import StmtSRef, leaf_realizes, upwards
-from tilewright.schedule.state.state import ScheduleState
 
 # Statements that give a name to something for their body, which always runs.
 DEFINITIONS = (ir.AllocateConst, ir.Allocate, ir.DeclBuffer, ir.LetStmt)
@@ -138,30 +136,8 @@ class BlockScope:
         return [sref for sref in srefs if self.positions[sref] < position]
 
 
-def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
-    """The scope that a block opens; kept until one of its leaf blocks changes."""
-    body = root.block.body
-    known: BlockScope | None = state.scopes.get(root)
-    if known is not None and known.body is body:
-        return known
-    leaves = [realize.block for realize in leaf_realizes(body)]
-    same = known is not None and len(known.leaves) == len(leaves)
-    if known is None or not (same and all(map(operator.is_, known.leaves, leaves))):
-        known = state.scopes[root] = scope_over(state, leaves, known)
-    known.body = body
-    return known
-
-
-def scope_over(
-    state: ScheduleState, leaves: Sequence[ir.Block], before: BlockScope | None = None
-) -> BlockScope:
-    """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
-    known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
-    srefs = [state.srefs[leaf] for leaf in leaves]
-    return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
-
-
-def _access_of(leaf: ir.Block) -> LeafAccess:
+def access_of(leaf: ir.Block) -> LeafAccess:
+    """The buffers of a leaf block."""
     return LeafAccess(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
 
 

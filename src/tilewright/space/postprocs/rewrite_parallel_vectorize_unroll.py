@@ -20,9 +20,8 @@ from tilewright.ir.annotation_keys import (
 )
 from tilewright.nest.block_loops import NestLoop, nest_above
 from tilewright.nest.contiguity import contiguous_loops
-from tilewright.schedule import LoopRV, Schedule, StmtSRef
+from tilewright.schedule import LoopRV, Schedule, ScheduleState, StmtSRef
 from tilewright.schedule.primitives.loop_kind import can_have_kind
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import all_iters_spatial
 

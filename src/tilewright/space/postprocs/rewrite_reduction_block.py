@@ -8,8 +8,7 @@ from tilewright.ir import IterType, uses_var
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule import BlockRV, Schedule, ScheduleState, StmtSRef
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import blocks_in_order
 

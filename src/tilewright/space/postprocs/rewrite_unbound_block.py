@@ -6,8 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import Schedule, StmtSRef
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule import Schedule, ScheduleState, StmtSRef
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx
