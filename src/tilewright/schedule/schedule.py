@@ -87,6 +87,10 @@ class Schedule(ScheduleCore):
         """A block given by handle or by name; a name is looked up, which is a step of its own."""
         return self.get_block(block) if isinstance(block, str) else block
 
+    def _side_of(self, block: BlockLike, buffer: BufferLike, side: str) -> tuple[BlockRV, int]:
+        target = self.block(block)
+        return target, self.buffer_index(target, buffer, side)
+
     # --- sampling -------------------------------------------------------------------------------
 
     def sample_categorical(
@@ -197,8 +201,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         consumer_blocks: Sequence[BlockLike] | None = None,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
         return self.run(CacheRead(target, index, storage_scope, consumers))
 
@@ -209,8 +212,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         consumer_blocks: Sequence[BlockLike] | None = None,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, write_buffer_index, "write")
+        target, index = self._side_of(block, write_buffer_index, "write")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
         return self.run(CacheWrite(target, index, storage_scope, consumers))
 
@@ -221,8 +223,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         index_map: IndexMapLike,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         layout = self.block_index_map(target, index_map)
         return self.run(ReindexCacheRead(target, index, storage_scope, layout))
 
@@ -233,16 +234,14 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         index_map: IndexMapLike,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, write_buffer_index, "write")
+        target, index = self._side_of(block, write_buffer_index, "write")
         layout = self.block_index_map(target, index_map)
         return self.run(ReindexCacheWrite(target, index, storage_scope, layout))
 
     def cache_inplace(
         self, block: BlockLike, read_buffer_index: BufferLike, storage_scope: str
     ) -> list[BlockRV]:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         return self.run(CacheInplace(target, index, storage_scope))
 
     def cache_index(
@@ -299,9 +298,7 @@ class Schedule(ScheduleCore):
         self.run(StorageAlign(self.block(block), buffer_index, axis, factor, offset))
 
     def set_scope(self, block: BlockLike, buffer_index: BufferLike, storage_scope: str) -> None:
-        target = self.block(block)
-        index = self.buffer_index(target, buffer_index, "write")
-        self.run(SetScope(target, index, storage_scope))
+        self.run(SetScope(*self._side_of(block, buffer_index, "write"), storage_scope))
 
     def unsafe_set_dtype(self, block: BlockLike, buffer_index: int, dtype: str) -> None:
         self.run(UnsafeSetDType(self.block(block), buffer_index, dtype))

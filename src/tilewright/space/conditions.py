@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tilewright import ir
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import nest_above
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.loops import known_extent
@@ -27,7 +27,7 @@ def is_root(block: StmtSRef) -> bool:
 
 def is_tiled(block: StmtSRef) -> bool:
     """True when a rule has tiled the block already."""
-    return TILING_STRUCTURE in block.block.annotations
+    return keys.TILING_STRUCTURE in block.block.annotations
 
 
 def why_not_free(block: StmtSRef) -> str:

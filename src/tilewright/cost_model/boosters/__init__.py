@@ -22,8 +22,7 @@ _KINDS = {kind.name: kind for kind in (HISTOGRAM, LIGHTGBM, XGBOOST)}
 
 def kinds_named(names: Sequence[str]) -> list[BoosterKind]:
     """The implementations of these names; a single one must be installed."""
-    unknown = [name for name in names if name not in _KINDS]
-    if unknown:
+    if unknown := [name for name in names if name not in _KINDS]:
         known = ", ".join(_KINDS)
         raise TuneError(f"no trees are called {unknown[0]!r}; there are {known}")
     kinds = [_KINDS[name] for name in names]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright import arith, ir
 from tilewright.ir.tensor_intrin import description_nest
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.sref import upwards
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +23,7 @@ class TensorizeInfo:
 
 
 def get_tensorize_loop_mapping(
-    sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc, allow_padding: bool = False
+    sch: ScheduleCore, block: BlockRV, desc_func: ir.PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """Find, for each loop of a description, the loop of a block that does the same.
 

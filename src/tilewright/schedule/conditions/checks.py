@@ -176,8 +176,7 @@ def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
 
 def check_reduction_block(state: ScheduleState, block: StmtSRef) -> None:
     """A block that reduces."""
-    why = why_not_reduction(state, state.scope_of(block.scope_root), block)
-    if why:
+    if why := why_not_reduction(state, state.scope_of(block.scope_root), block):
         raise NotReductionBlock(block=block, why=why)
 
 
@@ -260,8 +259,7 @@ def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
     """Every block under a loop is complete or a reduction, as far as the loop is concerned."""
     local = local_scope(state, loop)
     for block in local.blocks:
-        why = _why_not_compact(state, local, block)
-        if why:
+        if why := _why_not_compact(state, local, block):
             raise NotCompactDataflow(block=block, loop=loop, why=why)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.ir import (
     Block,
     Buffer,
-    BufferRewriter,
     MatchBufferRegion,
     Var,
     map_children,
@@ -13,6 +14,7 @@ from tilewright.ir import (
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state.splice import BlockKeeper
 from tilewright.schedule.state.sref import upwards
 
 
@@ -29,17 +31,19 @@ def allocating_block(block: StmtSRef, buffer: Buffer) -> StmtSRef:
     raise NotAllocated(block, buffer=buffer.name)
 
 
-class AllocationChanger(BufferRewriter):
-    """Exchanges a buffer, and what is matched to parts of it; remembers the changed blocks."""
+class AllocationChanger(BlockKeeper):
+    """Exchanges a buffer, and what is matched to parts of it.
 
-    def __init__(self, old: Buffer, new: Buffer) -> None:
+    `change_match` says what becomes of a buffer that is matched to a part of a changed one.
+    """
+
+    def __init__(
+        self, old: Buffer, new: Buffer, change_match: Callable[[Buffer], Buffer] | None = None
+    ) -> None:
+        super().__init__()
         self.buffers = {old: new}
         self._pointers = {old.data: new.data}
-        self.reuse: dict[Block, Block] = {}
-
-    def change_match(self, buffer: Buffer) -> Buffer:
-        """What becomes of a buffer that is matched to a part of a changed one."""
-        return buffer
+        self._change_match = change_match
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         return self.buffers.get(buffer, buffer)
@@ -50,7 +54,7 @@ class AllocationChanger(BufferRewriter):
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
         old = node.buffer
         if node.source.buffer in self.buffers and old not in self.buffers:
-            new = self.buffers[old] = self.change_match(old)
+            new = self.buffers[old] = self._change_match(old) if self._change_match else old
             self._pointers[old.data] = new.data
         node = map_children(node, self.visit)
         buffer = self.visit_buffer(old)
@@ -59,10 +63,7 @@ class AllocationChanger(BufferRewriter):
     def visit_block(self, node: Block) -> Block:
         for match in node.match_buffers:  # before the body, which uses the matched buffers
             self.visit(match)
-        changed: Block = super().visit_block(node)
-        if changed is not node:
-            self.reuse[node] = changed
-        return changed
+        return super().visit_block(node)
 
 
 def change_allocation(state: ScheduleState, owner: StmtSRef, changer: AllocationChanger) -> None:

@@ -16,6 +16,7 @@ from tilewright.errors import ArithError, ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
 from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state.splice import BlockKeeper
 from tilewright.schedule.state.sref import upwards
 
 _MOST_ELEMENTS_TRIED = 1 << 20
@@ -60,18 +61,18 @@ def buffer_site(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> Buf
     raise BufferUnknown(buffer=buffer.name, block=block)
 
 
-class LayoutRewriter(ir.BufferRewriter):
+class LayoutRewriter(BlockKeeper):
     """Makes every access of a buffer one of its successor, at mapped indices.
 
     What it cannot rewrite it takes down in `problem`.
     """
 
     def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: arith.IndexMap) -> None:
+        super().__init__()
         self.old = old
         self.new = new
         self.index_map = index_map
         self.problem = ""
-        self.reuse: dict[ir.Block, ir.Block] = {}
         self.analyzer = arith.Analyzer()
 
     # --- accesses -------------------------------------------------------------------------------
@@ -111,8 +112,7 @@ class LayoutRewriter(ir.BufferRewriter):
     def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> Any:
         if node.source.buffer is not self.old:
             return super().visit_match_buffer_region(node)
-        region = moved_view(node, self.index_map, self.analyzer)
-        if region is None:
+        if (region := moved_view(node, self.index_map, self.analyzer)) is None:
             self.problem = self.problem or f"through its view {node.buffer.name!r}"
             return node
         return ir.replace(node, source=ir.BufferRegion(self.new, region))
@@ -139,10 +139,7 @@ class LayoutRewriter(ir.BufferRewriter):
         for match in node.match_buffers:
             if match.source.buffer is self.old and has_fixed_rows(node, match.buffer):
                 self.problem = self.problem or f"through the pointer of {match.buffer.name!r}"
-        changed: ir.Block = super().visit_block(node)
-        if changed is not node:
-            self.reuse[node] = changed
-        return changed
+        return super().visit_block(node)
 
     def check(self, place: StmtSRef) -> None:
         """Raise if something could not be rewritten."""

@@ -163,8 +163,7 @@ def _plain_writer(top: ir.For, realize: ir.BlockRealize, buffer: ir.Buffer) -> _
     block = realize.block
     if node is not realize or not ir.is_true(realize.predicate) or len(block.writes) != 1:
         return None
-    iters = _index_iters(block, buffer)
-    if iters is None:
+    if (iters := _index_iters(block, buffer)) is None:
         return None
     position = {loop.loop_var: index for index, loop in enumerate(loops)}
     bound = realize.values

@@ -76,8 +76,7 @@ class IteratorSubstitution(ir.Rewriter):
     # --- expressions ----------------------------------------------------------------------------
 
     def visit_var(self, node: ir.Var) -> ir.PrimExpr:
-        found = self._values.get(node)
-        if found is None:
+        if (found := self._values.get(node)) is None:
             return node
         self._in_arithmetic = True
         return found

@@ -91,8 +91,7 @@ def inlinable(
         check_not_output(root, block)
     check_stage_pipeline(state, root)
     scope = state.scope_of(root)
-    why = why_not_complete(scope, block)
-    if why:
+    if why := why_not_complete(scope, block):
         raise NotComplete(block=block, why=why)
     return store, scope
 

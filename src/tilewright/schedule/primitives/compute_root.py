@@ -65,8 +65,7 @@ class ComputeRoot(Primitive[None]):
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
     """What the block reads must be complete before the statement that it leaves."""
     producers = state.scope_of(root).producers(block, DepKind.RAW)
-    inside = [producer for producer in producers if path_below(root, producer)[0] is top]
-    if inside:
+    if inside := [producer for producer in producers if path_below(root, producer)[0] is top]:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
         raise ProducersInTheWay(*inside, block=block, producers=names)
 

@@ -11,11 +11,7 @@ from tilewright.arith.interning import has_side_effect
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import (
-    IteratorSubstitution,
-    renamed_iterators,
-    renamed_loops,
-)
+from tilewright.schedule.moves import block_iterators
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef, leaf_realizes
 from tilewright.schedule.state.scope import domains_of, iterator_domains
@@ -52,8 +48,7 @@ class DecomposePadding(Primitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
         outside, inside = loops_divided_at(block, loop)
-        why = why_not_complete(state.scope_of(block.scope_root), block)
-        if why:
+        if why := why_not_complete(state.scope_of(block.scope_root), block):
             raise NotCompleteBlock(block=block, why=why)
         realize = block.realize
         padding = _padding_of(block)
@@ -101,8 +96,7 @@ def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[ir.Var, tupl
             domains[var] = domain.min.value, domain.min.value + domain.extent.value
     whole = dict(domains)
     for part in ir.conjuncts(padding.condition):
-        found = _bound_of(part, domains)
-        if found is None:
+        if (found := _bound_of(part, domains)) is None:
             why = f"the condition `{part}` is not a bound of one iterator with constant domain"
             raise NotAPadding(block=block, why=why)
         variable, low, high = found
@@ -162,8 +156,8 @@ def _fill(
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that stores the constant everywhere, under serial copies of the loops."""
     block = realize.block
-    renamed = renamed_loops(loops)
-    iter_vars, fresh = renamed_iterators(block.iter_vars)
+    renamed = block_iterators.renamed_loops(loops)
+    iter_vars, fresh = block_iterators.renamed_iterators(block.iter_vars)
     indices = tuple(ir.substitute(index, fresh) for index in padding.store.indices)
     fill = ir.Block(
         iter_vars,
@@ -228,7 +222,7 @@ def _copy(
             ir.less(value, ir.const(high, dtype)),
         ):
             condition = ir.logical_and(condition, analyzer.simplify(part))
-    substitution = IteratorSubstitution(shifted, iter_vars)
+    substitution = block_iterators.IteratorSubstitution(shifted, iter_vars)
     bare = ir.replace(block, body=ir.replace(padding.store, value=padding.value), annotations={})
     copy = ir.replace(substitution.block(bare), iter_vars=tuple(iter_vars))
     return ir.BlockRealize(

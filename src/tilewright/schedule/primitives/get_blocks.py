@@ -59,8 +59,7 @@ class GetBlock(Primitive[BlockRV]):
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         name, function = self.name, self.func_name
-        root = sch.state.roots.get(function)
-        if root is None:
+        if (root := sch.state.roots.get(function)) is None:
             raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
         found = [block for block in sch.state.infos if block.block.name_hint == name]
         if len(sch.state.roots) > 1:
@@ -85,45 +84,48 @@ class GetLoops(Primitive[list[LoopRV]]):
         return [sch.loop_rv(loop) for loop in block.loops]
 
 
-@register_primitive
-class GetChildBlocks(Primitive[list[BlockRV]]):
+class _GetBlocks(Primitive[list[BlockRV]]):
+    """Handles of the blocks that are `found`."""
+
     is_pure = True
     moves_blocks = False
+
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        """References to the blocks."""
+        raise NotImplementedError
+
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
+        return [sch.block_rv(block) for block in self.found(sch)]
+
+
+@register_primitive
+class GetChildBlocks(_GetBlocks):
     block_or_loop: BlockRV | LoopRV = given(positional=True)
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = sch.state.child_blocks(sch.get_sref(self.block_or_loop))
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return sch.state.child_blocks(sch.get_sref(self.block_or_loop))
 
 
 @register_primitive
-class GetProducers(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetProducers(_GetBlocks):
     block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = neighbours(sch, sch.get_sref(self.block), before=True)
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return neighbours(sch, sch.get_sref(self.block), before=True)
 
 
 @register_primitive
-class GetConsumers(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetConsumers(_GetBlocks):
     block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = neighbours(sch, sch.get_sref(self.block), before=False)
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return neighbours(sch, sch.get_sref(self.block), before=False)
 
 
 @register_primitive
-class GetOutputBlocks(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetOutputBlocks(_GetBlocks):
     scope_block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = _output_blocks_below(sch.get_sref(self.scope_block).block)
-        return [sch.block_rv(sch.state.srefs[block]) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        blocks = _output_blocks_below(sch.get_sref(self.scope_block).block)
+        return [sch.state.srefs[block] for block in blocks]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, is_one, replace, uses_var
-from tilewright.schedule.conditions.checks import (
-    READS_ITS_RESULT,
-    NotCompactDataflow,
-    check_compact_dataflow,
-    why_not_compact,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.conditions.races import depends_on
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.core import ScheduleCore
@@ -84,10 +80,12 @@ def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis
 
 def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> None:
     try:
-        check_compact_dataflow(state, loop)
-    except NotCompactDataflow:
-        reasons = {why_not_compact(state, loop, block) for block in blocks}
-        if not reasons <= {"", READS_ITS_RESULT} or not touches_own_slices(state, loop, blocks):
+        checks.check_compact_dataflow(state, loop)
+    except checks.NotCompactDataflow:
+        reasons = {checks.why_not_compact(state, loop, block) for block in blocks}
+        if not reasons <= {"", checks.READS_ITS_RESULT} or not touches_own_slices(
+            state, loop, blocks
+        ):
             raise
 
 
@@ -140,37 +138,32 @@ def _is_seen_outside(
     )
 
 
-@register_primitive
-class Parallel(Primitive[None]):
+class _SetKind(Primitive[None]):
+    loop_kind: ClassVar[ForKind]
     moves_blocks = False
     loop: LoopRV = given()
 
     def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.PARALLEL)
+        set_loop_kind(sch.state, sch.get_sref(self.loop), self.loop_kind)
 
 
 @register_primitive
-class Vectorize(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.VECTORIZED)
+class Parallel(_SetKind):
+    loop_kind = ForKind.PARALLEL
 
 
 @register_primitive
-class Unroll(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.UNROLLED)
+class Vectorize(_SetKind):
+    loop_kind = ForKind.VECTORIZED
 
 
 @register_primitive
-class Bind(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
+class Unroll(_SetKind):
+    loop_kind = ForKind.UNROLLED
+
+
+@register_primitive
+class Bind(_SetKind):
     thread_axis: str
 
     def run(self, sch: ScheduleCore) -> None:

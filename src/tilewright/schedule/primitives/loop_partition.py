@@ -11,12 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tilewright import ir
 from tilewright.ir.clone import Cloner
-from tilewright.schedule.conditions.checks import (
-    LoopHasAnnotations,
-    check_names_no_loops,
-    common_iter_type,
-    only_block_under,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.conditions.interference import TouchedRegion, accesses_of
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -64,10 +59,10 @@ class PartitionLoop(Primitive[list[LoopRV]]):
         state, loop = sch.state, sch.get_sref(self.loop)
         stmt = loop.loop
         if stmt.annotations or stmt.thread_binding is not None:
-            raise LoopHasAnnotations(loop=loop)
+            raise checks.LoopHasAnnotations(loop=loop)
         starts = _starts(loop, factors)
-        block = only_block_under(state, loop)
-        check_names_no_loops(block)
+        block = checks.only_block_under(state, loop)
+        checks.check_names_no_loops(block)
         reduces = _is_reduction_loop(block, loop)
         around = block.loops
         iter_vars, values, renamed = _outer_iterators(
@@ -145,7 +140,7 @@ def _outer_iterators(
         if ir.IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(outer=sref, loop=inner, block=block)
         variable = ir.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-        iter_vars.append(ir.IterVar(loop.domain, variable, common_iter_type(kinds)))
+        iter_vars.append(ir.IterVar(loop.domain, variable, checks.common_iter_type(kinds)))
         values.append(loop.loop_var)
         renamed[loop.loop_var] = variable
     return tuple(iter_vars), tuple(values), renamed

@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import arith, ir
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_over
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
-from tilewright.schedule.caches.stage import (
-    ScopeEdit,
-    accessed_region,
-    mark_copy_block,
-    readers_after,
-)
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -65,7 +60,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         side = 1 if self.side else 0
         state, block, index = sch.state, sch.get_sref(self.block), self.buffer_index
-        region = accessed_region(block, "writes" if side else "reads", index)
+        region = stage.accessed_region(block, "writes" if side else "reads", index)
         top = block.scope_root
         check_stage_pipeline(state, top)
         stmt, buffer = block.block, region.buffer
@@ -88,11 +83,13 @@ class ReIndex(BufferPrimitive[BlockRV]):
         changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
         changer.visit(stmt)
         nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
-        edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
+        edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[new])
         edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
         edit.apply(state)
-        forget_flow(state, block, *readers_after(state.scope_of(top), state.srefs[copy], buffer))
-        return sch.block_rv(mark_copy_block(state, copy, complete=side == 1))
+        forget_flow(
+            state, block, *stage.readers_after(state.scope_of(top), state.srefs[copy], buffer)
+        )
+        return sch.block_rv(stage.mark_copy_block(state, copy, complete=side == 1))
 
 
 def _top_of_chain(block: StmtSRef) -> ir.Stmt:

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir
 from tilewright.errors import ArithError
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.copy_block import make_copy_block
 from tilewright.schedule.caches.place import CachePlace, is_reached_freely, place_before
-from tilewright.schedule.caches.stage import (
-    ScopeEdit,
-    accessed_region,
-    cache_buffer,
-    check_storage_scope,
-    mark_copy_block,
-    only_writer,
-    readers_after,
-)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators, renamed_loops
@@ -30,14 +22,8 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    domain_of,
-    iterator_domains,
-    loops_between,
-    lowest_common_ancestor,
-)
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -88,23 +74,23 @@ def _reindex_cache(
 ) -> BlockRV:
     """Cache what a block reads (side 0) or writes (side 1) at indices of its own."""
     state, block, index_map = sch.state, sch.get_sref(step.block), sch.concrete_map(step.index_map)
-    check_storage_scope(step.storage_scope)
-    region = accessed_region(block, "writes" if side else "reads", index)
+    stage.check_storage_scope(step.storage_scope)
+    region = stage.accessed_region(block, "writes" if side else "reads", index)
     top = block.scope_root
     check_stage_pipeline(state, top)
     access = _new_access(block, region, index_map, side)
     place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
     if not is_reached_freely(place.surroundings, block.realize):
         raise UnderCondition(block=block)
-    cache = cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
+    cache = stage.cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
     changer = AccessChanger(access.buffer, cache, access.new)
     changer.visit(block.block)
     nest, copy = _copy(block, access, cache, place.location, into_cache=side == 0)
-    edit = ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
+    edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
     edit.insert(place, nest)
     edit.apply(state)
-    made = mark_copy_block(state, copy, complete=side == 1)
-    forget_flow(state, block, *readers_after(state.scope_of(top), made, access.buffer))
+    made = stage.mark_copy_block(state, copy, complete=side == 1)
+    forget_flow(state, block, *stage.readers_after(state.scope_of(top), made, access.buffer))
     return sch.block_rv(made)
 
 
@@ -166,7 +152,7 @@ def _check_apart(
 
 def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
-    domains = {iter_var.var: domain_of(iter_var) for iter_var in iterators}
+    domains = {iter_var.var: scopes.domain_of(iter_var) for iter_var in iterators}
     index_map = arith.IndexMap(tuple(domains), tuple(indices))
     try:
         inverse, _ = index_map.non_surjective_inverse(list(domains.values()))
@@ -178,7 +164,7 @@ def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVa
 
 def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...]:
     analyzer = arith.Analyzer()
-    ranges = index_map.map_ranges(list(iterator_domains(block.block).values()), analyzer)
+    ranges = index_map.map_ranges(list(scopes.iterator_domains(block.block).values()), analyzer)
     for index, axis in zip(index_map.final_indices, ranges, strict=True):
         if not analyzer.can_prove(axis.min >= 0):
             raise NegativeIndex(block, index=index)
@@ -188,22 +174,21 @@ def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...
 def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = block.scope_root
     scope = state.scope_of(top)
-    writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
-    if writer is None:
+    if (writer := stage.only_writer(scope.buffer_writers.get(buffer, ()), buffer)) is None:
         return CachePlace(top)
-    if block not in readers_after(scope, writer, buffer):
+    if block not in stage.readers_after(scope, writer, buffer):
         raise ReadBeforeWritten(block=block, buffer=buffer.name, writer=writer.name)
-    return place_before(lowest_common_ancestor((writer, block)), writer, block)
+    return place_before(scopes.lowest_common_ancestor((writer, block)), writer, block)
 
 
 def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = block.scope_root
     scope = state.scope_of(top)
-    only_writer(scope.buffer_writers[buffer], buffer)
-    readers = readers_after(scope, block, buffer)
+    stage.only_writer(scope.buffer_writers[buffer], buffer)
+    readers = stage.readers_after(scope, block, buffer)
     if not readers:
         return CachePlace(top, at_end=True)
-    return place_before(lowest_common_ancestor((block, readers[0])), block, readers[0])
+    return place_before(scopes.lowest_common_ancestor((block, readers[0])), block, readers[0])
 
 
 def _copy(
@@ -233,7 +218,7 @@ def _needed_loops(
     """The loops between a block and a location whose variables are used, outermost first."""
     needed = {var for expr in used_by for var in ir.free_vars(expr)}
     loops: list[ir.For] = []
-    for loop in reversed(loops_between(block, location)):
+    for loop in reversed(scopes.loops_between(block, location)):
         if loop.loop_var in needed:
             loops.insert(0, loop)
             needed.update(ir.free_vars(loop.domain))

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, replace, uses_var
 from tilewright.ir.node import nodes_in
-from tilewright.schedule.conditions.checks import (
-    has_affine_binding,
-    has_affine_binding_below,
-    runs_once,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
@@ -72,7 +68,7 @@ class Reorder(Primitive[None]):
             _check_block(state, block, chain[0])
             if block.block.init is not None:
                 _check_reduction(block, chain, order)
-                if not (has_affine_binding(state, block) and _has_as_many_iterations(block)):
+                if not (checks.has_affine_binding(state, block) and _has_as_many_iterations(block)):
                     _check_repetition(block, chain, order)
         body: Stmt = chain[-1].loop.body
         for loop in reversed(order):
@@ -110,7 +106,7 @@ def _check_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
         raise BlockNotReorderable(
             block=block, why="has iterators that are neither spatial nor reductions"
         )
-    if not has_affine_binding(state, block) and not has_affine_binding_below(
+    if not checks.has_affine_binding(state, block) and not checks.has_affine_binding_below(
         block, [loop for loop in block.loops if top.holds(loop)]
     ):
         raise BlockNotReorderable(block=block, why="has bindings that are not affine")
@@ -172,7 +168,7 @@ def _check_repetition(
             loops = block.loops
             below = loops[loops.index(before[-1]) + 1 :]
             inside = [each.loop for each in (*after[position:], *below)]
-            if not runs_once(realize, inside):
+            if not checks.runs_once(realize, inside):
                 raise ReductionRepeated(block=block, loop=loop)
             return
 

@@ -18,14 +18,8 @@ from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_ou
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.primitives.compute_inline import check_plain_loads, inlinable, single_store
 from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import forget_flow, produced_box
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    DepKind,
-    iterator_domains,
-    used_between_blocks,
-)
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -108,7 +102,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
     made = single_store(producer)
-    if used_between_blocks(root.block.body, made.buffer):
+    if scopes.used_between_blocks(root.block.body, made.buffer):
         raise UsedBetweenBlocks(producer, block=block, buffer=made.buffer.name)
     removed = check_removable(block, [producer])
     check_plain_loads(block, made.buffer)
@@ -116,12 +110,11 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     check_no_race(producer, producer.realize.iter_values, around)
     pair = _Pair(block, producer, made)
     indices = _common_indices(block, store, made.buffer)
-    values = values_of(realize, [loop.loop for loop in block.loops])
-    if values is None:
+    if (values := values_of(realize, [loop.loop for loop in block.loops])) is None:
         raise UnknownIterations(block=block, predicate=realize.predicate)
     inverse = _inverse(block, indices, values, made)
     _check_covered(state, pair, indices)
-    analyzer = arith.Analyzer(iterator_domains(producer.block))
+    analyzer = arith.Analyzer(scopes.iterator_domains(producer.block))
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
@@ -141,15 +134,14 @@ def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
     return bound if implied else ir.logical_and(realize.predicate, bound)
 
 
-def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
-    producers = scope.producers(block, DepKind.RAW)
+def _only_producer(scope: scopes.BlockScope, block: StmtSRef) -> StmtSRef:
+    producers = scope.producers(block, scopes.DepKind.RAW)
     if len(producers) != 1:
         raise NotOneProducer(*producers, block=block, count=len(producers))
     (producer,) = producers
-    why = why_not_complete(scope, producer)
-    if why:
+    if why := why_not_complete(scope, producer):
         raise ProducerNotComplete(block=block, producer=producer, why=why)
-    consumers = scope.consumers(producer, DepKind.RAW)
+    consumers = scope.consumers(producer, scopes.DepKind.RAW)
     if len(consumers) != 1:
         raise SeveralConsumers(
             *consumers, block=block.name, producer=producer, count=len(consumers)
@@ -183,8 +175,7 @@ def _inverse(
         var: dom.min for var, dom in domains.items() if ir.is_one(dom.extent)
     }
     outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
-    inverse = _solved(indices, domains, outputs)
-    if inverse is None:
+    if (inverse := _solved(indices, domains, outputs)) is None:
         fixed = [ir.substitute(index, units) for index in indices]
         moving = {var: dom for var, dom in domains.items() if var not in units}
         inverse = _solved(fixed, moving, outputs) or _solved(

@@ -15,11 +15,7 @@ from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts.allocated_buffer import (
-    AllocationChanger,
-    allocating_block,
-    change_allocation,
-)
+from tilewright.schedule.layouts import allocated_buffer
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor
@@ -72,7 +68,7 @@ class RollingBuffer(Primitive[None]):
         state, block = sch.state, sch.get_sref(self.block)
         region = _written_region(block, sch.int_of(self.write_buffer_index))
         buffer = region.buffer
-        owner = allocating_block(block, buffer)
+        owner = allocated_buffer.allocating_block(block, buffer)
         if owner is not block.scope_root:
             raise NotAnIntermediate(block=block, buffer=buffer.name)
         consumers = _consumers(state, block, buffer)
@@ -81,7 +77,9 @@ class RollingBuffer(Primitive[None]):
             raise NoCommonLoop(*consumers, block=block, buffer=buffer.name)
         windows = _windows(block, region, loop)
         outermost = min(windows, key=lambda window: window.depth)
-        change_allocation(state, owner, _Roller(buffer, outermost, block.block, _guard(windows)))
+        allocated_buffer.change_allocation(
+            state, owner, _Roller(buffer, outermost, block.block, _guard(windows))
+        )
         for sref in (block, *consumers):
             state.infos[sref] = BlockInfo()
         state.info(owner).stage_pipeline = None
@@ -100,10 +98,10 @@ def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
 def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
     scope = state.scope_of(block.scope_root)
     # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
-    if why_not_complete(scope, block, _POSITIONS):
-        why = why_not_reduction(state, scope, block, _POSITIONS)
-        if why:
-            raise NotAProducer(block=block, why=why)
+    if why_not_complete(scope, block, _POSITIONS) and (
+        why := why_not_reduction(state, scope, block, _POSITIONS)
+    ):
+        raise NotAProducer(block=block, why=why)
     dependencies = [*scope.from_block(block), *scope.to_block(block)]
     if any(dependency.kind is not DepKind.RAW for dependency in dependencies):
         why = "other blocks write what it reads or writes"
@@ -262,7 +260,7 @@ def _guard(windows: Sequence[RollingWindow]) -> ir.PrimExpr:
 # --- the new program ----------------------------------------------------------------------------
 
 
-class _Roller(AllocationChanger):
+class _Roller(allocated_buffer.AllocationChanger):
     """Shrinks the buffer, wraps the indices, guards the producer, marks the rolled iterators."""
 
     def __init__(

@@ -70,12 +70,10 @@ class ShiftOperand(Primitive[list[BlockRV]]):
         state, block, index = sch.state, sch.get_sref(self.block), self.read_buffer_index
         buffer = accessed_region(block, "reads", index).buffer
         root = block.scope_root
-        why = why_not_reduction(state, state.scope_of(root), block)
-        if why:
+        if why := why_not_reduction(state, state.scope_of(root), block):
             raise NotASumOfProducts(block=block, why=why)
         product = _product(block, buffer)
-        target = _OTHER_SIGN.get(str(buffer.dtype))
-        if target is None:
+        if (target := _OTHER_SIGN.get(str(buffer.dtype))) is None:
             raise CannotShift(buffer=buffer.name, block=block, dtype=buffer.dtype)
         if not takes_all_values(block.realize, domains_between(block, root)):
             raise OnlyAPart(block=block)

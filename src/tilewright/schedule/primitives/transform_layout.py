@@ -7,6 +7,7 @@ from tilewright.errors import ArithError
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.layouts import padding as paddings
 from tilewright.schedule.layouts.layout import (
     BufferSite,
     LayoutRewriter,
@@ -15,13 +16,6 @@ from tilewright.schedule.layouts.layout import (
     why_not_injective,
 )
 from tilewright.schedule.layouts.opaque import padded_loops
-from tilewright.schedule.layouts.padding import (
-    LayoutPadding,
-    assumption,
-    is_written,
-    padded_writer,
-    with_fill,
-)
 from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.scope import loops_from
@@ -121,7 +115,7 @@ def _padding(
     new: ir.Buffer,
     index_map: arith.IndexMap,
     value: arith.IndexMap | None,
-) -> LayoutPadding | None:
+) -> paddings.LayoutPadding | None:
     """The elements that the layout adds; None if there are none that matter."""
     try:
         inverse, condition = index_map.non_surjective_inverse(old.shape)
@@ -148,7 +142,7 @@ def _padding(
     filler = value.final_indices[0]
     if isinstance(filler, ir.Call) and filler.op is _UNDEF:
         return None
-    return LayoutPadding(old, new, inverse, condition, value)
+    return paddings.LayoutPadding(old, new, inverse, condition, value)
 
 
 def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
@@ -158,21 +152,21 @@ def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
 
 
 def _rewrite_owner(
-    site: BufferSite, rewriter: LayoutRewriter, padding: LayoutPadding | None
+    site: BufferSite, rewriter: LayoutRewriter, padding: paddings.LayoutPadding | None
 ) -> tuple[ir.Block, list[ir.Block]]:
     """The owner of the buffer in the new layout, and the blocks in it that are new."""
     owner = site.owner.block
     if padding is None:
         return rewriter.visit(owner), []
-    if not is_written(owner.body, site.buffer):
+    if not paddings.is_written(owner.body, site.buffer):
         changed: ir.Block = rewriter.visit(owner)
-        promise = assumption(padding)
+        promise = paddings.assumption(padding)
         blocks = [leaf.block for leaf in leaf_realizes(promise)]
         return ir.replace(changed, body=ir.seq([promise, changed.body])), blocks
-    found = padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
+    found = paddings.padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
     if found is None:
         changed = rewriter.visit(owner)
-        body = with_fill(changed.body, padding)
+        body = paddings.with_fill(changed.body, padding)
         kept = {leaf.block for leaf in leaf_realizes(changed.body)}
         fresh = [leaf.block for leaf in leaf_realizes(body) if leaf.block not in kept]
         return ir.replace(changed, body=body), fresh

@@ -41,8 +41,7 @@ def solve(
     inverted is an error; else it says nothing about its iterators.
     """
     iterators = iterator_domains(block)
-    plain = _plain(accessed, required, iterators)
-    if plain is not None:
+    if (plain := _plain(accessed, required, iterators)) is not None:
         return plain
     inverted = _by_inverse_map(accessed, required, iterators, place.analyzer)
     if inverted is not None:
@@ -110,8 +109,7 @@ def _by_patterns(
     for item, dimension in zip(accessed.region, required, strict=True):
         if not ir.uses_var(item.min, iterators.__contains__):
             continue
-        match = _match_pattern(item, dimension, analyzer)
-        if match is None:
+        if (match := _match_pattern(item, dimension, analyzer)) is None:
             if strict:
                 raise CannotInvert(item.min)
         elif match[0] not in found and match[0] in iterators:

@@ -82,8 +82,7 @@ def divide_bindings(
         extents = (division.outer.extent, division.inner.extent)
         if any(ir.uses_var(extent, domains.__contains__) for extent in extents):
             # No domain for an iterator; its own one is.
-            side = _side(value, (), domains, inner_loops)
-            if side is None:
+            if (side := _side(value, (), domains, inner_loops)) is None:
                 return None
             division = side(iter_var, value)
         divisions.append(division)
@@ -172,8 +171,7 @@ def _divide_simple(
         if side is not None:
             division = side(iter_var, value)
         else:
-            found = _divide_digits(digits, inner_loops, value.dtype)
-            if found is None:
+            if (found := _divide_digits(digits, inner_loops, value.dtype)) is None:
                 return None
             division = found
             parts_on_both_sides |= any(digit.is_part for digit in digits)
@@ -275,8 +273,7 @@ def _digits_of(value: ir.PrimExpr, domains: Mapping[ir.Var, ir.Range]) -> list[_
         scale, digit = 1, term
         if isinstance(term, ir.Mul) and isinstance(term.b, ir.IntImm):
             scale, digit = term.b.value, term.a
-        found = _digit(digit, scale, domains)
-        if found is None:
+        if (found := _digit(digit, scale, domains)) is None:
             return []
         digits.append(found)
     return digits

@@ -72,15 +72,13 @@ class BlockScope:
 
     def to_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that end at a block; the order of kinds follows the declared buffers."""
-        found = self._ending.get(sref)
-        if found is None:
+        if (found := self._ending.get(sref)) is None:
             found = self._ending[sref] = self._find_ending(sref)
         return found
 
     def from_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that start at a block."""
-        position = self.positions.get(sref)
-        if position is None:
+        if (position := self.positions.get(sref)) is None:
             return ()
         access = self.accesses[position]
         touching = [
@@ -116,8 +114,7 @@ class BlockScope:
         return None
 
     def _find_ending(self, sref: StmtSRef) -> list[Dependency]:
-        position = self.positions.get(sref)
-        if position is None:
+        if (position := self.positions.get(sref)) is None:
             return []
         access = self.accesses[position]
         found = [

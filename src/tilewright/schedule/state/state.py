@@ -89,15 +89,13 @@ class ScheduleState:
 
     def info(self, block: StmtSRef) -> BlockInfo:
         """What is known of a block."""
-        found = self.infos.get(block)
-        if found is None:
+        if (found := self.infos.get(block)) is None:
             found = self.infos[block] = BlockInfo()
         return found
 
     def get_sref(self, stmt: SchedulableStmt) -> StmtSRef:
         """The reference to a block or loop of the program as it is now."""
-        found = self.srefs.get(stmt)
-        if found is None:
+        if (found := self.srefs.get(stmt)) is None:
             raise ScheduleError("the block or loop is no longer part of the module")
         return found
 
@@ -118,7 +116,9 @@ class ScheduleState:
         known.body = body
         return known
 
-    def scope_over(self, leaves: Sequence[ir.Block], before: BlockScope | None = None) -> BlockScope:
+    def scope_over(
+        self, leaves: Sequence[ir.Block], before: BlockScope | None = None
+    ) -> BlockScope:
         """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
         known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
         srefs = [self.srefs[leaf] for leaf in leaves]
@@ -164,8 +164,7 @@ class ScheduleState:
         if old not in intact:
             self._retire(old, intact, loops, removed)
         for before, after in (block_sref_reuse or {}).items():
-            sref = self.srefs.get(before)
-            if sref is not None:
+            if (sref := self.srefs.get(before)) is not None:
                 blocks[after] = sref
         if isinstance(old, ir.Block) and isinstance(target, ir.Block):
             blocks.setdefault(target, source)
@@ -218,8 +217,7 @@ class ScheduleState:
         blocks: Mapping[ir.Block, StmtSRef],
     ) -> StmtSRef:
         """Give `stmt` and everything below it references, known ones where there are."""
-        sref = self.srefs.get(stmt)
-        if sref is not None:
+        if (sref := self.srefs.get(stmt)) is not None:
             sref.parent, sref.seq_index = parent, seq_index
             return sref
         sref = loops.get(stmt.loop_var) if isinstance(stmt, ir.For) else blocks.get(stmt)

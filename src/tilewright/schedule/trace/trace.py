@@ -138,8 +138,7 @@ class Trace:
             inputs = [input_to_json(value, names) for value in inst.inputs]
             outputs = [name_rv(output, names) for output in inst.outputs]
             insts.append([inst.step.kind, inputs, inst.step.attrs_to_json(), outputs])
-            decision = self.decisions.get(inst)
-            if decision is not None:
+            if (decision := self.decisions.get(inst)) is not None:
                 decisions.append([position, decision])
         return [insts, decisions]
 

@@ -8,7 +8,7 @@ border (halo) that two tasks both compute, in buffers that stay in the cache.
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.space.base import schedule_rules
@@ -56,13 +56,13 @@ class HaloTiling(OneSketchRule):
 
 def _tile(sch: Schedule, block: BlockRV, before: list[BlockRV], rows: list[int]) -> None:
     """Tile the rows of a block and move all that comes `before` it (last one first) there."""
-    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
     *outer, row, last = sch.get_loops(block)
     tile, _ = sch.split(row, [None, choose(sch, rows)])
     vectorize_last(sch, block, last)
     task = sch.fuse(*outer, tile) if outer else tile
     for other in before:
-        sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(other, task, preserve_unit_loops=True)
     sch.parallel(task)
     for other in before:

@@ -7,7 +7,7 @@ queries both products run in tiles of vector registers and what is between them 
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import HEAD_ATTENTION, TILING_STRUCTURE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import iter_extent
@@ -28,7 +28,7 @@ class HeadAttention(OneSketchRule):
     """Schedules all stages at once, beginning with the last."""
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
-        is_last = block.block.annotations.get(HEAD_ATTENTION) == "result"
+        is_last = block.block.annotations.get(keys.HEAD_ATTENTION) == "result"
         return "" if is_last else "it is not the result of an attention of several heads"
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
@@ -54,7 +54,7 @@ class HeadAttention(OneSketchRule):
         for name in ("largest", "total"):
             reduce_in_vectors(sch, stages[name], self._shape)
         for other in (stages["powers"], block):
-            sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
             vectorize_last(sch, other, sch.get_loops(other)[-1])
 
     def _products(self, sch: Schedule, block: BlockRV, consumer: BlockRV | None) -> None:
@@ -69,7 +69,7 @@ class HeadAttention(OneSketchRule):
         panel, lane = sch.split(column, [None, width])
         sch.reorder(group, panel, depth, rest, lane)
         self._write_back(sch, block, consumer, panel)
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         sch.unroll(rest)
         sch.vectorize(lane)
         sch.decompose_reduction(block, depth)
@@ -82,7 +82,7 @@ class HeadAttention(OneSketchRule):
         else:
             sch.set_scope(block, 0, "local")
         sch.reverse_compute_at(consumer, panel, preserve_unit_loops=True)
-        sch.annotate(consumer, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(consumer, keys.TILING_STRUCTURE, STRUCTURE)
         *_, row, lane = sch.get_loops(consumer)
         sch.unroll(row)
         sch.vectorize(lane)
@@ -94,7 +94,7 @@ def _stages_before(sch: Schedule, block: BlockRV) -> dict[str, BlockRV]:
     pending = [block]
     while pending:
         for producer in sch.get_producers(pending.pop()):
-            name = str(sch.get_sref(producer).block.annotations.get(HEAD_ATTENTION))
+            name = str(sch.get_sref(producer).block.annotations.get(keys.HEAD_ATTENTION))
             if name not in found:
                 found[name] = producer
                 pending.append(producer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import ROUNDING
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import NotApplied, schedule_rules
@@ -34,6 +34,6 @@ class SpatialPass(OneSketchRule):
         """Schedule blocks that a rule has made, and that no other one took in."""
         done = sch
         for sref in list(sch.state.infos):
-            if ROUNDING in sref.block.annotations and not is_tiled(sref):
+            if keys.ROUNDING in sref.block.annotations and not is_tiled(sref):
                 [done] = self.apply(done, done.get_block(sref.name))
         return NotApplied(sch, "it is the root block") if done is sch else [done]

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Protocol
 
 from tilewright import ir
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, SKIP_ZERO_TERMS, TILING_STRUCTURE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
 from tilewright.space.conditions import is_tiled
@@ -80,7 +80,7 @@ class TileSite:
     def mark_packing(self, copy: BlockRV, source: ir.Buffer) -> None:
         """Tell whoever builds the program which copies are made of constants, once."""
         if is_layout_free(self.func, source):
-            self.sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+            self.sch.annotate(copy, keys.LAYOUT_REWRITE_PREPROC, True)
 
     def own_loops(self, block: BlockRV, task: LoopRV | None) -> list[LoopRV]:
         """The loops of a block that prepares operands: all, or what a task needs of them."""
@@ -188,7 +188,7 @@ class TileBuilder:
     def run(self) -> None:
         """Do all that is needed; raises `NotTiled` or a `ScheduleError` where it is impossible."""
         sch, block = self._sch, self._block
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         self._operands.prepare()
         stages = self._operands.adapt(self._inline_moves())
         self._contraction = self._find_contraction()
@@ -213,7 +213,7 @@ class TileBuilder:
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
         if self._contraction.periods or self._variant.place is ProducerPlace.INLINE:
-            sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
+            sch.annotate(tiles.depth[0], keys.SKIP_ZERO_TERMS, 1)
         self._registers.store(consumer, tile_loop)
         self._registers.finish(tiles)
 

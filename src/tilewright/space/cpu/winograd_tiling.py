@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE, WINOGRAD_TILE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -87,7 +87,7 @@ class WinogradTiling(CpuRule):
         if reason := why_not_free(sref):
             return NotApplied(sch, reason)
         extents = ProductExtents.of(sref.block)
-        if WINOGRAD_TILE not in sref.block.annotations or extents is None:
+        if keys.WINOGRAD_TILE not in sref.block.annotations or extents is None:
             return NotApplied(sch, "it is not a product of Winograd tiles")
         made = []
         for shape in self._tile_shapes(sref.block, extents):
@@ -194,7 +194,7 @@ class _Builder:
         made = sch.get_producers(products)
         self._data = next(b for b in made if len(sch.get_sref(b).block.iter_vars) == 6)
         self._weights = next(b for b in made if len(sch.get_sref(b).block.iter_vars) == 4)
-        self._outputs = sch.get_sref(products).block.annotations[WINOGRAD_TILE]
+        self._outputs = sch.get_sref(products).block.annotations[keys.WINOGRAD_TILE]
 
     def run(self) -> None:
         """Do all that is needed; raises a `ScheduleError` where it is impossible."""
@@ -203,7 +203,7 @@ class _Builder:
         (result,) = sch.get_consumers(result_rows)
         result = self._with_epilogue(result)
         for block in (self._products, self._data, self._weights, result_rows, result):
-            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         self._pack_weights()  # without a choice, so that no replay does it again
         task, panel = self._transform_results(result, result_rows)
         depth = self._multiply(panel)
@@ -242,7 +242,7 @@ class _Builder:
         """Transform along one axis right before the other, in registers."""
         sch = self._sch
         own = len(sch.get_sref(rows).block.iter_vars)
-        sch.annotate(rows, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(rows, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(rows, loop, preserve_unit_loops=True)
         sch.set_scope(rows, 0, "local")
         *outer, lanes = sch.get_loops(rows)[-own:]
@@ -257,7 +257,7 @@ class _Builder:
         """Register tiles for all points of a panel of filters; the loop of their sums."""
         sch, block, shape = self._sch, self._products, self._shape
         stored = sch.cache_write(block, 0, "local")
-        sch.annotate(stored, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(stored, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(stored, panel, preserve_unit_loops=True)
         *points, h, w, vector = sch.get_loops(stored)[-6:]
         outer_h, h = sch.split(h, [None, shape.rows])
@@ -282,7 +282,7 @@ class _Builder:
 
         sch.transform_layout(block, ("write", 0), panels, assume_injective_transform=True)
         if is_layout_free(function, source):
-            sch.annotate(block, LAYOUT_REWRITE_PREPROC, True)
+            sch.annotate(block, keys.LAYOUT_REWRITE_PREPROC, True)
         *outer, filters = sch.get_loops(block)
         panel, lanes = sch.split(filters, [None, wide])
         sch.reorder(panel, *outer, lanes)
@@ -307,7 +307,7 @@ class _Builder:
         """Bring what a task needs of the image together, with zeros around it."""
         sch = self._sch
         stmt = sch.get_sref(block).block
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         match stmt.body:
             case ir.BufferStore(value=ir.BufferLoad()):
                 sch.compute_inline(block)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import PARALLEL
+from tilewright.ir import IRModule, annotation_keys as keys
 from tilewright.nest.block_loops import nest_above
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.primitives.annotate import Annotate
@@ -39,7 +38,7 @@ class MutateParallel(Mutator):
 
     def apply(self, trace: Trace, seed: int) -> Trace | None:
         engine = RandomEngine(seed)
-        found = notes(trace, (PARALLEL,))
+        found = notes(trace, (keys.PARALLEL,))
         if not found:
             return None
         note = found[engine.integer(0, len(found))]
@@ -76,7 +75,7 @@ def _block_of(trace: Trace, note: Instruction[Annotate]) -> GetBlock:
     for inst in main_part(trace):
         if is_step(inst, GetBlock) and inst.outputs[0] is note.step.block_or_loop:
             return inst.step
-    raise ScheduleError(f"the block annotated with {PARALLEL!r} does not come from get_block")
+    raise ScheduleError(f"the block annotated with {keys.PARALLEL!r} does not come from get_block")
 
 
 def _products(block: StmtSRef, limit: int) -> Products:

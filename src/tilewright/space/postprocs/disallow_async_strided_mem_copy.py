@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.errors import TilewrightError
-from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import SOFTWARE_PIPELINE_ASYNC_STAGES, SOFTWARE_PIPELINE_STAGE
+from tilewright.ir import IRModule, annotation_keys as keys
 from tilewright.lowering.base import get_pass
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
@@ -86,7 +85,7 @@ def _is_contiguous(access: ir.BufferStore | ir.BufferLoad, copy: _Copy) -> bool:
 
 def _rounds(loop: ir.For) -> ir.PrimExpr:
     """How often the body of a loop runs, without the rounds that fill and empty its pipeline."""
-    stages = [int(stage) for stage in loop.annotations.get(SOFTWARE_PIPELINE_STAGE, ())]
+    stages = [int(stage) for stage in loop.annotations.get(keys.SOFTWARE_PIPELINE_STAGE, ())]
     ahead = max(stages, default=0) - min(stages, default=0)
     if not isinstance(loop.extent, ir.IntImm) or loop.extent.value <= ahead:
         return loop.extent
@@ -108,8 +107,8 @@ def _async_copies(stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> Iterator[_Copy]:
 
 def _async_parts(loop: ir.For) -> tuple[list[ir.Stmt], frozenset[ir.Var]]:
     """The statements of a pipelined loop that run asynchronously, and the buffers it allocates."""
-    stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
-    wanted = loop.annotations.get(SOFTWARE_PIPELINE_ASYNC_STAGES)
+    stages = loop.annotations.get(keys.SOFTWARE_PIPELINE_STAGE)
+    wanted = loop.annotations.get(keys.SOFTWARE_PIPELINE_ASYNC_STAGES)
     body: ir.Stmt = loop.body
     own: set[ir.Var] = set()
     while isinstance(body, ir.Allocate | ir.DeclBuffer | ir.AttrStmt):

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, PrimExpr, floordiv, floormod
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Buffer, PrimExpr, annotation_keys as keys, floordiv, floormod
 from tilewright.ir.tensor_intrin import intrins_for
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV
@@ -83,7 +82,7 @@ class UnitPacking:
         source = sch.get_sref(copy).block.reads[0].buffer
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
-        sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(copy, keys.TILING_STRUCTURE, STRUCTURE)
         # Zeros that were written into the copy are not moved by shuffles of rows.
         is_plain = self.padding is None or not self.is_constant
         return Copied(copy, source, lane_axis == len(right.indices) - 1 and is_plain, padding)
@@ -130,8 +129,7 @@ class UnitPacking:
         if shuffle is not None:
             lanes = within
         else:
-            shuffle = self._shuffle(copied, lanes, step, 1)
-            if shuffle is None:
+            if (shuffle := self._shuffle(copied, lanes, step, 1)) is None:
                 if copied.padding is not None:
                     own_pass(sch, copied.padding)
                 sch.unroll(lanes)
@@ -170,7 +168,7 @@ class UnitPacking:
         outside = len(sch.get_sref(loop).loops) + 1
         zeros = sch.decompose_padding(padding, sch.get_loops(padding)[outside])
         for block in (zeros, padding):
-            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
             *rows, lanes = sch.get_loops(block)[outside:]
             for row in rows:
                 sch.unroll(row)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tilewright import ir
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.nest.loops import known_extent
 from tilewright.nest.nests import distinct_loads
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
@@ -93,8 +93,8 @@ class AutoInline(ScheduleRule):
             return unfit
         if not is_spatial_function(sch.state, block) and (costly := self._why_costly(block)):
             return unfit or costly
-        if stmt.annotations.get(INLINE_RULE) == "disable":
-            return unfit or f"its annotation {INLINE_RULE} forbids it"
+        if stmt.annotations.get(keys.INLINE_RULE) == "disable":
+            return unfit or f"its annotation {keys.INLINE_RULE} forbids it"
         if self.into_consumer and _fits_consumers(sch, block):
             return REPEATED if self._repeated(sch, block) > MOST_REPEATED else Inline.INTO_CONSUMER
         if self.into_producer and _fits_producer(sch, block):
@@ -140,7 +140,7 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
         len(producers) == 1
         and is_complete_block(sch.state, producers[0])
         and can_reverse_compute_inline(sch.state, block)
-        and AUTO_TENSORIZE not in producers[0].block.annotations
+        and keys.AUTO_TENSORIZE not in producers[0].block.annotations
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
@@ -19,14 +19,14 @@ class RandomComputeLocation(ScheduleRule):
         if reason := _why_not_movable(sch, sref):
             return NotApplied(sch, reason)
         blocks = [block]
-        if sref.block.annotations.get(RANDOM_COMPUTE_PRODUCER):
+        if sref.block.annotations.get(keys.RANDOM_COMPUTE_PRODUCER):
             producers = sch.get_producers(block)
             if len(producers) != 1:
                 raise ScheduleError(
-                    f"block {sref.name!r} is annotated with {RANDOM_COMPUTE_PRODUCER!r}, which "
-                    f"needs exactly one producer; it has {len(producers)}"
+                    f"block {sref.name!r} is annotated with {keys.RANDOM_COMPUTE_PRODUCER!r}, "
+                    f"which needs exactly one producer; it has {len(producers)}"
                 )
-            sch.unannotate(block, RANDOM_COMPUTE_PRODUCER)
+            sch.unannotate(block, keys.RANDOM_COMPUTE_PRODUCER)
             blocks += producers
         for moved in blocks:
             location = sch.sample_compute_location(moved)
