@@ -61,11 +61,6 @@ def constant_extent(loop: StmtSRef) -> int | None:
     return known_extent(loop.loop)
 
 
-def iter_extent(iter_var: ir.IterVar) -> int | None:
-    """The extent of an iterator, if it is a number."""
-    return known_extent(iter_var)
-
-
 # --- blocks that reuse data ---------------------------------------------------------------------
 
 
@@ -108,7 +103,7 @@ def _has_reuse(stmt: ir.Block) -> bool:
 
 def runs_never(stmt: ir.Block) -> bool:
     """True when an iterator of a block has no value: there is nothing to do, but for its init."""
-    return any((extent := iter_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
+    return any((extent := known_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
 
 
 # --- reductions that are too narrow to fill the machine -----------------------------------------

@@ -10,8 +10,7 @@ from tilewright.cost_model.boosters.base import (
     first_installed as first_installed,
 )
 from tilewright.cost_model.boosters.histogram import HistogramBooster
-from tilewright.cost_model.boosters.lightgbm import LightGBMBooster
-from tilewright.cost_model.boosters.xgboost import XGBoostBooster
+from tilewright.cost_model.boosters.libraries import LightGBMBooster, XGBoostBooster
 from tilewright.errors import TuneError
 
 HISTOGRAM = BoosterKind("histogram", None, HistogramBooster)

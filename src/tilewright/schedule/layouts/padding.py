@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright import arith, ir
 from tilewright.ir import intrinsics
 from tilewright.ir.node import NodeT
-from tilewright.schedule.caches.copy_block import iterators_over
+from tilewright.schedule.caches.copy_block import iterators_over, store_block
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
@@ -79,14 +79,8 @@ def assumption(padding: LayoutPadding) -> ir.Stmt:
 def fill(padding: LayoutPadding) -> ir.Stmt:
     """A nest that writes the padding."""
     variables, iters = _iterators(padding.new)
-    _, value = padding.at(variables)
-    block = ir.Block(
-        tuple(iters),
-        (),
-        (ir.BufferRegion.from_point(padding.new, variables),),
-        f"buffer_{padding.new.name}_padding",
-        ir.BufferStore(padding.new, value, tuple(variables)),
-    )
+    store = ir.BufferStore(padding.new, padding.at(variables)[1], tuple(variables))
+    block = store_block(f"buffer_{padding.new.name}_padding", iters, store)
     return _nest(padding.new, block, padding)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.schedule.caches.copy_block import iterators_over, realize_over
+from tilewright.schedule.caches.copy_block import iterators_over, realize_over, store_block
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.core import ScheduleCore
@@ -75,13 +75,8 @@ class _Table:
         pairs = zip(self.iterators, iterators, strict=True)
         renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
         at = tuple(renamed.values())
-        block = ir.Block(
-            iterators,
-            (),
-            (ir.BufferRegion.from_point(self.buffer, at),),
-            f"index_{self.number}",
-            ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at),
-        )
+        store = ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at)
+        block = store_block(f"index_{self.number}", iterators, store)
         return realize_over(self.buffer.shape, block), block
 
 

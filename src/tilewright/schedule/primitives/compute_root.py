@@ -10,9 +10,9 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import (
     check_removable,
     check_stands_free,
+    exchanged,
     inserted,
     path_below,
-    without,
 )
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
@@ -58,7 +58,7 @@ class ComputeRoot(Primitive[None]):
         _check_producers(state, root, top, block)
         forget_flow(state, block, *state.scope_of(root).consumers(block, *DepKind))
         state.info(block).affine_binding = None
-        rest = without(root.body, path_below(root, removed))
+        rest = exchanged(root.body, path_below(root, removed))
         state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
 
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.schedule.caches.copy_block import iterators_over, realize_in_loops, realize_over
+from tilewright.schedule.caches.copy_block import (
+    iterators_over,
+    realize_in_loops,
+    realize_over,
+    store_block,
+)
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
@@ -149,14 +154,9 @@ def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, ir.S
     iterators = iterators_over(source.shape)
     point = tuple(iterator.var for iterator in iterators)
     sign_bit = ir.const(-_half(source.dtype), source.dtype)
-    value = ir.cast(target.dtype, bitwise_xor(ir.BufferLoad(source, point), sign_bit))
-    block = ir.Block(
-        iterators,
-        (ir.BufferRegion.from_point(source, point),),
-        (ir.BufferRegion.from_point(target, point),),
-        target.name,
-        ir.BufferStore(target, value, point),
-    )
+    load = ir.BufferLoad(source, point)
+    value = ir.cast(target.dtype, bitwise_xor(load, sign_bit))
+    block = store_block(target.name, iterators, ir.BufferStore(target, value, point), load)
     return block, realize_over(source.shape, block)
 
 
@@ -186,17 +186,12 @@ class _Start:
         point = tuple(ir.substitute(index, renamed) for index in self.point())
         source = tuple(ir.substitute(index, renamed) for index in self._other.indices)
         dtype = self.buffer.dtype
-        term = ir.Mul(
-            ir.cast(dtype, ir.BufferLoad(self._other.buffer, source)), ir.const(-half, dtype)
-        )
-        block = ir.Block(
-            new,
-            (ir.BufferRegion.from_point(self._other.buffer, source),),
-            (ir.BufferRegion.from_point(self.buffer, point),),
-            self.buffer.name,
-            ir.BufferStore(self.buffer, ir.Add(ir.BufferLoad(self.buffer, point), term), point),
-            init=ir.BufferStore(self.buffer, ir.const(0, dtype), point),
-        )
+        load = ir.BufferLoad(self._other.buffer, source)
+        term = ir.Mul(ir.cast(dtype, load), ir.const(-half, dtype))
+        total = ir.Add(ir.BufferLoad(self.buffer, point), term)
+        store = ir.BufferStore(self.buffer, total, point)
+        block = store_block(self.buffer.name, new, store, load)
+        block = ir.replace(block, init=ir.replace(store, value=ir.const(0, dtype)))
         loops = [(ir.Var(f"ax{n}", v.var.dtype), domain_of(v).extent) for n, v in enumerate(new)]
         values = [var + domain_of(v).min for (var, _), v in zip(loops, new, strict=True)]
         return block, realize_in_loops(loops, values, block)

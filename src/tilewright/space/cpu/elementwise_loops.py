@@ -95,9 +95,15 @@ def _transpose(sch: Schedule, column: LoopRV, row: LoopRV) -> list[LoopRV]:
     columns, column_tiles, step = sch.split(column, [None, TRANSPOSED_COLUMNS // side, side])
     rows, row_tiles, lanes = sch.split(row, [None, TRANSPOSED_ROWS // side, side])
     sch.reorder(columns, rows, row_tiles, column_tiles, step, lanes)
-    sch.unroll(step)
-    sch.vectorize(lanes)
+    write_out(sch, [step], lanes)
     return [columns, rows]
+
+
+def write_out(sch: Schedule, loops: Sequence[LoopRV], lanes: LoopRV) -> None:
+    """Unroll some loops around one that becomes a vector."""
+    for loop in loops:
+        sch.unroll(loop)
+    sch.vectorize(lanes)
 
 
 def _contiguous_source(block: Block) -> int | None:

@@ -8,11 +8,17 @@ queries both products run in tiles of vector registers and what is between them 
 from __future__ import annotations
 
 from tilewright.ir import annotation_keys as keys
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import iter_extent
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import choose, extent_of, move_beside, vectorize_last
+from tilewright.space.cpu.elementwise_loops import (
+    choose,
+    extent_of,
+    move_beside,
+    vectorize_last,
+    write_out,
+)
 from tilewright.space.cpu.vector_reduction import reduce_in_vectors
 
 STRUCTURE = "attention"
@@ -33,7 +39,7 @@ class HeadAttention(OneSketchRule):
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
         stages = _stages_before(sch, block)
-        rows = iter_extent(sch.get_sref(stages["total"]).block.iter_vars[3]) or 1
+        rows = known_extent(sch.get_sref(stages["total"]).block.iter_vars[3]) or 1
         batch, query, head, feature = sch.get_loops(block)
         number, row = sch.split(query, [None, rows])
         sch.reorder(batch, head, number, row, feature)
@@ -70,8 +76,7 @@ class HeadAttention(OneSketchRule):
         sch.reorder(group, panel, depth, rest, lane)
         self._write_back(sch, block, consumer, panel)
         sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
-        sch.unroll(rest)
-        sch.vectorize(lane)
+        write_out(sch, [rest], lane)
         sch.decompose_reduction(block, depth)
 
     def _write_back(
@@ -84,8 +89,7 @@ class HeadAttention(OneSketchRule):
         sch.reverse_compute_at(consumer, panel, preserve_unit_loops=True)
         sch.annotate(consumer, keys.TILING_STRUCTURE, STRUCTURE)
         *_, row, lane = sch.get_loops(consumer)
-        sch.unroll(row)
-        sch.vectorize(lane)
+        write_out(sch, [row], lane)
 
 
 def _stages_before(sch: Schedule, block: BlockRV) -> dict[str, BlockRV]:

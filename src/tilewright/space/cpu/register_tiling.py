@@ -33,7 +33,7 @@ from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, is_tile
 from tilewright.space.cpu import tile_builder
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.elementwise_loops import TRANSPOSED_TILE, whole_vectors
+from tilewright.space.cpu.elementwise_loops import TRANSPOSED_TILE, whole_vectors, write_out
 from tilewright.space.layout_free import has_bound_weights, is_layout_free
 
 MAX_VECTORS = 4
@@ -238,8 +238,7 @@ class PanelOperands:
         depth, line = sch.split(outer[-1], [None, LINE // itemsize])
         group, few = sch.split(lanes, [None, TRANSPOSED_TILE])
         sch.reorder(panel, *outer[:-1], depth, group, line, few)
-        sch.unroll(line)
-        sch.vectorize(few)
+        write_out(sch, [line], few)
 
     def _vector_axis(self, right: BufferAccess, contraction: Contraction) -> int:
         """The axis of the right operand that vectors run along."""

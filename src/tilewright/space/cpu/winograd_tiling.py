@@ -17,13 +17,20 @@ from dataclasses import dataclass
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir import annotation_keys as keys
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, TaskContext, schedule_rules
-from tilewright.space.conditions import all_iters_spatial, iter_extent, why_not_free
+from tilewright.space.conditions import all_iters_spatial, why_not_free
 from tilewright.space.cpu.cpu_rule import NO_PLACE, CpuRule
-from tilewright.space.cpu.elementwise_loops import choose, extent_of, vectorize_last, whole_vectors
+from tilewright.space.cpu.elementwise_loops import (
+    choose,
+    extent_of,
+    vectorize_last,
+    whole_vectors,
+    write_out,
+)
 from tilewright.space.cpu.register_tiling import is_elementwise
 from tilewright.space.cpu.tile_builder import ENOUGH_ACCUMULATORS, used_share
 from tilewright.space.layout_free import is_layout_free
@@ -62,7 +69,7 @@ class ProductExtents:
     @staticmethod
     def of(block: ir.Block) -> ProductExtents | None:
         """The extents of a block, if they are numbers."""
-        extents = [iter_extent(iter_var) for iter_var in block.iter_vars]
+        extents = list(map(known_extent, block.iter_vars))
         if len(extents) != 7 or None in extents:
             return None
         numbers = [extent or 0 for extent in extents]
@@ -235,7 +242,7 @@ class _Builder:
         task = sch.fuse(n, block_h, block_w, share)
         sch.parallel(task)
         self._keep_local(rows, vector)
-        self._write_out([h, w], lanes)
+        write_out(self._sch, [h, w], lanes)
         return task, panel
 
     def _keep_local(self, rows: BlockRV, loop: LoopRV) -> None:
@@ -246,12 +253,7 @@ class _Builder:
         sch.compute_at(rows, loop, preserve_unit_loops=True)
         sch.set_scope(rows, 0, "local")
         *outer, lanes = sch.get_loops(rows)[-own:]
-        self._write_out(outer, whole_vectors(sch, lanes, self._lanes))
-
-    def _write_out(self, loops: Sequence[LoopRV], lanes: LoopRV) -> None:
-        for loop in loops:
-            self._sch.unroll(loop)
-        self._sch.vectorize(lanes)
+        write_out(self._sch, outer, whole_vectors(sch, lanes, self._lanes))
 
     def _multiply(self, panel: LoopRV) -> LoopRV:
         """Register tiles for all points of a panel of filters; the loop of their sums."""
@@ -264,11 +266,11 @@ class _Builder:
         outer_w, w = sch.split(w, [None, shape.columns])
         sch.reorder(*points, outer_h, outer_w, h, w, vector)
         sch.compute_at(block, outer_w, preserve_unit_loops=True)
-        self._write_out([h, w], whole_vectors(sch, vector, self._wide))
+        write_out(self._sch, [h, w], whole_vectors(sch, vector, self._wide))
         *own, vector, depth = sch.get_loops(block)[-7:]
         depth, step = sch.split(depth, [None, 1 + (extent_of(sch, depth) % 2 == 0)])
         sch.reorder(depth, step, *own, vector)
-        self._write_out([step, *own], whole_vectors(sch, vector, self._wide))
+        write_out(self._sch, [step, *own], whole_vectors(sch, vector, self._wide))
         return depth
 
     def _pack_weights(self) -> None:
@@ -299,7 +301,7 @@ class _Builder:
         outer, lanes = sch.split(channels, [None, self._lanes])
         sch.reorder(*tiles, outer, eps, nu, lanes)
         self._keep_local(rows, outer)
-        self._write_out([eps, nu], lanes)
+        write_out(self._sch, [eps, nu], lanes)
         for stage in stages:
             self._pad(stage, task)
 

@@ -22,6 +22,7 @@ from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not
 from tilewright.space.cpu import tile_builder
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.elementwise_loops import write_out
 from tilewright.space.cpu.register_tiling import VectorRegisters, store_vectors
 from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
@@ -171,9 +172,7 @@ def _compute(intrin: str) -> Callable[[tile_builder.TileSite, tile_builder.Tiles
         (step,) = sch.get_child_blocks(init)
         sch.annotate(step, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         *rows, lanes = sch.get_loops(step)
-        for loop in rows:
-            sch.unroll(loop)
-        sch.vectorize(lanes)
+        write_out(sch, rows, lanes)
 
     return compute
 

@@ -13,7 +13,7 @@ from tilewright.ir.tensor_intrin import intrins_for
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV
 from tilewright.space.cpu.contraction import Contraction
-from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass
+from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass, write_out
 from tilewright.space.cpu.tile_builder import STRUCTURE, ProducerPlace, TileSite
 from tilewright.space.tensor.fit import TensorFit, pad_to_units
 from tilewright.space.tensor.start_sums import StartSums
@@ -114,8 +114,7 @@ class UnitPacking:
         if copied.is_row_major:
             copy = self._shuffled(copied, loops[-len(units) - 1], units)
         else:
-            sch.unroll(units[-2])
-            sch.vectorize(units[-1])
+            write_out(sch, [units[-2]], units[-1])
             if copied.padding is not None:
                 self._pad_in_registers(copied.padding, units[-2])
         self.site.mark_packing(copy, copied.source)
@@ -132,8 +131,7 @@ class UnitPacking:
             if (shuffle := self._shuffle(copied, lanes, step, 1)) is None:
                 if copied.padding is not None:
                     own_pass(sch, copied.padding)
-                sch.unroll(lanes)
-                sch.vectorize(step)
+                write_out(sch, [lanes], step)
                 return copied.block
             _, lanes = sch.split(lanes, [None, shuffle[0]])
         unit = sch.blockize(lanes)
@@ -170,9 +168,7 @@ class UnitPacking:
         for block in (zeros, padding):
             sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
             *rows, lanes = sch.get_loops(block)[outside:]
-            for row in rows:
-                sch.unroll(row)
-            sch.vectorize(lanes)
+            write_out(sch, rows, lanes)
 
     def _rows_at_once(self, loops: Sequence[LoopRV]) -> list[LoopRV]:
         """Cut the rows of an operand into blocks, each of which goes through all panels.

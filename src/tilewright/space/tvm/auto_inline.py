@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tilewright import ir
@@ -37,6 +38,7 @@ class Inline(enum.Enum):
 
 
 @schedule_rules.register("AutoInline")
+@dataclass(eq=False, repr=False)
 class AutoInline(ScheduleRule):
     """Inlines blocks into consumers and producers unless one of the conditions forbids it.
 
@@ -45,25 +47,17 @@ class AutoInline(ScheduleRule):
     the search decides about a few, a block with more of them stays.
     """
 
-    def __init__(
-        self,
-        into_producer: bool,
-        into_consumer: bool,
-        inline_const_tensor: bool,
-        disallow_if_then_else: bool,
-        require_injective: bool,
-        require_ordered: bool,
-        disallow_op: Sequence[str] | None = None,
-        count_recomputation: bool = False,
-    ) -> None:
-        self.into_producer = into_producer
-        self.into_consumer = into_consumer
-        self.inline_const_tensor = inline_const_tensor
-        self.disallow_if_then_else = disallow_if_then_else
-        self.require_injective = require_injective
-        self.require_ordered = require_ordered
-        self.disallow_op = list(disallow_op or ())
-        self.count_recomputation = count_recomputation
+    into_producer: bool
+    into_consumer: bool
+    inline_const_tensor: bool
+    disallow_if_then_else: bool
+    require_injective: bool
+    require_ordered: bool
+    disallow_op: Sequence[str] = ()
+    count_recomputation: bool = False
+
+    def __post_init__(self) -> None:
+        self.disallow_op = list(self.disallow_op or ())
         for name in self.disallow_op:
             ir.Op.get(name)  # raises if there is no such function
 
