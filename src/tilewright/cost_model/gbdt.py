@@ -217,7 +217,7 @@ class GBDTModel(samples.LearnedModel):
         is_auto, is_small = self.backend == "auto", len(data.rows) < _MANY_ROWS
         has_own = is_auto and self.own_trees_first and is_small
         kind = self._kinds[-1] if has_own else first_installed(self._kinds)
-        self._trees = kind.make().train(data, config, watch.on_round)
+        self._trees = kind.train(data, config, watch.on_round)
         watch.finish(self._trees.predict(data.rows))
         self.last_training = watch
 

@@ -47,65 +47,61 @@ def _grow(
             break
 
 
-class LightGBMBooster:
-    """Grows trees with LightGBM.
+def train_lightgbm(data: PackSum, config: BoosterConfig, on_round: OnRound) -> LibraryTrees:
+    """Grow trees with LightGBM.
 
     It gives up at a tree without a split, and regularisation makes every split a loss while all
     labels are far from the scores, on the same side. So scores start where the labels are.
     """
+    lightgbm: Any = import_module("lightgbm")
+    params = {
+        "objective": "none",
+        "verbose": -1,
+        "max_depth": config.max_depth,
+        "num_leaves": min(_MAX_LEAVES, 1 << config.max_depth),
+        "learning_rate": config.eta,
+        "min_gain_to_split": config.gamma,
+        "min_sum_hessian_in_leaf": config.min_child_weight,
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "max_bin": 63,
+        "lambda_l2": config.reg_lambda,
+        "num_threads": min(config.nthread, 1 + len(data.rows) // _ROWS_PER_THREAD),
+        "seed": config.seed,
+        "deterministic": True,
+        "force_col_wise": True,
+        "feature_pre_filter": False,
+    }
+    start = data.constant()
+    scores = np.full(len(data.rows), start)
+    dataset = lightgbm.Dataset(
+        data.rows, data.labels[data.ids], init_score=scores.copy(), params=params
+    )
+    booster = lightgbm.Booster(params, dataset)
 
-    def train(self, data: PackSum, config: BoosterConfig, on_round: OnRound) -> LibraryTrees:
-        lightgbm: Any = import_module("lightgbm")
-        params = {
-            "objective": "none",
-            "verbose": -1,
-            "max_depth": config.max_depth,
-            "num_leaves": min(_MAX_LEAVES, 1 << config.max_depth),
-            "learning_rate": config.eta,
-            "min_gain_to_split": config.gamma,
-            "min_sum_hessian_in_leaf": config.min_child_weight,
-            "min_data_in_leaf": 1,
-            "min_data_in_bin": 1,
-            "max_bin": 63,
-            "lambda_l2": config.reg_lambda,
-            "num_threads": min(config.nthread, 1 + len(data.rows) // _ROWS_PER_THREAD),
-            "seed": config.seed,
-            "deterministic": True,
-            "force_col_wise": True,
-            "feature_pre_filter": False,
-        }
-        start = data.constant()
-        scores = np.full(len(data.rows), start)
-        dataset = lightgbm.Dataset(
-            data.rows, data.labels[data.ids], init_score=scores.copy(), params=params
-        )
-        booster = lightgbm.Booster(params, dataset)
+    def update(number: int, fobj: object) -> object:
+        return booster.update(fobj=fobj)
 
-        def update(number: int, fobj: object) -> object:
-            return booster.update(fobj=fobj)
-
-        _grow(data, config.num_boost_round, scores, update, on_round)
-        return LibraryTrees(booster, np.asarray, start)
+    _grow(data, config.num_boost_round, scores, update, on_round)
+    return LibraryTrees(booster, np.asarray, start)
 
 
-class XGBoostBooster:
-    """Grows trees with XGBoost."""
-
-    def train(self, data: PackSum, config: BoosterConfig, on_round: OnRound) -> LibraryTrees:
-        xgboost: Any = import_module("xgboost")
-        params = {
-            "max_depth": config.max_depth,
-            "gamma": config.gamma,
-            "min_child_weight": config.min_child_weight,
-            "eta": config.eta,
-            "lambda": config.reg_lambda,
-            "seed": config.seed,
-            "nthread": config.nthread,
-            "base_score": 0.0,
-            "verbosity": 0,
-        }
-        matrix = xgboost.DMatrix(data.rows, label=data.labels[data.ids])
-        booster = xgboost.Booster(params, [matrix])
-        scores = np.zeros(len(data.rows))
-        _grow(data, config.num_boost_round, scores, partial(booster.update, matrix), on_round)
-        return LibraryTrees(booster, xgboost.DMatrix)
+def train_xgboost(data: PackSum, config: BoosterConfig, on_round: OnRound) -> LibraryTrees:
+    """Grow trees with XGBoost."""
+    xgboost: Any = import_module("xgboost")
+    params = {
+        "max_depth": config.max_depth,
+        "gamma": config.gamma,
+        "min_child_weight": config.min_child_weight,
+        "eta": config.eta,
+        "lambda": config.reg_lambda,
+        "seed": config.seed,
+        "nthread": config.nthread,
+        "base_score": 0.0,
+        "verbosity": 0,
+    }
+    matrix = xgboost.DMatrix(data.rows, label=data.labels[data.ids])
+    booster = xgboost.Booster(params, [matrix])
+    scores = np.zeros(len(data.rows))
+    _grow(data, config.num_boost_round, scores, partial(booster.update, matrix), on_round)
+    return LibraryTrees(booster, xgboost.DMatrix)
