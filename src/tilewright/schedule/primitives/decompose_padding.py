@@ -232,12 +232,10 @@ def _copy(
 
 def _with_extents(stmt: ir.Stmt, extents: dict[ir.Var, int]) -> ir.Stmt:
     """A nest with some of its loops shortened; they hold one block each."""
-    if isinstance(stmt, ir.For):
-        body = _with_extents(stmt.body, extents)
-        extent = stmt.extent
-        if stmt.loop_var in extents:
-            extent = ir.const(extents[stmt.loop_var], stmt.loop_var.dtype)
-        return ir.replace(stmt, body=body, extent=extent)
-    if isinstance(stmt, ir.SeqStmt):
-        return ir.SeqStmt(tuple(_with_extents(item, extents) for item in stmt.seq))
-    return stmt
+
+    def shortened(loop: ir.For) -> ir.For:
+        if loop.loop_var not in extents:
+            return loop
+        return ir.replace(loop, extent=ir.const(extents[loop.loop_var], loop.loop_var.dtype))
+
+    return ir.rewrite(stmt, {ir.For: shortened})

@@ -8,7 +8,7 @@ each buffer that it fills exists twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -32,11 +32,14 @@ _PASSES = (
 )
 
 
-def flattened(mod: IRModule) -> IRModule:
-    """The module with flat buffers; raises LowerError where it cannot be lowered."""
-    for name in _PASSES:
-        mod = get_pass(name)(mod)
-    return mod
+def holds_flat(mod: IRModule, check: Callable[[ir.PrimFunc], bool]) -> bool:
+    """Whether all functions of a module, which must be lowered to flat buffers, pass a check."""
+    try:
+        for name in _PASSES:
+            mod = get_pass(name)(mod)
+    except TilewrightError:
+        return False
+    return all(map(check, mod.functions.values()))
 
 
 @postprocs.register("DisallowAsyncStridedMemCopy")
@@ -44,11 +47,7 @@ class DisallowAsyncStridedMemCopy(Postproc):
     """Reject programs with asynchronous copies from or to memory with gaps."""
 
     def apply(self, sch: Schedule) -> bool:
-        try:
-            lowered = flattened(sch.mod)
-        except TilewrightError:
-            return False
-        return all(_copies_are_contiguous(func) for func in lowered.functions.values())
+        return holds_flat(sch.mod, _copies_are_contiguous)
 
 
 @dataclass(frozen=True)
