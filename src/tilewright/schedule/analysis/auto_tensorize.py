@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright import arith, ir
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.state import BlockRV
+from tilewright.schedule.state import BlockRV, Exprs
 from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
 
@@ -74,7 +74,7 @@ class _BodyMatcher(DescriptionMatcher):
         if not single_zero and not all(isinstance(index, ir.Var) for index in indices):
             raise Mismatch(f"{access.buffer.name} is not indexed by iterators alone")
 
-    def _check_same(self, known: Sequence[ir.PrimExpr], indices: Sequence[ir.PrimExpr]) -> None:
+    def _check_same(self, known: Exprs, indices: Exprs) -> None:
         for old, new in zip(known, indices, strict=True):
             if not self.analyzer.can_prove_equal(old, new):
                 raise Mismatch(f"accesses differ: `{old}` and `{new}`")
@@ -146,7 +146,7 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> ari
     return arith.IndexMap(tuple(inputs), (*kept, *outputs))
 
 
-def _uses(accesses: Sequence[Sequence[ir.PrimExpr]]) -> dict[ir.Var, frozenset[int]]:
+def _uses(accesses: Sequence[Exprs]) -> dict[ir.Var, frozenset[int]]:
     """For each variable the numbers of the buffers whose indices contain it."""
     found: dict[ir.Var, set[int]] = {}
     for number, indices in enumerate(accesses):

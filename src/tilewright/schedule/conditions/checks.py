@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView, points_at
-from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
+from tilewright.schedule.state import Domains, ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.scope import BlockScope, domains_of
 from tilewright.schedule.state.sref import upwards
 
@@ -118,7 +118,7 @@ def runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
     return len(found.indices) == len(values)
 
 
-def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> ir.PrimExpr:
+def _varying_part(value: ir.PrimExpr, variables: Domains) -> ir.PrimExpr:
     """The terms of a sum that depend on the variables: the others shift all values alike."""
     if isinstance(value, ir.Add):
         return _varying_part(value.a, variables) + _varying_part(value.b, variables)
@@ -149,7 +149,7 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     return all(type(loop.extent) is ir.IntImm or ir.has_load(loop.extent) for loop in inner)
 
 
-def _depends(domain: ir.Range, loops: Mapping[ir.Var, ir.Range]) -> bool:
+def _depends(domain: ir.Range, loops: Domains) -> bool:
     return type(domain.extent) is not ir.IntImm and ir.uses_var(domain, loops.__contains__)
 
 

@@ -11,11 +11,11 @@ numbered by loops, iterations with different numbers cannot meet either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import has_affine_binding
-from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state import Domains, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import domains_of
 
 
@@ -103,9 +103,7 @@ def _tile_numbers(region: ir.BufferRegion, analyzer: arith.Analyzer) -> list[ir.
     return numbers
 
 
-def _tells_apart(
-    variable: ir.Var, numbers: list[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range]
-) -> bool:
+def _tells_apart(variable: ir.Var, numbers: list[ir.PrimExpr], domains: Domains) -> bool:
     """True when different values of a loop never give the same numbers."""
     moving = [number for number in numbers if ir.uses_var(number, domains.__contains__)]
     used = {

@@ -8,6 +8,7 @@ from tilewright import arith, ir
 from tilewright.arith.block_access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves import block_iterators
+from tilewright.schedule.state import Values
 from tilewright.schedule.state.scope import domains_of
 
 _SPATIAL = ir.IterType.DATA_PAR
@@ -66,7 +67,7 @@ def _guard_of_any(
 
 
 def _in_first_iteration(
-    block: ir.Block, part: ir.PrimExpr, loops: Sequence[ir.For], first: Mapping[ir.Var, ir.PrimExpr]
+    block: ir.Block, part: ir.PrimExpr, loops: Sequence[ir.For], first: Values
 ) -> ir.PrimExpr:
     """A condition that holds in some iteration only if it holds in the first."""
     if isinstance(part, ir.LT):
@@ -78,9 +79,7 @@ def _in_first_iteration(
     raise GuardAcrossLoops(block, block=block.name_hint, condition=part)
 
 
-def in_copies(
-    loops: Sequence[ir.For], renamed: Mapping[ir.Var, ir.PrimExpr], body: ir.Stmt
-) -> ir.Stmt:
+def in_copies(loops: Sequence[ir.For], renamed: Values, body: ir.Stmt) -> ir.Stmt:
     """A statement in the same loops with other variables."""
     for loop in reversed(loops):
         variable = renamed[loop.loop_var]
@@ -100,9 +99,7 @@ def reads_with_writes(block: ir.Block) -> tuple[ir.BufferRegion, ...]:
     return (*missing, *block.reads)
 
 
-def in_serial_copies(
-    loops: Sequence[ir.For], renamed: Mapping[ir.Var, ir.PrimExpr], body: ir.Stmt
-) -> ir.Stmt:
+def in_serial_copies(loops: Sequence[ir.For], renamed: Values, body: ir.Stmt) -> ir.Stmt:
     """A statement in serial loops like the given ones, with other variables."""
     bare = [ir.For(loop.loop_var, loop.min, loop.extent, ir.ForKind.SERIAL, body) for loop in loops]
     return in_copies(bare, renamed, body)

@@ -17,7 +17,7 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
-from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state import BlockRV, Exprs, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.scope import domain_of, iterator_domains
 from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
@@ -103,7 +103,7 @@ def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     return node
 
 
-def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.PrimExpr, ...]:
+def _simplified(block: ir.Block, indices: Exprs) -> tuple[ir.PrimExpr, ...]:
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
     if all(isinstance(index, ir.Var) for index in indices):
         return tuple(indices)
@@ -132,7 +132,7 @@ def _copy(
     buffer: ir.Buffer,
     new: ir.Buffer,
     covered: Sequence[ir.IterVar],
-    indices: Sequence[ir.PrimExpr],
+    indices: Exprs,
     *,
     into_new: bool,
 ) -> tuple[ir.Stmt, ir.Block]:

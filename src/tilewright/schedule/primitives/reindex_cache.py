@@ -22,7 +22,7 @@ from tilewright.schedule.regions.buffer_access import (
     check_always_inside,
     single_access,
 )
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef, scope as scopes
+from tilewright.schedule.state import BlockRV, Exprs, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -113,9 +113,7 @@ def _new_access(
     return _NewAccess(buffer, found.indices, new, tuple(used))
 
 
-def _check_same_iterators(
-    block: StmtSRef, old: Sequence[ir.PrimExpr], new: Sequence[ir.PrimExpr]
-) -> None:
+def _check_same_iterators(block: StmtSRef, old: Exprs, new: Exprs) -> None:
     for present, absent in ((new, old), (old, new)):
         known = {iter_var.var for iter_var in _iterators_in(block.block, absent)}
         for iter_var in _iterators_in(block.block, present):
@@ -128,20 +126,17 @@ def _check_same_iterators(
                 )
 
 
-def _text(indices: Sequence[ir.PrimExpr]) -> str:
+def _text(indices: Exprs) -> str:
     return f"({', '.join(map(str, indices))})"
 
 
-def _iterators_in(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> list[ir.IterVar]:
+def _iterators_in(block: ir.Block, indices: Exprs) -> list[ir.IterVar]:
     used = {var for index in indices for var in ir.free_vars(index)}
     return [iter_var for iter_var in block.iter_vars if iter_var.var in used]
 
 
 def _check_apart(
-    buffer: ir.Buffer,
-    old: Sequence[ir.PrimExpr],
-    new: Sequence[ir.PrimExpr],
-    iterators: Sequence[ir.IterVar],
+    buffer: ir.Buffer, old: Exprs, new: Exprs, iterators: Sequence[ir.IterVar]
 ) -> None:
     """Different elements stay different: the old indices can be told from the new ones."""
     if all(any(ir.expr_deep_equal(index, other) for other in new) for index in old):
@@ -150,7 +145,7 @@ def _check_apart(
         raise ElementsCollide(indices=_text(new), buffer=buffer.name)
 
 
-def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
+def _is_invertible(indices: Exprs, iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
     domains = {iter_var.var: scopes.domain_of(iter_var) for iter_var in iterators}
     index_map = arith.IndexMap(tuple(domains), tuple(indices))
@@ -212,9 +207,7 @@ def _copy(
     return in_serial_copies(loops, fresh, body), made
 
 
-def _needed_loops(
-    block: StmtSRef, location: StmtSRef, used_by: Sequence[ir.PrimExpr]
-) -> list[ir.For]:
+def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Exprs) -> list[ir.For]:
     """The loops between a block and a location whose variables are used, outermost first."""
     needed = {var for expr in used_by for var in ir.free_vars(expr)}
     loops: list[ir.For] = []

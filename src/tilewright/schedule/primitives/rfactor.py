@@ -12,7 +12,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves import block_iterators
 from tilewright.schedule.moves.init_block import in_copies
-from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockInfo, BlockRV, Exprs, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import domains_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -322,7 +322,7 @@ def _accumulate(
     reduction: Reduction,
     buffers: Sequence[ir.Buffer],
     indices: tuple[ir.PrimExpr, ...],
-    inputs: Sequence[ir.PrimExpr],
+    inputs: Exprs,
 ) -> tuple[ir.Stmt, ir.Stmt]:
     """The init statement, and the update that combines `buffers[indices]` with `inputs`."""
     start = reduction.reducer.identity([buffer.dtype for buffer in buffers])

@@ -7,7 +7,7 @@ window, in which positions are taken modulo its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from tilewright.schedule.conditions.checks import why_not_complete, why_not_redu
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts import allocated_buffer
-from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockInfo, BlockRV, Domains, Exprs, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -147,10 +147,7 @@ def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list
 
 
 def _bounds(
-    block: StmtSRef,
-    produced: ir.BufferRegion,
-    inner: Mapping[ir.Var, ir.Range],
-    analyzer: arith.Analyzer,
+    block: StmtSRef, produced: ir.BufferRegion, inner: Domains, analyzer: arith.Analyzer
 ) -> list[arith.IntervalSet]:
     """What one iteration of the common loops produces, apart from what none ever does.
 
@@ -176,9 +173,7 @@ def _bounds(
     return bounds
 
 
-def _tells_positions(
-    condition: ir.PrimExpr, iter_values: Sequence[ir.PrimExpr], analyzer: arith.Analyzer
-) -> bool:
+def _tells_positions(condition: ir.PrimExpr, iter_values: Exprs, analyzer: arith.Analyzer) -> bool:
     """Whether a condition compares a single iterator of the block with a constant."""
     if not isinstance(condition, ir.LT | ir.LE | ir.GT | ir.GE):
         return False

@@ -11,7 +11,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
-from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state import BlockRV, Exprs, StmtSRef, leaf_realizes
 from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
@@ -146,7 +146,7 @@ def _inverted(
         raise NotBijective(index_map=index_map, block=block, why=str(error)) from None
 
 
-def _nest(extents: Sequence[ir.PrimExpr], block: ir.Block) -> ir.For:
+def _nest(extents: Exprs, block: ir.Block) -> ir.For:
     loops = axes_of(extents, "ax")
     body = loop_nest(
         list(zip(loops, extents, strict=True)), ir.BlockRealize(tuple(loops), ir.TRUE, block)

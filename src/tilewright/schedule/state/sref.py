@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright import ir
@@ -10,6 +10,9 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import Block, For, Stmt, replace
 
 SchedulableStmt: TypeAlias = Block | For
+Exprs: TypeAlias = Sequence[ir.PrimExpr]  # indices, or what iterators are bound to
+Values: TypeAlias = Mapping[ir.Var, ir.PrimExpr]
+Domains: TypeAlias = Mapping[ir.Var, ir.Range]
 
 
 class WrongStatement(ScheduleError, TypeError):
