@@ -19,6 +19,7 @@ from tilewright.schedule.core import (
     as_index_map,
 )
 from tilewright.schedule.layouts.layout import as_pad_value
+from tilewright.schedule.primitives import get_blocks
 from tilewright.schedule.primitives.add_unit_loop import AddUnitLoop
 from tilewright.schedule.primitives.annotate import Annotate, Unannotate
 from tilewright.schedule.primitives.blockize import Blockize
@@ -39,14 +40,6 @@ from tilewright.schedule.primitives.decompose_padding import DecomposePadding
 from tilewright.schedule.primitives.decompose_reduction import DecomposeReduction
 from tilewright.schedule.primitives.enter_postproc import EnterPostproc
 from tilewright.schedule.primitives.fuse import Fuse
-from tilewright.schedule.primitives.get_blocks import (
-    GetBlock,
-    GetChildBlocks,
-    GetConsumers,
-    GetLoops,
-    GetOutputBlocks,
-    GetProducers,
-)
 from tilewright.schedule.primitives.loop_kind import Bind, Parallel, Unroll, Vectorize
 from tilewright.schedule.primitives.loop_partition import PartitionLoop
 from tilewright.schedule.primitives.merge import Merge
@@ -132,22 +125,22 @@ class Schedule(ScheduleCore):
             raise ScheduleError(
                 "the module has several functions; say which with func_name= or work_on()"
             )
-        return self.run(GetBlock(name, function))
+        return self.run(get_blocks.GetBlock(name, function))
 
     def get_loops(self, block: BlockLike) -> list[LoopRV]:
-        return self.run(GetLoops(self.block(block)))
+        return self.run(get_blocks.GetLoops(self.block(block)))
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
-        return self.run(GetChildBlocks(block_or_loop))
+        return self.run(get_blocks.GetChildBlocks(block_or_loop))
 
     def get_producers(self, block: BlockLike) -> list[BlockRV]:
-        return self.run(GetProducers(self.block(block)))
+        return self.run(get_blocks.GetProducers(self.block(block)))
 
     def get_consumers(self, block: BlockLike) -> list[BlockRV]:
-        return self.run(GetConsumers(self.block(block)))
+        return self.run(get_blocks.GetConsumers(self.block(block)))
 
     def get_output_blocks(self, scope_block: BlockLike) -> list[BlockRV]:
-        return self.run(GetOutputBlocks(self.block(scope_block)))
+        return self.run(get_blocks.GetOutputBlocks(self.block(scope_block)))
 
     # --- loops ----------------------------------------------------------------------------------
 

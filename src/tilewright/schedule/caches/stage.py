@@ -13,11 +13,7 @@ from typing import Any
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.caches.copy_block import (
-    make_copy_block,
-    realize_in_loops,
-    spatial_iterator,
-)
+from tilewright.schedule.caches import copy_block
 from tilewright.schedule.caches.place import CachePlace, is_fixed_box
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
@@ -156,7 +152,7 @@ def copy_nest(
         size = domain.extent if compact else extent
         if isinstance(size, ir.IntImm):
             size = ir.const(size.value, loop_var.dtype)
-        iterators.append(spatial_iterator(f"v{axis}", size))
+        iterators.append(copy_block.spatial_iterator(f"v{axis}", size))
         bindings.append(loop_var if compact or ir.is_zero(domain.min) else domain.min + loop_var)
         loops.append((loop_var, domain.extent))
     at_cache: tuple[ir.PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
@@ -166,8 +162,8 @@ def copy_nest(
         at_original = tuple(var if ir.is_zero(low) else low + var for low, var in pairs)
     ends = ((cache.original, at_original), (cache.buffer, at_cache))
     source, target = ends if into_cache else ends[::-1]
-    block = make_copy_block(cache.buffer.name, iterators, source, target)
-    return realize_in_loops(loops, bindings, block, predicate), block
+    block = copy_block.make_copy_block(cache.buffer.name, iterators, source, target)
+    return copy_block.realize_in_loops(loops, bindings, block, predicate), block
 
 
 # --- switching blocks to the cache ---------------------------------------------------------------

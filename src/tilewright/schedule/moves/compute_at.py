@@ -15,15 +15,7 @@ from tilewright.schedule.conditions.checks import why_not_complete, why_not_redu
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import check_removable, path_below, position_in
-from tilewright.schedule.regions import relaxed
-from tilewright.schedule.regions.domains import (
-    IteratorDomain,
-    Solution,
-    clip,
-    make_nest,
-    solve,
-    unite,
-)
+from tilewright.schedule.regions import domains as iterations, relaxed
 from tilewright.schedule.state import ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline
 
@@ -221,15 +213,15 @@ def plan_compute_at(
     check_under_loop(site, consumers, "consumers")
     check_reads_stay_inside(site.scope, block, [loop])
     position = find_position(site, index)
-    solutions: list[Solution] = []
+    solutions: list[iterations.Solution] = []
     for written in block.block.writes:
         place, boxes = _needed(site, consumers, written.buffer)
         if boxes:
             needed = relaxed.join(boxes, place)
-            solutions.append(solve(block.block, written, needed, place, strict=False))
-    wanted = unite(solutions, site.outer) if solutions else {}
+            solutions.append(iterations.solve(block.block, written, needed, place, strict=False))
+    wanted = iterations.unite(solutions, site.outer) if solutions else {}
     domains = clipped(site, wanted, _own_values(block))
-    nest, _, _ = make_nest(
+    nest, _, _ = iterations.make_nest(
         block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
     )
     return MovePlan(block, loop, site.removed, nest, position, (block, *consumers))
@@ -276,10 +268,12 @@ def _own_values(block: StmtSRef) -> list[Range]:
     return values
 
 
-def clipped(site: Site, wanted: Solution, bounds: Sequence[Range]) -> list[IteratorDomain]:
+def clipped(
+    site: Site, wanted: iterations.Solution, bounds: Sequence[Range]
+) -> list[iterations.IteratorDomain]:
     """The wanted domains of all iterators, limited to the values they may take."""
     iter_vars = site.block.block.iter_vars
     return [
-        clip(bound, wanted.get(iter_var.var), site.outer)
+        iterations.clip(bound, wanted.get(iter_var.var), site.outer)
         for iter_var, bound in zip(iter_vars, bounds, strict=True)
     ]

@@ -14,17 +14,11 @@ from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.moves.relocate import path_below
 from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings
-from tilewright.schedule.state import (
-    BlockInfo,
-    BlockRV,
-    LoopRV,
-    ScheduleState,
-    StmtSRef,
-    leaf_realizes,
-)
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.scope import DepKind, domain_of, domains_of, lowest_common_ancestor
 from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
+from tilewright.schedule.state.sref import leaf_realizes
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.ir import TRUE, BlockRealize, Stmt, Var
 from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.relocate import (
-    check_removable,
-    check_stands_free,
-    exchanged,
-    inserted,
-    path_below,
-)
+from tilewright.schedule.moves import relocate
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.scope import DepKind, domain_of
@@ -48,24 +42,26 @@ class ComputeRoot(Primitive[None]):
     def run(self, sch: Schedule) -> None:
         state, block = sch.state, sch.get_sref(self.block)
         root = block.scope_root
-        top = path_below(root, block)[0]
-        removed = check_removable(block)
+        top = relocate.path_below(root, block)[0]
+        removed = relocate.check_removable(block)
         if removed is top:
             return  # its loops are its own
-        check_stands_free(block, top)
+        relocate.check_stands_free(block, top)
         if not (is_complete_block(state, block) or is_reduction_block(state, block)):
             raise NotAStage(block=block)
         _check_producers(state, root, top, block)
         forget_flow(state, block, *state.scope_of(root).consumers(block, *DepKind))
         state.info(block).affine_binding = None
-        rest = exchanged(root.body, path_below(root, removed))
-        state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
+        rest = relocate.exchanged(root.body, relocate.path_below(root, removed))
+        state.set_body(root, relocate.inserted(rest, _own_nest(block), max(top.seq_index, 0)))
 
 
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
     """What the block reads must be complete before the statement that it leaves."""
     producers = state.scope_of(root).producers(block, DepKind.RAW)
-    if inside := [producer for producer in producers if path_below(root, producer)[0] is top]:
+    if inside := [
+        producer for producer in producers if relocate.path_below(root, producer)[0] is top
+    ]:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
         raise ProducersInTheWay(*inside, block=block, producers=names)
 

@@ -12,11 +12,7 @@ from tilewright.schedule.caches.place import CachePlace, domains_between, takes_
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.regions.buffer_access import (
-    AccessChanger,
-    check_always_inside,
-    single_access,
-)
+from tilewright.schedule.regions import buffer_access
 from tilewright.schedule.state import BlockRV, Exprs, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.scope import domain_of, iterator_domains
@@ -66,7 +62,7 @@ class ReIndex(BufferPrimitive[BlockRV]):
         stmt, buffer = block.block, region.buffer
         if next(leaf_realizes(stmt.body), None) is not None:
             raise NotALeafBlock(block=block)
-        access = single_access(block, buffer, side)
+        access = buffer_access.single_access(block, buffer, side)
         anchor = _top_of_chain(block)
         loops = domains_between(block, top)
         if not has_affine_binding(state, block) or not takes_all_values(block.realize, loops):
@@ -75,12 +71,14 @@ class ReIndex(BufferPrimitive[BlockRV]):
             if top.parent is not None:
                 raise ReadsMoreThanItsPart(block=block, part=top)
             access = replace(access, is_conditional=True)
-        check_always_inside(block, buffer, access)
+        buffer_access.check_always_inside(block, buffer, access)
         indices = _simplified(stmt, access.indices)
         used = {var for index in indices for var in ir.free_vars(index)}
         covered = [iter_var for iter_var in stmt.iter_vars if iter_var.var in used]
         new = _reindexed(buffer, covered)
-        changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
+        changer = buffer_access.AccessChanger(
+            buffer, new, tuple(iter_var.var for iter_var in covered)
+        )
         changer.visit(stmt)
         nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
         edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[new])

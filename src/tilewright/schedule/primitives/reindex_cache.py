@@ -17,11 +17,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators, renamed_loops
 from tilewright.schedule.moves.init_block import in_serial_copies
-from tilewright.schedule.regions.buffer_access import (
-    AccessChanger,
-    check_always_inside,
-    single_access,
-)
+from tilewright.schedule.regions import buffer_access
 from tilewright.schedule.state import BlockRV, Exprs, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -83,7 +79,7 @@ def _reindex_cache(
     if not is_reached_freely(place.surroundings, block.realize):
         raise UnderCondition(block=block)
     cache = stage.cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
-    changer = AccessChanger(access.buffer, cache, access.new)
+    changer = buffer_access.AccessChanger(access.buffer, cache, access.new)
     changer.visit(block.block)
     nest, copy = _copy(block, access, cache, place.location, into_cache=side == 0)
     edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
@@ -104,8 +100,8 @@ def _new_access(
     if len(index_map.initial_indices) != count:
         given = len(index_map.initial_indices)
         raise WrongNumberOfIndices(block=block, given=given, expected=count)
-    found = single_access(block, buffer, side)
-    check_always_inside(block, buffer, found)
+    found = buffer_access.single_access(block, buffer, side)
+    buffer_access.check_always_inside(block, buffer, found)
     new = tuple(index_map.map_indices([iter_var.var for iter_var in stmt.iter_vars]))
     used = _iterators_in(stmt, found.indices)
     _check_same_iterators(block, found.indices, new)

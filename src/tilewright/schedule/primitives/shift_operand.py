@@ -12,12 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.schedule.caches.copy_block import (
-    iterators_over,
-    realize_in_loops,
-    realize_over,
-    store_block,
-)
+from tilewright.schedule.caches import copy_block
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
@@ -151,13 +146,15 @@ def _half(dtype: ir.DType) -> int:
 
 
 def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, ir.Stmt]:
-    iterators = iterators_over(source.shape)
+    iterators = copy_block.iterators_over(source.shape)
     point = tuple(iterator.var for iterator in iterators)
     sign_bit = ir.const(-_half(source.dtype), source.dtype)
     load = ir.BufferLoad(source, point)
     value = ir.cast(target.dtype, bitwise_xor(load, sign_bit))
-    block = store_block(target.name, iterators, ir.BufferStore(target, value, point), load)
-    return block, realize_over(source.shape, block)
+    block = copy_block.store_block(
+        target.name, iterators, ir.BufferStore(target, value, point), load
+    )
+    return block, copy_block.realize_over(source.shape, block)
 
 
 class _Start:
@@ -190,11 +187,11 @@ class _Start:
         term = ir.Mul(ir.cast(dtype, load), ir.const(-half, dtype))
         total = ir.Add(ir.BufferLoad(self.buffer, point), term)
         store = ir.BufferStore(self.buffer, total, point)
-        block = store_block(self.buffer.name, new, store, load)
+        block = copy_block.store_block(self.buffer.name, new, store, load)
         block = ir.replace(block, init=ir.replace(store, value=ir.const(0, dtype)))
         loops = [(ir.Var(f"ax{n}", v.var.dtype), domain_of(v).extent) for n, v in enumerate(new)]
         values = [var + domain_of(v).min for (var, _), v in zip(loops, new, strict=True)]
-        return block, realize_in_loops(loops, values, block)
+        return block, copy_block.realize_in_loops(loops, values, block)
 
 
 def _with_shifted(

@@ -7,14 +7,7 @@ from tilewright.errors import ArithError
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts import padding as paddings
-from tilewright.schedule.layouts.layout import (
-    BufferSite,
-    LayoutRewriter,
-    buffer_site,
-    change_buffer,
-    why_not_injective,
-)
+from tilewright.schedule.layouts import layout as layouts, padding as paddings
 from tilewright.schedule.layouts.opaque import padded_loops
 from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import region_cover
@@ -119,7 +112,7 @@ def _padding(
     """The elements that the layout adds; None if there are none that matter."""
     try:
         inverse, condition = index_map.non_surjective_inverse(old.shape)
-        why = why_not_injective(index_map, inverse, old.shape)
+        why = layouts.why_not_injective(index_map, inverse, old.shape)
     except ArithError as error:
         why = str(error)
     if not why:
@@ -152,7 +145,9 @@ def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
 
 
 def _rewrite_owner(
-    site: BufferSite, rewriter: LayoutRewriter, padding: paddings.LayoutPadding | None
+    site: layouts.BufferSite,
+    rewriter: layouts.LayoutRewriter,
+    padding: paddings.LayoutPadding | None,
 ) -> tuple[ir.Block, list[ir.Block]]:
     """The owner of the buffer in the new layout, and the blocks in it that are new."""
     owner = site.owner.block
@@ -194,7 +189,7 @@ class TransformLayout(BufferPrimitive[None]):
         state, block = sch.state, sch.get_sref(self.block)
         buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
         index_map, pad_value = sch.concrete_map(self.index_map), self.pad_value
-        site = buffer_site(state, block, buffer)
+        site = layouts.buffer_site(state, block, buffer)
         _check_buffer(block, buffer, index_map)
         if buffer.shape:
             index_map = index_map.with_dtype(buffer.shape[0].dtype)
@@ -208,11 +203,11 @@ class TransformLayout(BufferPrimitive[None]):
         for writer in [] if padding is None else writers:
             # What parallel iterations have for themselves no block outside of them can pad.
             check_no_race(writer, writer.realize.iter_values, loops_from(writer.parent))
-        rewriter = LayoutRewriter(buffer, new, index_map)
+        rewriter = layouts.LayoutRewriter(buffer, new, index_map)
         changed, fresh = _rewrite_owner(site, rewriter, padding)
         rewriter.check(block)
         _remember_flow(state, buffer)
-        change_buffer(state, site, new, changed, rewriter.reuse)
+        layouts.change_buffer(state, site, new, changed, rewriter.reuse)
         for made in fresh:
             info = state.info(state.srefs[made])
             info.affine_binding = None

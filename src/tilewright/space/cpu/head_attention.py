@@ -11,14 +11,8 @@ from tilewright.ir import annotation_keys as keys
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.space.base import schedule_rules
+from tilewright.space.cpu import elementwise_loops
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import (
-    choose,
-    extent_of,
-    move_beside,
-    vectorize_last,
-    write_out,
-)
 from tilewright.space.cpu.vector_reduction import reduce_in_vectors
 
 STRUCTURE = "attention"
@@ -45,10 +39,10 @@ class HeadAttention(OneSketchRule):
         sch.reorder(batch, head, number, row, feature)
         for name in STAGES:
             sch.compute_at(stages[name], number, preserve_unit_loops=True)
-        heads = extent_of(sch, batch) * extent_of(sch, head)
+        heads = elementwise_loops.extent_of(sch, batch) * elementwise_loops.extent_of(sch, head)
         if heads % self._cores == 0 or heads >= 4 * self._cores:
             for name in PACKED:
-                move_beside(sch, stages[name], head)
+                elementwise_loops.move_beside(sch, stages[name], head)
             sch.parallel(sch.fuse(batch, head))
         else:
             sch.parallel(sch.fuse(batch, head, number))
@@ -61,22 +55,24 @@ class HeadAttention(OneSketchRule):
             reduce_in_vectors(sch, stages[name], self._shape)
         for other in (stages["powers"], block):
             sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
-            vectorize_last(sch, other, sch.get_loops(other)[-1])
+            elementwise_loops.vectorize_last(sch, other, sch.get_loops(other)[-1])
 
     def _products(self, sch: Schedule, block: BlockRV, consumer: BlockRV | None) -> None:
         """A product in tiles of registers, which a consumer takes up or a copy writes back."""
         *_, row, column, depth = sch.get_loops(block)
         lanes = self._shape.lanes(sch.get_sref(block).block.writes[0].buffer.dtype.bits)
-        widths = [n * lanes for n in WIDTHS if extent_of(sch, column) % (n * lanes) == 0]
-        width = choose(sch, widths or [lanes])
+        widths = [
+            n * lanes for n in WIDTHS if elementwise_loops.extent_of(sch, column) % (n * lanes) == 0
+        ]
+        width = elementwise_loops.choose(sch, widths or [lanes])
         limit = self._shape.tile_rows(sch.get_sref(block).block, max(widths or [lanes]), lanes)
-        rows = _most_rows(limit, extent_of(sch, row))
+        rows = _most_rows(limit, elementwise_loops.extent_of(sch, row))
         group, rest = sch.split(row, [None, rows])
         panel, lane = sch.split(column, [None, width])
         sch.reorder(group, panel, depth, rest, lane)
         self._write_back(sch, block, consumer, panel)
         sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
-        write_out(sch, [rest], lane)
+        elementwise_loops.write_out(sch, [rest], lane)
         sch.decompose_reduction(block, depth)
 
     def _write_back(
@@ -89,7 +85,7 @@ class HeadAttention(OneSketchRule):
         sch.reverse_compute_at(consumer, panel, preserve_unit_loops=True)
         sch.annotate(consumer, keys.TILING_STRUCTURE, STRUCTURE)
         *_, row, lane = sch.get_loops(consumer)
-        write_out(sch, [row], lane)
+        elementwise_loops.write_out(sch, [row], lane)
 
 
 def _stages_before(sch: Schedule, block: BlockRV) -> dict[str, BlockRV]:

@@ -20,13 +20,8 @@ from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.base import NotApplied, schedule_rules
-from tilewright.space.tvm import multi_level_tiling
+from tilewright.space.tvm import multi_level_tiling, tensor_core_layout
 from tilewright.space.tvm.tensor_core_fragments import IntrinGroup
-from tilewright.space.tvm.tensor_core_layout import (
-    Reindexed,
-    accumulator_layout,
-    transform_for_tensorization,
-)
 
 _WARP_AXIS = "threadIdx.y"
 _FRAGMENTS = ((0, "matrix_a", "load_a"), (1, "matrix_b", "load_b"))
@@ -43,10 +38,10 @@ class TensorCoreState(multi_level_tiling.TilingState):
 
     group: IntrinGroup = field(kw_only=True)  # the instructions to use
     mapping: AutoTensorizeMappingInfo = field(kw_only=True)
-    reindexed: Reindexed | None = None
+    reindexed: tensor_core_layout.Reindexed | None = None
 
     @property
-    def copies(self) -> Reindexed:
+    def copies(self) -> tensor_core_layout.Reindexed:
         """The blocks that change layouts."""
         assert self.reindexed is not None
         return self.reindexed
@@ -153,7 +148,7 @@ class MultiLevelTilingTensorCore(multi_level_tiling.MultiLevelTiling):
     def transform_for_tensorization(self, state: TensorCoreState) -> list[TensorCoreState]:
         """Bring buffers into the layouts of the instruction, and its loops into a block."""
         sch, block, names = state.sch, state.block, state.group
-        reindexed = transform_for_tensorization(sch, block, state.mapping)
+        reindexed = tensor_core_layout.transform_for_tensorization(sch, block, state.mapping)
         tile = tile_with_tensor_intrin(sch, block, names.tiles.compute, allow_padding=True)
         if tile is None:
             return []
@@ -170,7 +165,7 @@ class MultiLevelTilingTensorCore(multi_level_tiling.MultiLevelTiling):
         inside = [slot for slot in self.s_indices if slot > warps]
         rows, columns = ([state.factors[slot][loop] for slot in inside] for loop in (-2, -1))
         ndim = sch.get_sref(block).block.writes[0].buffer.ndim
-        layout = accumulator_layout(ndim, state.group.tiles.init, rows, columns)
+        layout = tensor_core_layout.accumulator_layout(ndim, state.group.tiles.init, rows, columns)
         sch.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
         return [state]
 
