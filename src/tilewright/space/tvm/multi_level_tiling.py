@@ -26,21 +26,18 @@ from tilewright.target import Target
 Requirement = Literal["no", "may", "must"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ReuseType:
     """`levels` are tiles counted from 1, outermost first; a copy lives in `scope`."""
 
-    req: Requirement
-    levels: tuple[int, ...]
-    scope: str
+    req: Requirement = "no"
+    levels: Sequence[int] = ()
+    scope: str = ""
 
-    def __init__(
-        self, req: Requirement = "no", levels: Sequence[int] = (), scope: str = ""
-    ) -> None:
-        if req not in get_args(Requirement):
-            raise TuneError(f"ReuseType: req is 'no', 'may' or 'must', got {req!r}")
-        for name, value in (("req", req), ("levels", tuple(levels)), ("scope", scope)):
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        if self.req not in get_args(Requirement):
+            raise TuneError(f"ReuseType: req is 'no', 'may' or 'must', got {self.req!r}")
+        object.__setattr__(self, "levels", tuple(self.levels))
 
     def as_dict(self) -> dict[str, object]:
         """The form in which rules of TVM take it."""
