@@ -121,20 +121,24 @@ def reachable_errors(function: Callable[..., Any]) -> set[type[PrimitiveError]]:
                 found.add(item)
             else:
                 pending += [f for f in vars(item).values() if inspect.isfunction(f)]
+                pending += item.__bases__
         elif inspect.isfunction(item):
             pending += _mentioned(item)
     return found
 
 
 def _mentioned(function: FunctionType) -> Iterator[Any]:
-    """Functions and classes that the code of a function names or closes over."""
+    """Functions and classes that the code of a function names, also by module, or closes over."""
     for cell in function.__closure__ or ():
         yield _hashable(cell.cell_contents)
     codes = [function.__code__]
     while codes:
         code = codes.pop()
         codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        yield from (_hashable(function.__globals__.get(name)) for name in code.co_names)
+        named = [function.__globals__.get(name) for name in code.co_names]
+        yield from map(_hashable, named)
+        for module in (each for each in named if isinstance(each, ModuleType)):
+            yield from (_hashable(getattr(module, name, None)) for name in code.co_names)
 
 
 def _hashable(value: Any) -> Any:

@@ -9,20 +9,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from tilewright.cost_model import samples
 from tilewright.cost_model.base import cost_models
 from tilewright.cost_model.boosters import BoosterConfig, Trees, first_installed, kinds_named
 from tilewright.cost_model.pack_sum import PackSum
-from tilewright.cost_model.samples import (
-    FeatureGroup,
-    Group,
-    LearnedModel,
-    Rows,
-    SampleStore,
-    Vector,
-    read_arrays,
-    workload_key,
-    write_arrays,
-)
 from tilewright.cost_model.training import LABELS, RESIDUAL, Labels, TrainingWatch
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor
@@ -81,13 +71,13 @@ _MANY_ROWS = 16_000
 class Prior(Protocol):
     """Knows something about candidates before anything was measured."""
 
-    def score(self, context: TaskContext, candidates: Candidates) -> Vector:
+    def score(self, context: TaskContext, candidates: Candidates) -> samples.Vector:
         """An array: the predicted log2 of the seconds that each candidate takes."""
 
 
 @cost_models.register("gbdt")
 @dataclass(kw_only=True, eq=False)
-class GBDTModel(LearnedModel):
+class GBDTModel(samples.LearnedModel):
     """Boosted trees whose scores of rows add up to the score of a candidate.
 
     With a `prior` the trees learn what it gets wrong, and it ranks alone until there are
@@ -139,7 +129,7 @@ class GBDTModel(LearnedModel):
         return LABELS[self.label] if self.prior is None else RESIDUAL
 
     @property
-    def data(self) -> dict[str, FeatureGroup]:
+    def data(self) -> dict[str, samples.FeatureGroup]:
         """The measurements to learn from, by workload."""
         return self._store.as_feature_groups()
 
@@ -150,13 +140,13 @@ class GBDTModel(LearnedModel):
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def predict(self, context: TaskContext, candidates: Candidates) -> Vector:
+    def predict(self, context: TaskContext, candidates: Candidates) -> samples.Vector:
         if not candidates:
             return np.zeros(0)
         if self._uses_trees:
             features = self._extract(context, candidates)
             priors = self._prior_scores(context, candidates)
-            group = self._store.groups.get(workload_key(context.mod), Group())
+            group = self._store.groups.get(samples.workload_key(context.mod), samples.Group())
             return self._scores(group, features, priors)
         if self.prior is not None:
             return np.exp2(-self._prior_scores(context, candidates))
@@ -166,13 +156,15 @@ class GBDTModel(LearnedModel):
     def _uses_trees(self) -> bool:
         return self._trees is not None and self.num_samples >= self._warmup
 
-    def _scores(self, group: Group, features: Sequence[Rows], priors: Vector) -> Vector:
+    def _scores(
+        self, group: samples.Group, features: Sequence[samples.Rows], priors: samples.Vector
+    ) -> samples.Vector:
         assert self._trees is not None
         data = PackSum(features)
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
         return self._labels.scores(predicted, priors, group)
 
-    def _prior_scores(self, context: TaskContext, candidates: Candidates) -> Vector:
+    def _prior_scores(self, context: TaskContext, candidates: Candidates) -> samples.Vector:
         if self.prior is None:
             return np.zeros(len(candidates))
         return np.asarray(self.prior.score(context, candidates), dtype=np.float64)
@@ -180,10 +172,14 @@ class GBDTModel(LearnedModel):
     # --- learning -------------------------------------------------------------------------------
 
     def _learn(
-        self, context: TaskContext, candidates: Candidates, features: Sequence[Rows], costs: Vector
+        self,
+        context: TaskContext,
+        candidates: Candidates,
+        features: Sequence[samples.Rows],
+        costs: samples.Vector,
     ) -> None:
         priors = self._prior_scores(context, candidates)
-        group = self._store.group(workload_key(context.mod))
+        group = self._store.group(samples.workload_key(context.mod))
         if self._uses_trees:
             self._note_quality(self._scores(group, features, priors), costs)
         elif self.prior is not None:
@@ -221,7 +217,7 @@ class GBDTModel(LearnedModel):
         is_auto, is_small = self.backend == "auto", len(data.rows) < _MANY_ROWS
         has_own = is_auto and self.own_trees_first and is_small
         kind = self._kinds[-1] if has_own else first_installed(self._kinds)
-        self._trees = kind.make().train(data, config, watch.on_round)
+        self._trees = kind.train(data, config, watch.on_round)
         watch.finish(self._trees.predict(data.rows))
         self.last_training = watch
 
@@ -229,12 +225,12 @@ class GBDTModel(LearnedModel):
 
     def save(self, path: str) -> None:
         state = np.array([self._last_train_size, self._random.state], dtype=np.int64)
-        write_arrays(path, "gbdt", state=state, **self._store.as_arrays())
+        samples.write_arrays(path, "gbdt", state=state, **self._store.as_arrays())
 
     def load(self, path: str) -> None:
         """Go on from a file: the samples are read, the trees are grown again from them."""
-        arrays = read_arrays(path, "gbdt")
-        self._store = SampleStore.from_arrays(arrays)
+        arrays = samples.read_arrays(path, "gbdt")
+        self._store = samples.SampleStore.from_arrays(arrays)
         self._last_train_size, self._random.state = (int(value) for value in arrays["state"])
         self._trees = None
         if any(group.num_trained for group in self._store):

@@ -84,8 +84,7 @@ def _bytes_of_thread(nest: StoreNest) -> float:
 def _waiting(nest: StoreNest) -> float:
     """Seconds that a thread waits for memory and for other threads."""
     seconds = 0.0
-    loads = [load for load in nest.loads if load.buffer.scope == "global"]
-    if loads:
+    if loads := [load for load in nest.loads if load.buffer.scope == "global"]:
         turns = _turns(loop for loop in nest.loops if loop.kind not in _EXPANDED)
         is_small = all(load.touched(nest.loops) <= _SMALL for load in loads)
         seconds += (_CACHE_LATENCY if is_small else _LATENCY) * math.ceil(turns / _TOGETHER)

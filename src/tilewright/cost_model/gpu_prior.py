@@ -16,7 +16,7 @@ from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.cost_model.gpu_loops import kernel_seconds
 from tilewright.cost_model.gpu_thread_tiles import thread_tile_seconds
-from tilewright.ir.annotation_keys import TILE_STAGES
+from tilewright.ir import annotation_keys as keys
 from tilewright.lowering.gpu.tile_kernels.gathering import Gathering
 from tilewright.lowering.gpu.tile_kernels.layout import GroupLayout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
@@ -58,7 +58,7 @@ def estimate_on_gpu(func: ir.PrimFunc, target: Target, reading: Reading | None =
     total = 1e-7
     reading = reading or read(func)
     others = nests_in(reading)
-    if any(TILE_STAGES in loop.annotations for site in reading.sites for loop in site.loops):
+    if any(keys.TILE_STAGES in loop.annotations for site in reading.sites for loop in site.loops):
         loops = list(tile_loops(func.body))
         for loop in loops:
             total += _tile_seconds(loop, processors_of(target))

@@ -7,13 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tilewright.cost_model import networks
 from tilewright.cost_model.base import cost_models
-from tilewright.cost_model.networks import (
-    SegmentSumMLPConfig,
-    TrainerConfig,
-    fresh_parameters,
-    network_named,
-)
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.quality import ranking_quality
 from tilewright.cost_model.samples import (
@@ -50,21 +45,21 @@ class MLPModel(LearnedModel):
     def __init__(
         self,
         *,
-        config: SegmentSumMLPConfig | None = None,
-        trainer: TrainerConfig | None = None,
+        config: networks.SegmentSumMLPConfig | None = None,
+        trainer: networks.TrainerConfig | None = None,
         extractor: FeatureExtractor | None = None,
         backend: str = "auto",
         seed: int = 43,
     ) -> None:
-        self.config = config or SegmentSumMLPConfig()
-        self.trainer = trainer or TrainerConfig()
+        self.config = config or networks.SegmentSumMLPConfig()
+        self.trainer = trainer or networks.TrainerConfig()
         super().__init__(extractor or PerStoreFeature(extract_workload=True))
         self.seed = seed
         self.backend = backend
         self._scale = np.ones(self.config.input_dim)
         self._full_training_size = 0
-        parameters = fresh_parameters(self.config, seed)
-        self._network = network_named(backend)(self.config, self.trainer, parameters)
+        parameters = networks.fresh_parameters(self.config, seed)
+        self._network = networks.network_named(backend)(self.config, self.trainer, parameters)
 
     # --- scores ---------------------------------------------------------------------------------
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from tilewright.cost_model.gpu_prior import estimate_on_gpu
 from tilewright.cost_model.vta_prior import estimate_on_vta
-from tilewright.ir import DType, ForKind, PrimFunc, Var
-from tilewright.ir.annotation_keys import VECTOR_REDUCTION
+from tilewright.ir import DType, ForKind, PrimFunc, Var, annotation_keys as keys
 from tilewright.nest.access import LINE, MemoryAccess
 from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
@@ -122,10 +121,11 @@ class _NestCost:
     # --- the loops ------------------------------------------------------------------------------
 
     def _find_vector(self) -> tuple[Loop | None, int]:
-        vectors = [loop for loop in self._loops if loop.kind == ForKind.VECTORIZED]
-        if vectors:
+        if vectors := [loop for loop in self._loops if loop.kind == ForKind.VECTORIZED]:
             return vectors[-1], vectors[-1].extent
-        marked = [loop.annotation(VECTOR_REDUCTION) for loop in self._loops if loop.annotations]
+        marked = [
+            loop.annotation(keys.VECTOR_REDUCTION) for loop in self._loops if loop.annotations
+        ]
         width = max(marked, default=0)
         if width and self._loops[-1].extent >= width:
             return self._loops[-1], width

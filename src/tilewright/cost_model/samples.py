@@ -144,8 +144,7 @@ class LearnedModel(CostModel):
         """Learn from measurements; a candidate without any store teaches nothing."""
         self.last_quality = None
         features = self._extract(context, candidates) if candidates else []
-        useful = [place for place, rows in enumerate(features) if len(rows)]
-        if useful:
+        if useful := [place for place, rows in enumerate(features) if len(rows)]:
             costs = np.array([cost_of(results[place]) for place in useful])
             kept = [candidates[place] for place in useful]
             self._learn(context, kept, [features[place] for place in useful], costs)

@@ -21,7 +21,6 @@ from tilewright.schedule.primitives.reverse_compute_inline import (
     ReverseComputeInline,
     can_reverse_compute_inline,
 )
-from tilewright.schedule.state.scope import loops_of
 from tilewright.schedule.trace.instruction import Primitive, is_step
 from tilewright.schedule.trace.text import rvs_in
 from tilewright.schedule.trace.trace import learned, results_of
@@ -100,7 +99,7 @@ def _unscheduled_after(sch: Schedule, trace: Trace) -> list[StmtSRef]:
 
 
 def _loop_kinds(block: StmtSRef) -> list[ForKind]:
-    return [loop.loop.kind for loop in loops_of(block)]
+    return [loop.loop.kind for loop in block.loops]
 
 
 def _followed(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.arith.affine import used_vars
 from tilewright.ir import BlockRealize, For, IterType, Var
 from tilewright.nest.loops import known_extent
-from tilewright.schedule.state.scope import leaf_realizes, loops_of
+from tilewright.schedule.state import leaf_realizes
 from tilewright.schedule.state.sref import StmtSRef
 
 
@@ -36,7 +36,7 @@ def nest_above(block: StmtSRef) -> list[NestLoop]:
     nest: list[NestLoop] = []
     other: set[Var] = set()
     below: For | None = None
-    for sref in reversed(loops_of(block)):
+    for sref in reversed(block.loops):
         stmt = sref.loop
         if below is None or stmt.body is not below:
             other = _not_spatial(leaf_realizes(stmt.body))

@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import (
-    DOUBLE_BUFFER_SCOPE,
-    SOFTWARE_PIPELINE_ASYNC_STAGES,
-    SOFTWARE_PIPELINE_ORDER,
-    SOFTWARE_PIPELINE_STAGE,
-)
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_root import ComputeRoot
 from tilewright.schedule.schedule import BlockLike, Factor, Schedule
-from tilewright.schedule.state import BlockRV, LoopRV
-from tilewright.schedule.state.scope import leaf_realizes
+from tilewright.schedule.state import BlockRV, LoopRV, leaf_realizes
 
 
 def tile(
@@ -60,7 +54,7 @@ def pragma(sch: Schedule, loop: LoopRV, kind: str, value: object = 1) -> None:
 
 def double_buffer(sch: Schedule, block: BlockRV, write_buffer_index: int = 0) -> None:
     """Give what a block writes two places, so that one is filled while the other is read."""
-    sch.annotate(block, DOUBLE_BUFFER_SCOPE, write_buffer_index)
+    sch.annotate(block, keys.DOUBLE_BUFFER_SCOPE, write_buffer_index)
 
 
 def software_pipeline(
@@ -76,7 +70,7 @@ def software_pipeline(
             f"software_pipeline: stages {list(stages)} and order {list(order)} do not describe the "
             "same statements; give a stage and a distinct position from 0 on to each"
         )
-    sch.annotate(loop, SOFTWARE_PIPELINE_STAGE, list(stages))
-    sch.annotate(loop, SOFTWARE_PIPELINE_ORDER, list(order))
+    sch.annotate(loop, keys.SOFTWARE_PIPELINE_STAGE, list(stages))
+    sch.annotate(loop, keys.SOFTWARE_PIPELINE_ORDER, list(order))
     if async_stages:
-        sch.annotate(loop, SOFTWARE_PIPELINE_ASYNC_STAGES, list(async_stages))
+        sch.annotate(loop, keys.SOFTWARE_PIPELINE_ASYNC_STAGES, list(async_stages))

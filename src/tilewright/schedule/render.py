@@ -22,8 +22,7 @@ def excerpt(mod: IRModule, nodes: Sequence[Node]) -> str:
     parts = []
     for name, func in mod.functions.items():
         scope = function_scope(func, name)
-        places = [scope.places[node] for node in nodes if node in scope.places]
-        if places:
+        if places := [scope.places[node] for node in nodes if node in scope.places]:
             parts.append("\n".join(_marked(scope, places)))
     return "\n\n".join(parts)
 
@@ -35,8 +34,7 @@ def _marked(scope: Scope, places: Sequence[Place]) -> Iterator[str]:
         if number != previous + 1 and previous >= 0:
             yield _indent_of(scope.lines[number]) + _GAP
         yield scope.lines[number]
-        here = [place for place in places if place.line == number]
-        if here:
+        if here := [place for place in places if place.line == number]:
             yield _underline(here)
         previous = number
     if previous + 1 < len(scope.lines):

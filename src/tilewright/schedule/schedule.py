@@ -19,6 +19,7 @@ from tilewright.schedule.core import (
     as_index_map,
 )
 from tilewright.schedule.layouts.layout import as_pad_value
+from tilewright.schedule.primitives import get_blocks
 from tilewright.schedule.primitives.add_unit_loop import AddUnitLoop
 from tilewright.schedule.primitives.annotate import Annotate, Unannotate
 from tilewright.schedule.primitives.blockize import Blockize
@@ -39,14 +40,6 @@ from tilewright.schedule.primitives.decompose_padding import DecomposePadding
 from tilewright.schedule.primitives.decompose_reduction import DecomposeReduction
 from tilewright.schedule.primitives.enter_postproc import EnterPostproc
 from tilewright.schedule.primitives.fuse import Fuse
-from tilewright.schedule.primitives.get_blocks import (
-    GetBlock,
-    GetChildBlocks,
-    GetConsumers,
-    GetLoops,
-    GetOutputBlocks,
-    GetProducers,
-)
 from tilewright.schedule.primitives.loop_kind import Bind, Parallel, Unroll, Vectorize
 from tilewright.schedule.primitives.loop_partition import PartitionLoop
 from tilewright.schedule.primitives.merge import Merge
@@ -86,6 +79,10 @@ class Schedule(ScheduleCore):
     def block(self, block: BlockLike) -> BlockRV:
         """A block given by handle or by name; a name is looked up, which is a step of its own."""
         return self.get_block(block) if isinstance(block, str) else block
+
+    def _side_of(self, block: BlockLike, buffer: BufferLike, side: str) -> tuple[BlockRV, int]:
+        target = self.block(block)
+        return target, self.buffer_index(target, buffer, side)
 
     # --- sampling -------------------------------------------------------------------------------
 
@@ -128,22 +125,22 @@ class Schedule(ScheduleCore):
             raise ScheduleError(
                 "the module has several functions; say which with func_name= or work_on()"
             )
-        return self.run(GetBlock(name, function))
+        return self.run(get_blocks.GetBlock(name, function))
 
     def get_loops(self, block: BlockLike) -> list[LoopRV]:
-        return self.run(GetLoops(self.block(block)))
+        return self.run(get_blocks.GetLoops(self.block(block)))
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
-        return self.run(GetChildBlocks(block_or_loop))
+        return self.run(get_blocks.GetChildBlocks(block_or_loop))
 
     def get_producers(self, block: BlockLike) -> list[BlockRV]:
-        return self.run(GetProducers(self.block(block)))
+        return self.run(get_blocks.GetProducers(self.block(block)))
 
     def get_consumers(self, block: BlockLike) -> list[BlockRV]:
-        return self.run(GetConsumers(self.block(block)))
+        return self.run(get_blocks.GetConsumers(self.block(block)))
 
     def get_output_blocks(self, scope_block: BlockLike) -> list[BlockRV]:
-        return self.run(GetOutputBlocks(self.block(scope_block)))
+        return self.run(get_blocks.GetOutputBlocks(self.block(scope_block)))
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -197,8 +194,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         consumer_blocks: Sequence[BlockLike] | None = None,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
         return self.run(CacheRead(target, index, storage_scope, consumers))
 
@@ -209,8 +205,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         consumer_blocks: Sequence[BlockLike] | None = None,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, write_buffer_index, "write")
+        target, index = self._side_of(block, write_buffer_index, "write")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
         return self.run(CacheWrite(target, index, storage_scope, consumers))
 
@@ -221,8 +216,7 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         index_map: IndexMapLike,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         layout = self.block_index_map(target, index_map)
         return self.run(ReindexCacheRead(target, index, storage_scope, layout))
 
@@ -233,16 +227,14 @@ class Schedule(ScheduleCore):
         storage_scope: str,
         index_map: IndexMapLike,
     ) -> BlockRV:
-        target = self.block(block)
-        index = self.buffer_index(target, write_buffer_index, "write")
+        target, index = self._side_of(block, write_buffer_index, "write")
         layout = self.block_index_map(target, index_map)
         return self.run(ReindexCacheWrite(target, index, storage_scope, layout))
 
     def cache_inplace(
         self, block: BlockLike, read_buffer_index: BufferLike, storage_scope: str
     ) -> list[BlockRV]:
-        target = self.block(block)
-        index = self.buffer_index(target, read_buffer_index, "read")
+        target, index = self._side_of(block, read_buffer_index, "read")
         return self.run(CacheInplace(target, index, storage_scope))
 
     def cache_index(
@@ -299,9 +291,7 @@ class Schedule(ScheduleCore):
         self.run(StorageAlign(self.block(block), buffer_index, axis, factor, offset))
 
     def set_scope(self, block: BlockLike, buffer_index: BufferLike, storage_scope: str) -> None:
-        target = self.block(block)
-        index = self.buffer_index(target, buffer_index, "write")
-        self.run(SetScope(target, index, storage_scope))
+        self.run(SetScope(*self._side_of(block, buffer_index, "write"), storage_scope))
 
     def unsafe_set_dtype(self, block: BlockLike, buffer_index: int, dtype: str) -> None:
         self.run(UnsafeSetDType(self.block(block), buffer_index, dtype))

@@ -85,7 +85,7 @@ class MeasuredChoices(list[MeasuredChoice]):
         rows = [np.array([each.choice.features], np.float32) for each in self[:count]]
         data = PackSum(rows, np.array([each.error for each in self[:count]]), np.ones(count))
         config = GBDTConfig().booster_config(count, 1)
-        self.trees = HISTOGRAM.make().train(data, config, lambda *_: True)
+        self.trees = HISTOGRAM.train(data, config, lambda *_: True)
 
     def fastest(self, sketch: int) -> list[Vector]:
         """The vectors of a sketch that were fastest, the best first."""

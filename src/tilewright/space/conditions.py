@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tilewright import ir
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.nest.block_loops import nest_above
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.loops import known_extent
-from tilewright.schedule import Schedule, StmtSRef
+from tilewright.schedule import Schedule, ScheduleState, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import child_blocks, scope_root
-from tilewright.schedule.state.state import ScheduleState
 
 
 def is_root(block: StmtSRef) -> bool:
@@ -29,7 +27,7 @@ def is_root(block: StmtSRef) -> bool:
 
 def is_tiled(block: StmtSRef) -> bool:
     """True when a rule has tiled the block already."""
-    return TILING_STRUCTURE in block.block.annotations
+    return keys.TILING_STRUCTURE in block.block.annotations
 
 
 def why_not_free(block: StmtSRef) -> str:
@@ -61,11 +59,6 @@ def is_spatial_function(state: ScheduleState, block: StmtSRef) -> bool:
 def constant_extent(loop: StmtSRef) -> int | None:
     """The extent of a loop, if it is a number."""
     return known_extent(loop.loop)
-
-
-def iter_extent(iter_var: ir.IterVar) -> int | None:
-    """The extent of an iterator, if it is a number."""
-    return known_extent(iter_var)
 
 
 # --- blocks that reuse data ---------------------------------------------------------------------
@@ -110,7 +103,7 @@ def _has_reuse(stmt: ir.Block) -> bool:
 
 def runs_never(stmt: ir.Block) -> bool:
     """True when an iterator of a block has no value: there is nothing to do, but for its init."""
-    return any((extent := iter_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
+    return any((extent := known_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
 
 
 # --- reductions that are too narrow to fill the machine -----------------------------------------
@@ -143,7 +136,7 @@ def _space_and_reduce_lengths(block: StmtSRef) -> tuple[int, int] | None:
 
 def in_root_scope(block: StmtSRef) -> bool:
     """True when the nearest block around `block` is the root of the function."""
-    return not is_root(block) and is_root(scope_root(block))
+    return not is_root(block) and is_root(block.scope_root)
 
 
 def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
@@ -157,14 +150,14 @@ def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
 
 
 def _below(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
-    for child in child_blocks(state, block):
+    for child in state.child_blocks(block):
         yield child
         yield from _below(state, child)
 
 
 def blocks_inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
     """The blocks below another one in program order, inner ones before outer ones."""
-    for child in child_blocks(state, block):
+    for child in state.child_blocks(block):
         yield from blocks_inner_first(state, child)
         yield child
 

@@ -19,15 +19,7 @@ import tilewright.space.rules
 import tilewright.space.tvm.winograd  # noqa: F401
 from tilewright.errors import TuneError
 from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.space.base import (
-    Mutator,
-    Postproc,
-    ScheduleRule,
-    default_makers,
-    mutators,
-    postprocs,
-    schedule_rules,
-)
+from tilewright.space import base
 from tilewright.space.tvm.tensor_core_fragments import wmma_group
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
@@ -348,21 +340,21 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
 # --- members from the lists ---------------------------------------------------------------------
 
 
-def create_schedule_rules(kind: str) -> list[ScheduleRule]:
+def create_schedule_rules(kind: str) -> list[base.ScheduleRule]:
     """The default rules of a kind, less those whose tensor instruction is not registered."""
     specs = map(_with_known_intrins, _listed(SCHEDULE_RULES, kind))
-    return [schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
+    return [base.schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
 
 
-def create_postprocs(kind: str) -> list[Postproc]:
+def create_postprocs(kind: str) -> list[base.Postproc]:
     """The default post-processors of a kind."""
-    return [postprocs.create(spec.name, **spec.options) for spec in _listed(POSTPROCS, kind)]
+    return [base.postprocs.create(spec.name, **spec.options) for spec in _listed(POSTPROCS, kind)]
 
 
-def create_mutators(kind: str) -> dict[Mutator, float]:
+def create_mutators(kind: str) -> dict[base.Mutator, float]:
     """The default mutators of a kind and how likely each is chosen."""
     return {
-        mutators.create(spec.name, **spec.options): probability
+        base.mutators.create(spec.name, **spec.options): probability
         for spec, probability in _listed(MUTATORS, kind)
     }
 
@@ -375,8 +367,7 @@ def _listed(table: Mapping[str, Any], kind: str) -> Any:
 
 def _with_known_intrins(spec: MemberSpec) -> MemberSpec:
     """A rule that takes one of several instructions goes by those that are registered."""
-    names = spec.options.get("intrin_names")
-    if names is None:
+    if (names := spec.options.get("intrin_names")) is None:
         return spec
     known = tuple(given for given in names if _is_known(given))
     return MemberSpec(spec.name, {**spec.options, "intrin_names": known})
@@ -394,8 +385,7 @@ def _has_intrin(spec: MemberSpec) -> bool:
         spec.options.get("intrin_name"),
         *(name for group in groups for name in group.values()),
     ]
-    missing = [name for name in wanted if name is not None and not _is_known(name)]
-    if missing:
+    if missing := [name for name in wanted if name is not None and not _is_known(name)]:
         logger.warning(
             "the tensor intrinsic %r is not registered, so no blocks are tiled for it; the "
             "built-in ones come with `import tilewright.intrin`",
@@ -404,7 +394,7 @@ def _has_intrin(spec: MemberSpec) -> bool:
     return not missing
 
 
-default_makers.update(
+base.default_makers.update(
     {
         "schedule rule": create_schedule_rules,
         "post-processor": create_postprocs,

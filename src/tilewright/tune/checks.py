@@ -15,7 +15,6 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
 from tilewright.schedule.conditions.slices import free_positions
-from tilewright.schedule.state.scope import child_blocks, loops_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
@@ -127,7 +126,7 @@ def left_alone(mod: ir.IRModule) -> list[str]:
     state = Schedule(mod).state
     sentences: list[str] = []
     for root in state.roots.values():
-        blocks = child_blocks(state, root)
+        blocks = state.child_blocks(root)
         reasons = {block: _reason(block, state) for block in blocks}
         tuned = sum(not reason for reason in reasons.values())
         sentences += [
@@ -147,7 +146,7 @@ def left_alone(mod: ir.IRModule) -> list[str]:
 
 def _reason(block: StmtSRef, state: ScheduleState) -> str:
     """What keeps a block from being scheduled; empty: nothing does."""
-    loops = loops_of(block)
+    loops = block.loops
     if has_trivial_binding(block) and free_positions(block.block):
         return ""  # along some of its axes
     why = why_not_compact(state, loops[0], block) if loops else ""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.cost_model.boosters import HISTOGRAM, LIGHTGBM, XGBOOST, BoosterConfig, BoosterKind
-from tilewright.cost_model.boosters.histogram import ROWS_PER_TREE, HistogramBooster
+from tilewright.cost_model.boosters.histogram import ROWS_PER_TREE, train_histogram
 from tilewright.cost_model.pack_sum import PackSum, average_peak
 
 CONFIG = BoosterConfig(
@@ -46,7 +46,7 @@ def test_sums_of_rows_are_learnt(kind: BoosterKind) -> None:
         rounds.append(number)
         return True
 
-    trees = kind.make().train(train, replace(CONFIG, reg_lambda=1.0), watch)
+    trees = kind.train(train, replace(CONFIG, reg_lambda=1.0), watch)
     assert rounds[:3] == [0, 1, 2]
     assert train.rmse(trees.predict(train.rows)) < 0.25
     assert test.rmse(trees.predict(test.rows)) < 0.6 < test.labels.std()
@@ -61,7 +61,7 @@ def test_labels_that_are_all_far_from_zero(kind: BoosterKind) -> None:
     features = [random.rand(4, 30) for _ in range(200)]
     labels = np.array([30 + rows[:, :2].sum() for rows in features])
     pack = PackSum(features, labels, np.ones(len(labels)))
-    trees = kind.make().train(pack, replace(CONFIG, reg_lambda=4.0), keep_going)
+    trees = kind.train(pack, replace(CONFIG, reg_lambda=4.0), keep_going)
     assert pack.rmse(trees.predict(pack.rows)) < 0.7 * labels.std()
 
 
@@ -75,7 +75,7 @@ def test_training_stops_when_it_is_told_to(kind: BoosterKind) -> None:
         seen.append(number)
         return number < 4
 
-    kind.make().train(data(), CONFIG, watch)
+    kind.train(data(), CONFIG, watch)
     assert seen == [0, 1, 2, 3, 4]
 
 
@@ -83,7 +83,7 @@ def test_one_split_is_the_best_split() -> None:
     rows = np.array([[0.0, 7.0], [1.0, 7.0], [2.0, 7.0], [3.0, 7.0]])
     pack = PackSum([rows[i : i + 1] for i in range(4)], np.array([0.0, 0.0, 4.0, 4.0]))
     config = replace(CONFIG, max_depth=1, eta=1.0, num_boost_round=1)
-    trees = HistogramBooster().train(pack, config, keep_going)
+    trees = train_histogram(pack, config, keep_going)
     np.testing.assert_allclose(trees.predict(rows), [0, 0, 4, 4])
     between = np.array([[1.4, 0.0], [1.6, 0.0], [-9.0, 0.0], [9.0, 0.0]])
     np.testing.assert_allclose(trees.predict(between), [0, 4, 0, 4])
@@ -93,7 +93,7 @@ def test_weights_of_samples_count() -> None:
     rows = np.zeros((2, 3))
     pack = PackSum([rows[:1], rows[1:]], np.array([1.0, 4.0]), np.array([3.0, 1.0]))
     config = replace(CONFIG, eta=1.0, num_boost_round=1)
-    trees = HistogramBooster().train(pack, config, keep_going)
+    trees = train_histogram(pack, config, keep_going)
     np.testing.assert_allclose(trees.predict(rows), [1.75, 1.75])
 
 
@@ -106,7 +106,7 @@ def test_small_gains_and_small_children_are_not_split() -> None:
         (replace(config, min_child_weight=2.0), [0, 0, 2, 2]),
         (config, [0, 0, 0, 4]),
     ):
-        trees = HistogramBooster().train(pack, changed, keep_going)
+        trees = train_histogram(pack, changed, keep_going)
         np.testing.assert_allclose(trees.predict(rows), expected)
 
 
@@ -114,14 +114,14 @@ def test_many_rows_and_many_values() -> None:
     random = np.random.RandomState(3)
     rows = random.rand(2 * ROWS_PER_TREE, 4)
     pack = PackSum(list(rows[:, None, :]), rows[:, 1] * 3)
-    first, second = (HistogramBooster().train(pack, CONFIG, keep_going) for _ in range(2))
+    first, second = (train_histogram(pack, CONFIG, keep_going) for _ in range(2))
     np.testing.assert_array_equal(first.predict(rows), second.predict(rows))
     assert pack.rmse(first.predict(rows)) < 0.2
 
 
 def test_columns_that_are_all_the_same() -> None:
     pack = PackSum([np.ones((2, 3)), np.ones((1, 3))], np.array([2.0, 1.0]))
-    trees = HistogramBooster().train(pack, CONFIG, keep_going)
+    trees = train_histogram(pack, CONFIG, keep_going)
     np.testing.assert_allclose(trees.predict(np.ones((2, 3))), [1, 1], atol=0.01)
 
 

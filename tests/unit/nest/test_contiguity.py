@@ -9,7 +9,6 @@ from tilewright.ir import IRModule, PrimFunc
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.contiguity import contiguous_loops
 from tilewright.schedule import Schedule
-from tilewright.schedule.state.scope import realize_of
 from tilewright.script import tir as T
 
 
@@ -82,7 +81,7 @@ def count(func: PrimFunc, most: int = 9) -> int:
     sch = Schedule(IRModule({"main": func}))
     block = sch.get_sref(sch.get_block("B"))
     nest = nest_above(block)
-    return contiguous_loops(realize_of(block), nest, min(most, len(nest)))
+    return contiguous_loops(block.realize, nest, min(most, len(nest)))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal, verify_well_formed
 from tilewright.schedule import Schedule
 from tilewright.schedule.state.handles import LoopRV
-from tilewright.schedule.state.scope import domain_of, realize_of
+from tilewright.schedule.state.scope import domain_of
 from tilewright.script import tir as T
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
@@ -233,7 +233,7 @@ def test_fused_loops(
     loops = sch.get_loops("C")
     names = [sch.get_sref(loop).name for loop in loops]
     sch.blockize(next(loop for loop, name in zip(loops, names, strict=True) if name[:3] == "i_2"))
-    realizes = [realize_of(sch.get_sref(sch.get_block(name))) for name in ("C_o", "C")]
+    realizes = [sch.get_sref(sch.get_block(name)).realize for name in ("C_o", "C")]
     assert [str(value) for value in realizes[0].iter_values[:2]] == outer
     assert [str(value) for value in realizes[1].iter_values[:2]] == inner
     assert_same_result(matmul, sch.mod)

@@ -14,14 +14,7 @@ from tilewright.schedule.conditions.checks import (
     is_reduction_block,
     loop_iter_type,
 )
-from tilewright.schedule.state.scope import (
-    DepKind,
-    is_ancestor,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import DepKind, lowest_common_ancestor
 from tilewright.script import from_source, tir as T
 
 
@@ -115,7 +108,7 @@ def test_a_broken_tree_is_noticed() -> None:
 def test_dependencies() -> None:
     sch = Schedule(branches)
     a, b, c, again = (sref(sch, name) for name in ("B", "C", "D", "B_again"))
-    scope = scope_of(sch.state, scope_root(a))
+    scope = sch.state.scope_of(a.scope_root)
     assert [block.name for block in scope.blocks] == ["B", "C", "D", "B_again"]
     edges = {
         (d.src.name, d.dst.name, d.kind) for block in scope.blocks for d in scope.to_block(block)
@@ -129,11 +122,11 @@ def test_dependencies() -> None:
     }
     assert scope.buffer_writers[a.block.writes[0].buffer] == [a, again]
     assert [d.dst for d in scope.from_block(a)] == [b, c, again]
-    assert scope_of(sch.state, scope_root(a)) is scope
+    assert sch.state.scope_of(a.scope_root) is scope
     sch.parallel(sch.get_loops("D")[0])
-    assert scope_of(sch.state, scope_root(a)) is scope
+    assert sch.state.scope_of(a.scope_root) is scope
     sch.annotate(sch.get_block("D"), "note", 1)
-    assert scope_of(sch.state, scope_root(a)) is not scope
+    assert sch.state.scope_of(a.scope_root) is not scope
 
 
 def test_ancestors() -> None:
@@ -143,13 +136,13 @@ def test_ancestors() -> None:
     assert lowest_common_ancestor([b, c]) is i
     assert lowest_common_ancestor([b, d]).name == "root"
     assert lowest_common_ancestor([b]) is b
-    assert is_ancestor(i, c)
-    assert not is_ancestor(i, d)
-    root = scope_root(b)
+    assert i.holds(c)
+    assert not i.holds(d)
+    root = b.scope_root
     with pytest.raises(ScheduleError, match="block 'root' is the root block, it has no scope"):
-        scope_root(root)
+        root.scope_root
     with pytest.raises(ScheduleError, match="block 'root' is the root block of its function"):
-        realize_of(root)
+        root.realize
 
 
 def test_classes_of_blocks(matmul: PrimFunc, chain: PrimFunc) -> None:

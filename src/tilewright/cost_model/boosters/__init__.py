@@ -3,27 +3,24 @@
 from collections.abc import Sequence
 
 from tilewright.cost_model.boosters.base import (
-    Booster as Booster,
     BoosterConfig as BoosterConfig,
     BoosterKind as BoosterKind,
     Trees as Trees,
     first_installed as first_installed,
 )
-from tilewright.cost_model.boosters.histogram import HistogramBooster
-from tilewright.cost_model.boosters.lightgbm import LightGBMBooster
-from tilewright.cost_model.boosters.xgboost import XGBoostBooster
+from tilewright.cost_model.boosters.histogram import train_histogram
+from tilewright.cost_model.boosters.libraries import train_lightgbm, train_xgboost
 from tilewright.errors import TuneError
 
-HISTOGRAM = BoosterKind("histogram", None, HistogramBooster)
-LIGHTGBM = BoosterKind("lightgbm", "lightgbm", LightGBMBooster)
-XGBOOST = BoosterKind("xgboost", "xgboost", XGBoostBooster)
+HISTOGRAM = BoosterKind("histogram", None, train_histogram)
+LIGHTGBM = BoosterKind("lightgbm", "lightgbm", train_lightgbm)
+XGBOOST = BoosterKind("xgboost", "xgboost", train_xgboost)
 _KINDS = {kind.name: kind for kind in (HISTOGRAM, LIGHTGBM, XGBOOST)}
 
 
 def kinds_named(names: Sequence[str]) -> list[BoosterKind]:
     """The implementations of these names; a single one must be installed."""
-    unknown = [name for name in names if name not in _KINDS]
-    if unknown:
+    if unknown := [name for name in names if name not in _KINDS]:
         known = ", ".join(_KINDS)
         raise TuneError(f"no trees are called {unknown[0]!r}; there are {known}")
     kinds = [_KINDS[name] for name in names]

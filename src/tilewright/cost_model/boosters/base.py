@@ -42,19 +42,13 @@ class Trees(Protocol):
         """Scores of rows."""
 
 
-class Booster(Protocol):
-    """A way to grow trees."""
-
-    def train(self, data: PackSum, config: BoosterConfig, on_round: OnRound) -> Trees: ...
-
-
 @dataclass(frozen=True)
 class BoosterKind:
-    """An implementation: what it needs, and how to get at it."""
+    """An implementation: what it needs, and how it grows trees."""
 
     name: str
     package: str | None  # None: always there
-    make: Callable[[], Booster]
+    train: Callable[[PackSum, BoosterConfig, OnRound], Trees]
 
     @property
     def installed(self) -> bool:

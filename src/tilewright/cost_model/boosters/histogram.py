@@ -127,22 +127,20 @@ def _chosen(nodes: npt.NDArray[np.bool_], which: Indices) -> npt.NDArray[np.bool
     return found
 
 
-class HistogramBooster:
-    """Grows trees in NumPy."""
-
-    def train(self, data: PackSum, config: BoosterConfig, on_round: OnRound) -> HistogramTrees:
-        columns, bins = _Columns.of(data.rows)
-        depth = min(config.max_depth, MAX_DEPTH) if len(columns.kept) else 0
-        grower = _Grower(bins, config, depth)
-        scores = np.zeros(len(data.rows))
-        trees: list[_Tree] = []
-        for number in range(config.num_boost_round):
-            tree, leaf_of = grower.grow(*data.gradients(scores))
-            scores = scores + tree.leaves[leaf_of]
-            trees.append(tree)
-            if not on_round(number, scores):
-                break
-        return HistogramTrees(columns, trees, depth)
+def train_histogram(data: PackSum, config: BoosterConfig, on_round: OnRound) -> HistogramTrees:
+    """Grow trees in NumPy."""
+    columns, bins = _Columns.of(data.rows)
+    depth = min(config.max_depth, MAX_DEPTH) if len(columns.kept) else 0
+    grower = _Grower(bins, config, depth)
+    scores = np.zeros(len(data.rows))
+    trees: list[_Tree] = []
+    for number in range(config.num_boost_round):
+        tree, leaf_of = grower.grow(*data.gradients(scores))
+        scores = scores + tree.leaves[leaf_of]
+        trees.append(tree)
+        if not on_round(number, scores):
+            break
+    return HistogramTrees(columns, trees, depth)
 
 
 class _Sample:

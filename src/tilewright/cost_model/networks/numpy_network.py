@@ -6,16 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.cost_model.networks.base import (
-    NORM_EPSILON,
-    NORM_MEAN,
-    NORM_MOMENTUM,
-    NORM_VARIANCE,
-    Array,
-    Network,
-    Parameters,
-    loss_and_gradient,
-)
+from tilewright.cost_model.networks import base
 from tilewright.cost_model.pack_sum import PackSum
 
 _BETAS, _ADAM_EPSILON = (0.9, 0.999), 1e-8
@@ -26,37 +17,37 @@ class _Tape:
     """What the backward pass needs of the forward pass."""
 
     training: bool = True
-    inputs: dict[str, Array] = field(default_factory=dict)  # of each layer
-    outputs: dict[str, Array] = field(default_factory=dict)  # of each layer, after ReLU
-    normalised: Array | None = None
-    deviation: Array | None = None
-    scores: Array | None = None
+    inputs: dict[str, base.Array] = field(default_factory=dict)  # of each layer
+    outputs: dict[str, base.Array] = field(default_factory=dict)  # of each layer, after ReLU
+    normalised: base.Array | None = None
+    deviation: base.Array | None = None
+    scores: base.Array | None = None
 
 
-class NumPyNetwork(Network):
+class NumPyNetwork(base.Network):
     """Two layers on rows, a sum over the rows of a candidate, two residual layers, a score."""
 
-    def set_parameters(self, parameters: Parameters) -> None:
+    def set_parameters(self, parameters: base.Parameters) -> None:
         self._parameters = {name: value.copy() for name, value in parameters.items()}
         self._means = {name: np.zeros_like(value) for name, value in parameters.items()}
         self._squares = {name: np.zeros_like(value) for name, value in parameters.items()}
         self._steps = 0
 
-    def parameters(self) -> Parameters:
+    def parameters(self) -> base.Parameters:
         return {name: value.copy() for name, value in self._parameters.items()}
 
-    def scores(self, batch: PackSum) -> Array:
+    def scores(self, batch: PackSum) -> base.Array:
         return self._forward(batch, _Tape(training=False))
 
     def step(self, batch: PackSum, learning_rate: float) -> float:
         tape = _Tape()
-        loss, slope = loss_and_gradient(self._forward(batch, tape), batch.labels)
+        loss, slope = base.loss_and_gradient(self._forward(batch, tape), batch.labels)
         self._adam(self._clipped(self._backward(batch, tape, slope)), learning_rate)
         return loss
 
     # --- forward --------------------------------------------------------------------------------
 
-    def _forward(self, batch: PackSum, tape: _Tape) -> Array:
+    def _forward(self, batch: PackSum, tape: _Tape) -> base.Array:
         hidden = self._layer("encoder_0", batch.rows, tape)
         hidden = self._layer("encoder_1", hidden, tape)
         summed = np.zeros((batch.num_samples, hidden.shape[1]))
@@ -72,35 +63,35 @@ class NumPyNetwork(Network):
         tape.scores = scores
         return scores
 
-    def _linear(self, name: str, inputs: Array) -> Array:
-        result: Array = (
+    def _linear(self, name: str, inputs: base.Array) -> base.Array:
+        result: base.Array = (
             inputs @ self._parameters[f"{name}.weight"] + self._parameters[f"{name}.bias"]
         )
         return result
 
-    def _layer(self, name: str, inputs: Array, tape: _Tape) -> Array:
+    def _layer(self, name: str, inputs: base.Array, tape: _Tape) -> base.Array:
         tape.inputs[name] = inputs
-        outputs: Array = np.maximum(self._linear(name, inputs), 0)
+        outputs: base.Array = np.maximum(self._linear(name, inputs), 0)
         tape.outputs[name] = outputs
         return outputs
 
-    def _norm(self, inputs: Array, tape: _Tape) -> Array:
-        mean, variance = self._parameters[NORM_MEAN], self._parameters[NORM_VARIANCE]
+    def _norm(self, inputs: base.Array, tape: _Tape) -> base.Array:
+        mean, variance = self._parameters[base.NORM_MEAN], self._parameters[base.NORM_VARIANCE]
         if tape.training:
             seen, count = inputs.var(axis=0), len(inputs)
-            mean += NORM_MOMENTUM * (inputs.mean(axis=0) - mean)
-            variance += NORM_MOMENTUM * (seen * count / max(count - 1, 1) - variance)
+            mean += base.NORM_MOMENTUM * (inputs.mean(axis=0) - mean)
+            variance += base.NORM_MOMENTUM * (seen * count / max(count - 1, 1) - variance)
             mean, variance = inputs.mean(axis=0), seen
-        tape.deviation = np.sqrt(variance + NORM_EPSILON)
+        tape.deviation = np.sqrt(variance + base.NORM_EPSILON)
         tape.normalised = (inputs - mean) / tape.deviation
-        scaled: Array = tape.normalised * self._parameters["norm.weight"]
+        scaled: base.Array = tape.normalised * self._parameters["norm.weight"]
         scaled += self._parameters["norm.bias"]
         return scaled
 
     # --- backward -------------------------------------------------------------------------------
 
-    def _backward(self, batch: PackSum, tape: _Tape, slope: Array) -> Parameters:
-        gradients: Parameters = {}
+    def _backward(self, batch: PackSum, tape: _Tape, slope: base.Array) -> base.Parameters:
+        gradients: base.Parameters = {}
         if self._config.use_sigmoid:
             assert tape.scores is not None
             slope = slope * tape.scores * (1 - tape.scores)
@@ -114,16 +105,20 @@ class NumPyNetwork(Network):
         self._back_layer("encoder_0", back, tape, gradients)
         return gradients
 
-    def _back_layer(self, name: str, back: Array, tape: _Tape, gradients: Parameters) -> Array:
+    def _back_layer(
+        self, name: str, back: base.Array, tape: _Tape, gradients: base.Parameters
+    ) -> base.Array:
         return self._back_linear(name, back * (tape.outputs[name] > 0), tape, gradients)
 
-    def _back_linear(self, name: str, back: Array, tape: _Tape, gradients: Parameters) -> Array:
+    def _back_linear(
+        self, name: str, back: base.Array, tape: _Tape, gradients: base.Parameters
+    ) -> base.Array:
         gradients[f"{name}.weight"] = tape.inputs[name].T @ back
         gradients[f"{name}.bias"] = back.sum(axis=0)
-        result: Array = back @ self._parameters[f"{name}.weight"].T
+        result: base.Array = back @ self._parameters[f"{name}.weight"].T
         return result
 
-    def _back_norm(self, back: Array, tape: _Tape, gradients: Parameters) -> Array:
+    def _back_norm(self, back: base.Array, tape: _Tape, gradients: base.Parameters) -> base.Array:
         assert tape.normalised is not None
         assert tape.deviation is not None
         gradients["norm.weight"] = (back * tape.normalised).sum(axis=0)
@@ -131,19 +126,19 @@ class NumPyNetwork(Network):
         back = back * self._parameters["norm.weight"]
         centred = back - back.mean(axis=0)
         centred = centred - tape.normalised * (back * tape.normalised).mean(axis=0)
-        result: Array = centred / tape.deviation
+        result: base.Array = centred / tape.deviation
         return result
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def _clipped(self, gradients: Parameters) -> Parameters:
+    def _clipped(self, gradients: base.Parameters) -> base.Parameters:
         norm = np.sqrt(sum(float((value**2).sum()) for value in gradients.values()))
         limit = self._trainer.grad_clip_norm
         if norm <= limit:
             return gradients
         return {name: value * (limit / (norm + 1e-6)) for name, value in gradients.items()}
 
-    def _adam(self, gradients: Parameters, learning_rate: float) -> None:
+    def _adam(self, gradients: base.Parameters, learning_rate: float) -> None:
         self._steps += 1
         first, second = _BETAS
         for name, slope in gradients.items():

@@ -7,23 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.cost_model.networks.base import (
-    NORM_EPSILON,
-    NORM_MEAN,
-    NORM_MOMENTUM,
-    NORM_VARIANCE,
-    Array,
-    Network,
-    Parameters,
-    pair_weights,
-)
+from tilewright.cost_model.networks import base
 from tilewright.cost_model.pack_sum import PackSum
 
 Tensor: TypeAlias = Any  # PyTorch need not be installed
 _EPSILON = 1e-10
 
 
-class TorchNetwork(Network):
+class TorchNetwork(base.Network):
     """Automatic differentiation and Adam are PyTorch's."""
 
     @property
@@ -31,9 +22,11 @@ class TorchNetwork(Network):
         """The package; not kept, because members are copied and packages cannot be."""
         return import_module("torch")
 
-    def set_parameters(self, parameters: Parameters) -> None:
+    def set_parameters(self, parameters: base.Parameters) -> None:
         self._tensors: dict[str, Tensor] = {
-            name: self._torch.tensor(value, requires_grad=name not in (NORM_MEAN, NORM_VARIANCE))
+            name: self._torch.tensor(
+                value, requires_grad=name not in (base.NORM_MEAN, base.NORM_VARIANCE)
+            )
             for name, value in parameters.items()
         }
         self._optimiser = self._torch.optim.Adam(
@@ -43,10 +36,10 @@ class TorchNetwork(Network):
     def _trained_tensors(self) -> list[Tensor]:
         return [tensor for tensor in self._tensors.values() if tensor.requires_grad]
 
-    def parameters(self) -> Parameters:
+    def parameters(self) -> base.Parameters:
         return {name: tensor.detach().numpy().copy() for name, tensor in self._tensors.items()}
 
-    def scores(self, batch: PackSum) -> Array:
+    def scores(self, batch: PackSum) -> base.Array:
         with self._torch.no_grad():
             return np.asarray(self._forward(batch, False).numpy(), dtype=np.float64)
 
@@ -61,9 +54,9 @@ class TorchNetwork(Network):
         self._optimiser.step()
         return float(loss.detach())
 
-    def _loss(self, scores: Tensor, labels: Array) -> Tensor:
+    def _loss(self, scores: Tensor, labels: base.Array) -> Tensor:
         torch = self._torch
-        order, weights = pair_weights(scores.detach().numpy(), labels)
+        order, weights = base.pair_weights(scores.detach().numpy(), labels)
         ranked = scores[torch.from_numpy(order)]
         right = torch.sigmoid(ranked[:, None] - ranked[None, :])
         return -(torch.from_numpy(weights) * torch.log2(right.clamp(min=_EPSILON))).sum()
@@ -77,13 +70,13 @@ class TorchNetwork(Network):
         if self._config.use_norm:
             summed = torch.nn.functional.batch_norm(
                 summed,
-                self._tensors[NORM_MEAN],
-                self._tensors[NORM_VARIANCE],
+                self._tensors[base.NORM_MEAN],
+                self._tensors[base.NORM_VARIANCE],
                 self._tensors["norm.weight"],
                 self._tensors["norm.bias"],
                 training,
-                NORM_MOMENTUM,
-                NORM_EPSILON,
+                base.NORM_MOMENTUM,
+                base.NORM_EPSILON,
             )
         for name in ("residual_0", "residual_1"):
             summed = summed + self._layer(name, summed)

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright import arith, ir
 from tilewright.schedule.analysis.tensorize_info import description_block
-from tilewright.schedule.state import BlockRV
+from tilewright.schedule.core import ScheduleCore
+from tilewright.schedule.state import BlockRV, Exprs
 from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _KINDS = (ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE)
 
@@ -54,8 +51,7 @@ class _BodyMatcher(DescriptionMatcher):
     ) -> None:
         """Pair two buffers and remember how they are indexed."""
         buffer, wanted = mine.buffer, theirs.buffer
-        known = self.buffer_map.get(buffer)
-        if known is None:
+        if (known := self.buffer_map.get(buffer)) is None:
             if buffer.dtype != wanted.dtype or wanted in self.theirs:
                 raise Mismatch(f"{buffer.name} cannot be {wanted.name}")
             self._check_description(theirs)
@@ -78,7 +74,7 @@ class _BodyMatcher(DescriptionMatcher):
         if not single_zero and not all(isinstance(index, ir.Var) for index in indices):
             raise Mismatch(f"{access.buffer.name} is not indexed by iterators alone")
 
-    def _check_same(self, known: Sequence[ir.PrimExpr], indices: Sequence[ir.PrimExpr]) -> None:
+    def _check_same(self, known: Exprs, indices: Exprs) -> None:
         for old, new in zip(known, indices, strict=True):
             if not self.analyzer.can_prove_equal(old, new):
                 raise Mismatch(f"accesses differ: `{old}` and `{new}`")
@@ -96,22 +92,20 @@ def match_bodies(block: ir.Block, description: ir.Block) -> _BodyMatcher | None:
     return matcher
 
 
-def is_auto_tensorize_applicable(sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc) -> bool:
+def is_auto_tensorize_applicable(sch: ScheduleCore, block: BlockRV, desc_func: ir.PrimFunc) -> bool:
     """True when a block computes what a description says, whatever its loops and layouts."""
     target = description_block(desc_func).block
     return match_bodies(sch.get_sref(block).block, target) is not None
 
 
 def get_auto_tensorize_mapping_info(
-    sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc
+    sch: ScheduleCore, block: BlockRV, desc_func: ir.PrimFunc
 ) -> AutoTensorizeMappingInfo | None:
     """How to fuse the iterators of a block so that it becomes what a description says."""
     workload, target = sch.get_sref(block).block, description_block(desc_func).block
-    matched = match_bodies(workload, target)
-    if matched is None:
+    if (matched := match_bodies(workload, target)) is None:
         return None
-    mapping = _propose(workload, target, matched)
-    if mapping is None:
+    if (mapping := _propose(workload, target, matched)) is None:
         return None
     return AutoTensorizeMappingInfo(
         [mapping], matched.buffer_map, matched.theirs, workload.iter_vars, target.iter_vars
@@ -152,7 +146,7 @@ def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> ari
     return arith.IndexMap(tuple(inputs), (*kept, *outputs))
 
 
-def _uses(accesses: Sequence[Sequence[ir.PrimExpr]]) -> dict[ir.Var, frozenset[int]]:
+def _uses(accesses: Sequence[Exprs]) -> dict[ir.Var, frozenset[int]]:
     """For each variable the numbers of the buffers whose indices contain it."""
     found: dict[ir.Var, set[int]] = {}
     for number, indices in enumerate(accesses):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.schedule.conditions.checks import has_affine_binding
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.state import BlockRV, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 __all__ = [
     "has_block", "is_spatial", "has_reduction_iter", "is_affine", "is_output_block",
@@ -22,47 +18,47 @@ __all__ = [
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
-def has_block(sch: Schedule, block_name: str) -> bool:
+def has_block(sch: ScheduleCore, block_name: str) -> bool:
     """True when a function of the module has a block of that name."""
     return any(sref.is_block and sref.name == block_name for sref in sch.state.srefs.values())
 
 
-def is_spatial(sch: Schedule, block: BlockRV) -> bool:
+def is_spatial(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when all iterators of a block are spatial."""
     iter_vars = sch.get_sref(block).block.iter_vars
     return all(iter_var.iter_type is ir.IterType.DATA_PAR for iter_var in iter_vars)
 
 
-def has_reduction_iter(sch: Schedule, block: BlockRV) -> bool:
+def has_reduction_iter(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when a block has a reduction iterator."""
     iter_vars = sch.get_sref(block).block.iter_vars
     return any(iter_var.iter_type is ir.IterType.COMM_REDUCE for iter_var in iter_vars)
 
 
-def is_affine(sch: Schedule, block: BlockRV) -> bool:
+def is_affine(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when the bindings of a block form an affine map of the loops around it."""
     return has_affine_binding(sch.state, sch.get_sref(block))
 
 
-def is_output_block(sch: Schedule, block: BlockRV) -> bool:
+def is_output_block(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when a block writes something that outlives its scope."""
     return writes_output(sch.get_sref(block))
 
 
 def writes_output(block: StmtSRef) -> bool:
     """The same for a reference."""
-    own = set(scope_root(block).block.alloc_buffers)
+    own = set(block.scope_root.block.alloc_buffers)
     return any(region.buffer not in own for region in block.block.writes)
 
 
-def is_trivial_binding(sch: Schedule, block: BlockRV) -> bool:
+def is_trivial_binding(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when each iterator of a block is one loop around it, in order."""
     return has_trivial_binding(sch.get_sref(block))
 
 
 def has_trivial_binding(block: StmtSRef) -> bool:
     """The same for a reference."""
-    loops, values = loops_of(block), realize_of(block).iter_values
+    loops, values = block.loops, block.realize.iter_values
     return len(loops) == len(values) and all(
         loop.loop.loop_var is value for loop, value in zip(loops, values, strict=True)
     )
@@ -143,7 +139,7 @@ def _var_plus_constant(index: ir.PrimExpr) -> tuple[ir.Var | None, bool]:
     return None, False
 
 
-def is_write_cache(sch: Schedule, block: BlockRV) -> bool:
+def is_write_cache(sch: ScheduleCore, block: BlockRV) -> bool:
     """True when a block only moves what it reads, in order, into the one buffer it writes."""
     return moves_in_order(sch.get_sref(block))
 

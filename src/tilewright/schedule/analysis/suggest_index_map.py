@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir
 from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr
+from tilewright.schedule.state import Exprs
 from tilewright.schedule.state.scope import domains_of
 
 
@@ -21,10 +22,7 @@ class _Digit:
 
 
 def suggest_index_map(
-    buffer: ir.Buffer,
-    indices: Sequence[ir.PrimExpr],
-    loops: Sequence[ir.For],
-    predicate: ir.PrimExpr = ir.TRUE,
+    buffer: ir.Buffer, indices: Exprs, loops: Sequence[ir.For], predicate: ir.PrimExpr = ir.TRUE
 ) -> arith.IndexMap | None:
     """A layout in which the access at `indices` walks memory in the order of the loops.
 
@@ -41,10 +39,7 @@ def suggest_index_map(
 
 
 def _digits(
-    buffer: ir.Buffer,
-    indices: Sequence[ir.PrimExpr],
-    loops: Sequence[ir.For],
-    predicate: ir.PrimExpr,
+    buffer: ir.Buffer, indices: Exprs, loops: Sequence[ir.For], predicate: ir.PrimExpr
 ) -> list[_Digit] | None:
     """The digits that the flat index consists of, most significant first."""
     domains = domains_of(loops)
@@ -91,7 +86,7 @@ def _index_map(
     return arith.IndexMap(tuple(inputs), tuple(forward[digit] for digit in order), inverse)
 
 
-def _flatten(values: Sequence[ir.PrimExpr], extents: Sequence[int]) -> ir.PrimExpr:
+def _flatten(values: Exprs, extents: Sequence[int]) -> ir.PrimExpr:
     flat: ir.PrimExpr = ir.const(0, ir.INT32)
     for value, extent in zip(values, extents, strict=True):
         flat = flat * extent + value

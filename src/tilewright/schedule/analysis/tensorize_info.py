@@ -5,16 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright import arith, ir
 from tilewright.ir.tensor_intrin import description_nest
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.state import BlockRV, StmtSRef
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.sref import upwards
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +23,7 @@ class TensorizeInfo:
 
 
 def get_tensorize_loop_mapping(
-    sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc, allow_padding: bool = False
+    sch: ScheduleCore, block: BlockRV, desc_func: ir.PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """Find, for each loop of a description, the loop of a block that does the same.
 
@@ -41,7 +37,7 @@ def get_tensorize_loop_mapping(
 class _LoopMapper:
     def __init__(self, block: StmtSRef, desc_func: ir.PrimFunc, allow_padding: bool) -> None:
         self._loops = _loops_in_chain(block)
-        self._realize = realize_of(block)
+        self._realize = block.realize
         self._desc_loops, self._desc = description_nest(desc_func)
         self._allow_padding = allow_padding
         self._analyzer = arith.Analyzer()

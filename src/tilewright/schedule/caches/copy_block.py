@@ -14,13 +14,18 @@ def make_copy_block(
     name: str, iterators: Sequence[ir.IterVar], source: Access, target: Access
 ) -> ir.Block:
     """A block that copies one element, converted if need be, for each value of its iterators."""
-    return ir.Block(
-        tuple(iterators),
-        (ir.BufferRegion.from_point(*source),),
-        (ir.BufferRegion.from_point(*target),),
-        name,
-        ir.BufferStore(target[0], ir.cast(target[0].dtype, ir.BufferLoad(*source)), target[1]),
-    )
+    load = ir.BufferLoad(*source)
+    store = ir.BufferStore(target[0], ir.cast(target[0].dtype, load), target[1])
+    return store_block(name, iterators, store, load)
+
+
+def store_block(
+    name: str, iterators: Sequence[ir.IterVar], store: ir.BufferStore, *loads: ir.BufferLoad
+) -> ir.Block:
+    """A block that makes one element of these."""
+    reads = tuple(ir.BufferRegion.from_point(load.buffer, load.indices) for load in loads)
+    write = ir.BufferRegion.from_point(store.buffer, store.indices)
+    return ir.Block(tuple(iterators), reads, (write,), name, store)
 
 
 def spatial_iterator(name: str, extent: ir.PrimExpr) -> ir.IterVar:

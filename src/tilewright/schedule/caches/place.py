@@ -19,7 +19,6 @@ from tilewright.schedule.state.scope import (
     holds_leaf,
     iterator_domains,
     loops_between,
-    realize_of,
 )
 from tilewright.schedule.state.sref import upwards
 
@@ -91,7 +90,7 @@ def relaxed_region(
 
     `threads` are loops further out that are swept as well: those that share the box.
     """
-    realize, location = realize_of(block), place.location
+    realize, location = block.realize, place.location
     always = is_reached_freely(place.surroundings, realize)
     domains = {**domains_of(threads), **domains_between(block, location)}
     if location.is_block and has_affine_binding(state, block):

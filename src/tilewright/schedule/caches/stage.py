@@ -13,15 +13,12 @@ from typing import Any
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.caches.copy_block import (
-    make_copy_block,
-    realize_in_loops,
-    spatial_iterator,
-)
-from tilewright.schedule.caches.place import CachePlace
+from tilewright.schedule.caches import copy_block
+from tilewright.schedule.caches.place import CachePlace, is_fixed_box
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, blocks_below
+from tilewright.schedule.state.splice import BlockKeeper
 
 _SCOPES = (
     "global",
@@ -123,12 +120,12 @@ class Cache:
 
 
 def make_cache(
-    original: ir.Buffer, scope: str, ranges: tuple[ir.Range, ...], *, compact: bool
+    original: ir.Buffer, scope: str, ranges: tuple[ir.Range, ...], place: CachePlace
 ) -> Cache:
-    """A cache for `ranges`: of just that size, or as large as the whole buffer."""
+    """A cache for `ranges` at a place: of just that size, or as large as the whole buffer."""
     # Only a box of known size allows a smaller buffer.
     known = all(isinstance(axis.extent, ir.IntImm) for axis in ranges)
-    if not compact or not known or _is_whole(original, ranges):
+    if not known or not is_fixed_box(place, ranges) or _is_whole(original, ranges):
         return Cache(original, cache_buffer(original, scope), ranges)
     shape = tuple(axis.extent for axis in ranges)
     offsets = tuple(axis.min for axis in ranges)
@@ -155,7 +152,7 @@ def copy_nest(
         size = domain.extent if compact else extent
         if isinstance(size, ir.IntImm):
             size = ir.const(size.value, loop_var.dtype)
-        iterators.append(spatial_iterator(f"v{axis}", size))
+        iterators.append(copy_block.spatial_iterator(f"v{axis}", size))
         bindings.append(loop_var if compact or ir.is_zero(domain.min) else domain.min + loop_var)
         loops.append((loop_var, domain.extent))
     at_cache: tuple[ir.PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
@@ -165,20 +162,20 @@ def copy_nest(
         at_original = tuple(var if ir.is_zero(low) else low + var for low, var in pairs)
     ends = ((cache.original, at_original), (cache.buffer, at_cache))
     source, target = ends if into_cache else ends[::-1]
-    block = make_copy_block(cache.buffer.name, iterators, source, target)
-    return realize_in_loops(loops, bindings, block, predicate), block
+    block = copy_block.make_copy_block(cache.buffer.name, iterators, source, target)
+    return copy_block.realize_in_loops(loops, bindings, block, predicate), block
 
 
 # --- switching blocks to the cache ---------------------------------------------------------------
 
 
-class CacheUser(ir.BufferRewriter):
-    """Makes blocks use the cache instead of the buffer; remembers which block became which."""
+class CacheUser(BlockKeeper):
+    """Makes blocks use the cache instead of the buffer."""
 
     def __init__(self, cache: Cache) -> None:
+        super().__init__()
         self._cache = cache
         self._analyzer = arith.Analyzer()
-        self.reuse: dict[ir.Block, ir.Block] = {}
 
     def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         return self._cache.buffer if buffer is self._cache.original else buffer
@@ -205,12 +202,6 @@ class CacheUser(ir.BufferRewriter):
 
     def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         return ir.map_children(node, self.visit)
-
-    def visit_block(self, node: ir.Block) -> ir.Block:
-        changed: ir.Block = super().visit_block(node)
-        if changed is not node:
-            self.reuse[node] = changed
-        return changed
 
 
 def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: ir.Buffer, scope: str) -> None:
@@ -290,20 +281,23 @@ class ScopeEdit:
 
 def insert_cache(
     state: ScheduleState,
-    scope: StmtSRef,
     cache: Cache,
-    users: Iterable[StmtSRef],
+    users: Sequence[StmtSRef],
     place: CachePlace,
     *,
     into_cache: bool,
-) -> ir.Block:
-    """Put the copy of a cached region at a place and let blocks use the cache; the block."""
+    is_exact: bool,
+) -> StmtSRef:
+    """Put the copy of a cached region at a place and let blocks use the cache; the block.
+
+    `is_exact`: all of the region is touched.
+    """
     nest, copy = copy_nest(cache, into_cache=into_cache)
-    edit = ScopeEdit(scope, buffers=[cache.buffer])
+    edit = ScopeEdit(users[0].scope_root, buffers=[cache.buffer])
     edit.use_cache(users, cache)
     edit.insert(place, nest)
     edit.apply(state)
-    return copy
+    return mark_copy_block(state, copy, complete=is_exact and place.location.is_block)
 
 
 def mark_copy_block(state: ScheduleState, block: ir.Block, *, complete: bool) -> StmtSRef:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView, points_at
-from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    child_blocks,
-    domains_of,
-    leaf_realizes,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_over,
-    scope_root as scope_root_of,
-)
+from tilewright.schedule.state import Domains, ScheduleState, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import BlockScope, domains_of
 from tilewright.schedule.state.sref import upwards
 
 READS_ITS_RESULT = "it reads what it writes"
@@ -90,12 +80,12 @@ def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
 
 def compute_affine_binding(block: StmtSRef) -> bool:
     """The same from the program as it is now."""
-    return block.parent is None or has_affine_binding_below(block, loops_of(block))
+    return block.parent is None or has_affine_binding_below(block, block.loops)
 
 
 def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool:
     """The same for the innermost loops around a block while those around them stand still."""
-    realize = realize_of(block)
+    realize = block.realize
     if not loops:
         return True
     domains = domains_of(loop.loop for loop in loops)
@@ -128,7 +118,7 @@ def runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
     return len(found.indices) == len(values)
 
 
-def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> ir.PrimExpr:
+def _varying_part(value: ir.PrimExpr, variables: Domains) -> ir.PrimExpr:
     """The terms of a sum that depend on the variables: the others shift all values alike."""
     if isinstance(value, ir.Add):
         return _varying_part(value.a, variables) + _varying_part(value.b, variables)
@@ -141,25 +131,25 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     The loops of the results make every combination once; those of the reductions, which no result
     is bound to, may run as far as data say.
     """
-    realize = realize_of(block)
+    realize = block.realize
     results = [
         value
         for iter_var, value in zip(block.block.iter_vars, realize.iter_values, strict=True)
         if iter_var.iter_type is ir.IterType.DATA_PAR
     ]
     used = {var for value in results for var in ir.free_vars(value)}
-    outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
+    outer = [loop.loop for loop in block.loops if loop.loop.loop_var in used]
     domains = domains_of(outer)
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
     if not distinct or not ir.is_true(realize.predicate) or not all(v in domains for v in results):
         return False
-    inner = [loop.loop for loop in loops_of(block) if loop.loop.loop_var not in used]
+    inner = [loop.loop for loop in block.loops if loop.loop.loop_var not in used]
     return all(type(loop.extent) is ir.IntImm or ir.has_load(loop.extent) for loop in inner)
 
 
-def _depends(domain: ir.Range, loops: Mapping[ir.Var, ir.Range]) -> bool:
+def _depends(domain: ir.Range, loops: Domains) -> bool:
     return type(domain.extent) is not ir.IntImm and ir.uses_var(domain, loops.__contains__)
 
 
@@ -178,7 +168,7 @@ class LoopNotAboveBlock(PrimitiveError):
 
 def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
     """The block under a loop, which holds no other."""
-    blocks = child_blocks(state, loop)
+    blocks = state.child_blocks(loop)
     if len(blocks) != 1:
         raise NotOneBlock(loop=loop, count=len(blocks))
     return blocks[0]
@@ -186,14 +176,13 @@ def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
 
 def check_reduction_block(state: ScheduleState, block: StmtSRef) -> None:
     """A block that reduces."""
-    why = why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
-    if why:
+    if why := why_not_reduction(state, state.scope_of(block.scope_root), block):
         raise NotReductionBlock(block=block, why=why)
 
 
 def loops_divided_at(block: StmtSRef, loop: StmtSRef) -> tuple[list[StmtSRef], list[StmtSRef]]:
     """The loops around a block outside of one of them, and those from it on."""
-    loops = loops_of(block)
+    loops = block.loops
     if loop not in loops:
         raise LoopNotAboveBlock(loop=loop, block=block)
     position = loops.index(loop)
@@ -258,20 +247,19 @@ def _reduction_indexes_output(stmt: ir.Block) -> bool:
 
 def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
     """All iterators spatial, the only writer of its outputs, reading none of them."""
-    return not why_not_complete(scope_of(state, scope_root_of(block)), block)
+    return not why_not_complete(state.scope_of(block.scope_root), block)
 
 
 def is_reduction_block(state: ScheduleState, block: StmtSRef) -> bool:
     """A block with init and reduction iterators that is the only writer of its outputs."""
-    return not why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
+    return not why_not_reduction(state, state.scope_of(block.scope_root), block)
 
 
 def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
     """Every block under a loop is complete or a reduction, as far as the loop is concerned."""
     local = local_scope(state, loop)
     for block in local.blocks:
-        why = _why_not_compact(state, local, block)
-        if why:
+        if why := _why_not_compact(state, local, block):
             raise NotCompactDataflow(block=block, loop=loop, why=why)
 
 
@@ -287,7 +275,7 @@ def _why_not_compact(state: ScheduleState, scope: BlockScope, block: StmtSRef) -
 
 def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
     """The blocks under a loop with their writers counted there only."""
-    return scope_over(state, [realize.block for realize in leaf_realizes(loop.body)])
+    return state.scope_over([realize.block for realize in leaf_realizes(loop.body)])
 
 
 def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> ir.IterType:
@@ -298,8 +286,8 @@ def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> ir.IterType:
 def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[ir.IterType]:
     """The same for loops inside one another, outermost first."""
     kinds: dict[ir.Var, set[ir.IterType]] = {loop.loop.loop_var: set() for loop in loops}
-    for block in child_blocks(state, loops[0]) if loops else ():
-        realize = realize_of(block)
+    for block in state.child_blocks(loops[0]) if loops else ():
+        realize = block.realize
         for iter_var, value in realize.bindings:
             for var in (value,) if isinstance(value, ir.Var) else ir.free_vars(value):
                 if var in kinds:

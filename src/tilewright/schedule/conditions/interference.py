@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import arith, ir
+from tilewright.schedule.state import Domains
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ def accesses_of(stmt: ir.Stmt) -> list[TouchedRegion]:
     return found
 
 
-def _collect(stmt: ir.Stmt, domains: Mapping[ir.Var, ir.Range], found: list[TouchedRegion]) -> None:
+def _collect(stmt: ir.Stmt, domains: Domains, found: list[TouchedRegion]) -> None:
     if isinstance(stmt, ir.For):
         _collect(stmt.body, {**domains, stmt.loop_var: stmt.domain}, found)
     elif isinstance(stmt, ir.SeqStmt):
@@ -41,9 +42,7 @@ def _collect(stmt: ir.Stmt, domains: Mapping[ir.Var, ir.Range], found: list[Touc
                 _collect(child, domains, found)
 
 
-def _relaxed(
-    region: ir.BufferRegion, domains: Mapping[ir.Var, ir.Range]
-) -> tuple[ir.Range | None, ...]:
+def _relaxed(region: ir.BufferRegion, domains: Domains) -> tuple[ir.Range | None, ...]:
     analyzer = arith.Analyzer()
     bounds = arith.estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
     ranges = [
@@ -65,9 +64,7 @@ def conflicts(
     ]
 
 
-def stays_within_iteration(
-    a: TouchedRegion, b: TouchedRegion, domains: Mapping[ir.Var, ir.Range]
-) -> bool:
+def stays_within_iteration(a: TouchedRegion, b: TouchedRegion, domains: Domains) -> bool:
     """True when two accesses can only meet in the same iteration of the loops `domains`."""
     positions: list[ir.PrimExpr] = []
     for one, other in zip(a.region, b.region, strict=True):

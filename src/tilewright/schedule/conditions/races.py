@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tilewright.ir import For, ForKind, PrimExpr, is_one, uses_var
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import StmtSRef
-from tilewright.schedule.state.scope import BlockScope, DepKind, is_ancestor, loops_of, realize_of
+from tilewright.schedule.state.scope import BlockScope, DepKind
 
 
 class WrittenByAll(PrimitiveError):
@@ -33,12 +33,12 @@ def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[F
 def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence[StmtSRef]) -> None:
     """What `block` reads may also be read at `places`: no parallel iteration has it for itself."""
     for producer in scope.producers(block, DepKind.RAW):
-        values = realize_of(producer).iter_values
-        for loop in loops_of(producer):
+        values = producer.realize.iter_values
+        for loop in producer.loops:
             if not repeats(loop.loop, values):
                 continue
             for place in places:
-                if not is_ancestor(loop, place):
+                if not loop.holds(place):
                     raise ReadOutsideParallelLoop(loop=loop, block=block, producer=producer.name)
 
 

@@ -11,12 +11,12 @@ numbered by loops, iterations with different numbers cannot meet either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import has_affine_binding
-from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import domains_of, is_ancestor, loops_of, realize_of
+from tilewright.schedule.state import Domains, ScheduleState, StmtSRef
+from tilewright.schedule.state.scope import domains_of
 
 
 def free_positions(block: ir.Block) -> list[int]:
@@ -66,7 +66,7 @@ def _is_cut_by(variable: ir.Var, accesses: Sequence[tuple[ir.BufferRegion, StmtS
         for values in ([_bound_index(r.region[n], block) for r, block in accesses] for n in axes)
         if values[0] is not None and all(_is_same(value, values[0]) for value in values)
     ]
-    values = [value for _, block in accesses for value in realize_of(block).iter_values]
+    values = [value for _, block in accesses for value in block.realize.iter_values]
     decided = [value for value in values if ir.uses_var(value, variable.same_as)]
     return bool(decided) and all(any(_is_same(value, each) for each in shared) for value in decided)
 
@@ -78,12 +78,12 @@ def _is_same(value: ir.PrimExpr | None, other: ir.PrimExpr) -> bool:
 def _bound_index(axis: ir.Range, block: StmtSRef) -> ir.PrimExpr | None:
     """What the iterator that is the index of an element on an axis is bound to."""
     index = _element(axis)
-    return realize_of(block).values.get(index) if isinstance(index, ir.Var) else None
+    return block.realize.values.get(index) if isinstance(index, ir.Var) else None
 
 
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when a block without iterators writes other elements in each iteration of a loop."""
-    inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
+    inside = [sref.loop for sref in block.loops if loop.holds(sref)]
     domains = domains_of(inside)
     analyzer = arith.Analyzer(domains)
     return not block.block.iter_vars and all(
@@ -103,9 +103,7 @@ def _tile_numbers(region: ir.BufferRegion, analyzer: arith.Analyzer) -> list[ir.
     return numbers
 
 
-def _tells_apart(
-    variable: ir.Var, numbers: list[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range]
-) -> bool:
+def _tells_apart(variable: ir.Var, numbers: list[ir.PrimExpr], domains: Domains) -> bool:
     """True when different values of a loop never give the same numbers."""
     moving = [number for number in numbers if ir.uses_var(number, domains.__contains__)]
     used = {

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferRewriter,
-    MatchBufferRegion,
-    Var,
-    map_children,
-    replace,
-)
+from collections.abc import Callable
+
+from tilewright import ir
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state.splice import BlockKeeper
 from tilewright.schedule.state.sref import upwards
 
 
@@ -21,7 +16,7 @@ class NotAllocated(PrimitiveError):
     remedy = "only buffers that a block allocates can be changed so; cache it into one first"
 
 
-def allocating_block(block: StmtSRef, buffer: Buffer) -> StmtSRef:
+def allocating_block(block: StmtSRef, buffer: ir.Buffer) -> StmtSRef:
     """The block around `block`, or itself, that allocates a buffer."""
     for node in upwards(block):
         if node.is_block and any(known is buffer for known in node.block.alloc_buffers):
@@ -29,40 +24,42 @@ def allocating_block(block: StmtSRef, buffer: Buffer) -> StmtSRef:
     raise NotAllocated(block, buffer=buffer.name)
 
 
-class AllocationChanger(BufferRewriter):
-    """Exchanges a buffer, and what is matched to parts of it; remembers the changed blocks."""
+class AllocationChanger(BlockKeeper):
+    """Exchanges a buffer, and what is matched to parts of it.
 
-    def __init__(self, old: Buffer, new: Buffer) -> None:
+    `change_match` says what becomes of a buffer that is matched to a part of a changed one.
+    """
+
+    def __init__(
+        self,
+        old: ir.Buffer,
+        new: ir.Buffer,
+        change_match: Callable[[ir.Buffer], ir.Buffer] | None = None,
+    ) -> None:
+        super().__init__()
         self.buffers = {old: new}
         self._pointers = {old.data: new.data}
-        self.reuse: dict[Block, Block] = {}
+        self._change_match = change_match
 
-    def change_match(self, buffer: Buffer) -> Buffer:
-        """What becomes of a buffer that is matched to a part of a changed one."""
-        return buffer
-
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         return self.buffers.get(buffer, buffer)
 
-    def visit_var(self, node: Var) -> Var:
+    def visit_var(self, node: ir.Var) -> ir.Var:
         return self._pointers.get(node, node)
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
         old = node.buffer
         if node.source.buffer in self.buffers and old not in self.buffers:
-            new = self.buffers[old] = self.change_match(old)
+            new = self.buffers[old] = self._change_match(old) if self._change_match else old
             self._pointers[old.data] = new.data
-        node = map_children(node, self.visit)
+        node = ir.map_children(node, self.visit)
         buffer = self.visit_buffer(old)
-        return node if buffer is old else replace(node, buffer=buffer)
+        return node if buffer is old else ir.replace(node, buffer=buffer)
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         for match in node.match_buffers:  # before the body, which uses the matched buffers
             self.visit(match)
-        changed: Block = super().visit_block(node)
-        if changed is not node:
-            self.reuse[node] = changed
-        return changed
+        return super().visit_block(node)
 
 
 def change_allocation(state: ScheduleState, owner: StmtSRef, changer: AllocationChanger) -> None:

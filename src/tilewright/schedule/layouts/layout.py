@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
-from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state import Exprs, ScheduleState, StmtSRef
+from tilewright.schedule.state.splice import BlockKeeper
 from tilewright.schedule.state.sref import upwards
 
 _MOST_ELEMENTS_TRIED = 1 << 20
@@ -60,18 +61,18 @@ def buffer_site(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> Buf
     raise BufferUnknown(buffer=buffer.name, block=block)
 
 
-class LayoutRewriter(ir.BufferRewriter):
+class LayoutRewriter(BlockKeeper):
     """Makes every access of a buffer one of its successor, at mapped indices.
 
     What it cannot rewrite it takes down in `problem`.
     """
 
     def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: arith.IndexMap) -> None:
+        super().__init__()
         self.old = old
         self.new = new
         self.index_map = index_map
         self.problem = ""
-        self.reuse: dict[ir.Block, ir.Block] = {}
         self.analyzer = arith.Analyzer()
 
     # --- accesses -------------------------------------------------------------------------------
@@ -111,8 +112,7 @@ class LayoutRewriter(ir.BufferRewriter):
     def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> Any:
         if node.source.buffer is not self.old:
             return super().visit_match_buffer_region(node)
-        region = moved_view(node, self.index_map, self.analyzer)
-        if region is None:
+        if (region := moved_view(node, self.index_map, self.analyzer)) is None:
             self.problem = self.problem or f"through its view {node.buffer.name!r}"
             return node
         return ir.replace(node, source=ir.BufferRegion(self.new, region))
@@ -139,10 +139,7 @@ class LayoutRewriter(ir.BufferRewriter):
         for match in node.match_buffers:
             if match.source.buffer is self.old and has_fixed_rows(node, match.buffer):
                 self.problem = self.problem or f"through the pointer of {match.buffer.name!r}"
-        changed: ir.Block = super().visit_block(node)
-        if changed is not node:
-            self.reuse[node] = changed
-        return changed
+        return super().visit_block(node)
 
     def check(self, place: StmtSRef) -> None:
         """Raise if something could not be rewritten."""
@@ -168,14 +165,12 @@ def change_buffer(
     state.set_function(name, ir.replace(func, buffer_map=buffer_map))
 
 
-def axes_of(shape: Sequence[ir.PrimExpr], prefix: str = "axis") -> list[ir.Var]:
+def axes_of(shape: Exprs, prefix: str = "axis") -> list[ir.Var]:
     """Variables `axis0`, `axis1`, ... over a shape."""
     return [ir.Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
 
 
-def why_not_injective(
-    index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Sequence[ir.PrimExpr]
-) -> str:
+def why_not_injective(index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Exprs) -> str:
     """Why a map might send two elements to one place, or one outside; empty if it does not."""
     analyzer = arith.Analyzer()
     for extent in (*shape, *index_map.map_shape(shape)):
@@ -195,7 +190,7 @@ def why_not_injective(
     return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
 
 
-def _is_bijective(index_map: arith.IndexMap, shape: Sequence[ir.PrimExpr]) -> bool:
+def _is_bijective(index_map: arith.IndexMap, shape: Exprs) -> bool:
     try:
         index_map.inverse(shape)
     except ArithError:
@@ -204,7 +199,7 @@ def _is_bijective(index_map: arith.IndexMap, shape: Sequence[ir.PrimExpr]) -> bo
 
 
 def _is_inverse_everywhere(
-    index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Sequence[ir.PrimExpr]
+    index_map: arith.IndexMap, inverse: arith.IndexMap, shape: Exprs
 ) -> bool:
     """Try all elements of a buffer that is not too large, for what resists proof."""
     extents = [extent.value for extent in shape if isinstance(extent, ir.IntImm)]

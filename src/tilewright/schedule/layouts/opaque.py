@@ -6,19 +6,14 @@ The loops then run over the new layout, as those around an ordinary block do.
 from __future__ import annotations
 
 from tilewright import ir
+from tilewright.schedule.layouts import padding as paddings
 from tilewright.schedule.layouts.layout import axes_of
-from tilewright.schedule.layouts.padding import (
-    LayoutPadding,
-    is_plain_loop,
-    only_indices,
-    with_padded_stores,
-)
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.splice import loop_nest
 
 
 def padded_loops(
-    body: ir.Stmt, padding: LayoutPadding
+    body: ir.Stmt, padding: paddings.LayoutPadding
 ) -> tuple[ir.For, ir.Stmt, dict[ir.Block, ir.Block]] | None:
     """The loops that write all of the old buffer, and their successors that write the padding, too.
 
@@ -50,7 +45,7 @@ def _outer_loops(top: ir.For, count: int) -> list[ir.For] | None:
     while len(loops) < count and isinstance(node, ir.For):
         loops.append(node)
         node = node.body
-    return loops if len(loops) == count > 0 and all(map(is_plain_loop, loops)) else None
+    return loops if len(loops) == count > 0 and all(map(paddings.is_plain_loop, loops)) else None
 
 
 def _is_simple(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
@@ -72,7 +67,7 @@ def _is_simple(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
 
 def _indices(stmt: ir.Stmt, buffer: ir.Buffer) -> list[ir.Var] | None:
     """The variables at which all accesses of the buffer are."""
-    found = only_indices(stmt, buffer)
+    found = paddings.only_indices(stmt, buffer)
     variables = [index for index in found or () if isinstance(index, ir.Var)]
     return variables if found is not None and len(set(variables)) == len(found) else None
 
@@ -86,9 +81,9 @@ def _cover(loops: list[ir.For], variables: list[ir.Var], buffer: ir.Buffer) -> b
     )
 
 
-def _rewritten(stmt: ir.Stmt, old: list[ir.Var], padding: LayoutPadding) -> ir.Stmt:
+def _rewritten(stmt: ir.Stmt, old: list[ir.Var], padding: paddings.LayoutPadding) -> ir.Stmt:
     axes = axes_of(padding.new.shape)
     body: ir.Stmt = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = ir.substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
-    body = with_padded_stores(body, padding.new, *padding.at(axes))
+    body = paddings.with_padded_stores(body, padding.new, *padding.at(axes))
     return loop_nest(list(zip(axes, padding.new.shape, strict=True)), body)

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from tilewright import arith, ir
 from tilewright.ir import intrinsics
 from tilewright.ir.node import NodeT
-from tilewright.schedule.caches.copy_block import iterators_over
+from tilewright.schedule.caches.copy_block import iterators_over, store_block
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
-from tilewright.schedule.state.scope import domain_of, leaf_realizes
+from tilewright.schedule.state import leaf_realizes
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.state.splice import loop_nest
 
 
@@ -78,14 +79,8 @@ def assumption(padding: LayoutPadding) -> ir.Stmt:
 def fill(padding: LayoutPadding) -> ir.Stmt:
     """A nest that writes the padding."""
     variables, iters = _iterators(padding.new)
-    _, value = padding.at(variables)
-    block = ir.Block(
-        tuple(iters),
-        (),
-        (ir.BufferRegion.from_point(padding.new, variables),),
-        f"buffer_{padding.new.name}_padding",
-        ir.BufferStore(padding.new, value, tuple(variables)),
-    )
+    store = ir.BufferStore(padding.new, padding.at(variables)[1], tuple(variables))
+    block = store_block(f"buffer_{padding.new.name}_padding", iters, store)
     return _nest(padding.new, block, padding)
 
 
@@ -162,8 +157,7 @@ def _plain_writer(top: ir.For, realize: ir.BlockRealize, buffer: ir.Buffer) -> _
     block = realize.block
     if node is not realize or not ir.is_true(realize.predicate) or len(block.writes) != 1:
         return None
-    iters = _index_iters(block, buffer)
-    if iters is None:
+    if (iters := _index_iters(block, buffer)) is None:
         return None
     position = {loop.loop_var: index for index, loop in enumerate(loops)}
     bound = realize.values

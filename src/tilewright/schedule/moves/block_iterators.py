@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tilewright import arith, ir
 from tilewright.ir.node import map_nodes_in, nodes_in
+from tilewright.schedule.state import Domains, Values
 from tilewright.schedule.state.scope import domain_of
 
 Relax = Callable[[ir.BufferRegion], ir.BufferRegion]
 
 
 def kept_annotations(
-    annotations: Mapping[str, object],
-    values: Mapping[ir.Var, ir.PrimExpr],
-    iterators: Sequence[ir.IterVar] = (),
+    annotations: Mapping[str, object], values: Values, iterators: Sequence[ir.IterVar] = ()
 ) -> dict[str, object]:
     """Annotations over new variables; those that speak of an iterator without a value go."""
     gone = {iter_var.var for iter_var in iterators} - values.keys()
@@ -50,9 +49,7 @@ class IteratorSubstitution(ir.Rewriter):
     simplifier is only asked where an iterator takes part in arithmetic.
     """
 
-    def __init__(
-        self, values: Mapping[ir.Var, ir.PrimExpr], iterators: Sequence[ir.IterVar]
-    ) -> None:
+    def __init__(self, values: Values, iterators: Sequence[ir.IterVar]) -> None:
         self._values = values
         self._iterators = iterators
         self._analyzer: arith.Analyzer | None = None
@@ -76,8 +73,7 @@ class IteratorSubstitution(ir.Rewriter):
     # --- expressions ----------------------------------------------------------------------------
 
     def visit_var(self, node: ir.Var) -> ir.PrimExpr:
-        found = self._values.get(node)
-        if found is None:
+        if (found := self._values.get(node)) is None:
             return node
         self._in_arithmetic = True
         return found
@@ -132,9 +128,7 @@ class IteratorSubstitution(ir.Rewriter):
 
         return relax
 
-    def _relaxed(
-        self, axis: ir.Range, domains: Mapping[ir.Var, ir.Range], size: ir.PrimExpr
-    ) -> ir.Range:
+    def _relaxed(self, axis: ir.Range, domains: Domains, size: ir.PrimExpr) -> ir.Range:
         begin = axis.min
         if ir.is_one(axis.extent):
             if isinstance(begin, ir.Var):

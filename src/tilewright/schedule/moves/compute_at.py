@@ -15,39 +15,9 @@ from tilewright.schedule.conditions.checks import why_not_complete, why_not_redu
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import check_removable, path_below, position_in
-from tilewright.schedule.regions.domains import (
-    IteratorDomain,
-    Solution,
-    clip,
-    make_nest,
-    solve,
-    unite,
-)
-from tilewright.schedule.regions.relaxed import (
-    NOWHERE,
-    Box,
-    Dimension,
-    RelaxedView,
-    SumSpan,
-    Surroundings,
-    join,
-    points_at,
-)
-from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.regions import domains as iterations, relaxed
+from tilewright.schedule.state import ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline
-from tilewright.schedule.state.scope import (
-    FLOW,
-    BlockScope,
-    bounds_read,
-    domain_of,
-    is_ancestor,
-    loops_between,
-    loops_from,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-)
 
 
 class NeitherCompleteNorReduction(PrimitiveError):
@@ -114,40 +84,40 @@ class Site:
     state: ScheduleState
     block: StmtSRef
     loop: StmtSRef
-    scope: BlockScope
+    scope: scopes.BlockScope
     removed: StmtSRef
-    outer: Surroundings  # the loop and those around it
+    outer: relaxed.Surroundings  # the loop and those around it
 
     @property
     def producers(self) -> list[StmtSRef]:
-        return self.scope.producers(self.block, *FLOW)
+        return self.scope.producers(self.block, *scopes.FLOW)
 
     @property
     def consumers(self) -> list[StmtSRef]:
-        return self.scope.consumers(self.block, *FLOW)
+        return self.scope.consumers(self.block, *scopes.FLOW)
 
 
 def find_site(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, may_be_output: bool
 ) -> Site:
     """The conditions that both directions share."""
-    root = scope_root(block)
+    root = block.scope_root
     check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
+    scope = state.scope_of(root)
     why = why_not_complete(scope, block)
     if why and why_not_reduction(state, scope, block):
         raise NeitherCompleteNorReduction(block=block, why=why)
     assert loop.loop is not None  # `loop` raises for anything but a loop
-    if scope_root(loop) is not root:
+    if loop.scope_root is not root:
         raise NotInTheSameScope(block=block, loop=loop, scope=root.name)
-    if is_ancestor(loop, block):
+    if loop.holds(block):
         raise LoopAroundBlock(block=block, loop=loop)
     if not may_be_output:
         check_not_output(root, block)
     for region in block.block.writes:
-        if bounds_read(root.block.body, region.buffer):
+        if scopes.bounds_read(root.block.body, region.buffer):
             raise DecidesIterations(block=block, buffer=region.buffer.name)
-    outer = Surroundings(loops_from(loop))
+    outer = relaxed.Surroundings(scopes.loops_from(loop))
     return Site(state, block, loop, scope, check_removable(block, [loop]), outer)
 
 
@@ -161,8 +131,7 @@ def check_not_output(root: StmtSRef, block: StmtSRef) -> None:
 
 def check_under_loop(site: Site, neighbours: Sequence[StmtSRef], role: str) -> None:
     """All neighbours are under the loop."""
-    outside = [other for other in neighbours if not is_ancestor(site.loop, other)]
-    if outside:
+    if outside := [other for other in neighbours if not site.loop.holds(other)]:
         names = ", ".join(repr(other.name) for other in outside)
         raise NeighboursOutsideLoop(
             *outside, role=role, neighbours=names, block=site.block, loop=site.loop.name
@@ -202,20 +171,21 @@ def _position(loop: StmtSRef, block: StmtSRef) -> int | None:
 def values_of(realize: BlockRealize, loops: Sequence[For]) -> list[Range] | None:
     """The box that a block's bindings fill while all its loops run; None if it has gaps."""
     iter_vars = realize.block.iter_vars
-    points = points_at(iter_var.var for iter_var in iter_vars)
-    box, exact = RelaxedView(realize, loops).box(points)
+    points = relaxed.points_at(iter_var.var for iter_var in iter_vars)
+    box, exact = relaxed.RelaxedView(realize, loops).box(points)
     if not exact:
         return None
     return [
-        _as_range(dim, domain_of(iter_var)) for dim, iter_var in zip(box, iter_vars, strict=True)
+        _as_range(dim, scopes.domain_of(iter_var))
+        for dim, iter_var in zip(box, iter_vars, strict=True)
     ]
 
 
-def _as_range(dim: Dimension, dom: Range) -> Range:
+def _as_range(dim: relaxed.Dimension, dom: Range) -> Range:
     """A dimension as a range: the domain itself where it is the same."""
-    if not isinstance(dim, SumSpan):
+    if not isinstance(dim, relaxed.SumSpan):
         made = to_range(dim)
-        same = NOWHERE.analyzer.can_prove_equal
+        same = relaxed.NOWHERE.analyzer.can_prove_equal
         is_dom = same(made.min, dom.min) and same(made.extent, dom.extent)
         return dom if is_dom else made
     begin, extent = dom.min, dom.extent
@@ -243,15 +213,15 @@ def plan_compute_at(
     check_under_loop(site, consumers, "consumers")
     check_reads_stay_inside(site.scope, block, [loop])
     position = find_position(site, index)
-    solutions: list[Solution] = []
+    solutions: list[iterations.Solution] = []
     for written in block.block.writes:
         place, boxes = _needed(site, consumers, written.buffer)
         if boxes:
-            needed = join(boxes, place)
-            solutions.append(solve(block.block, written, needed, place, strict=False))
-    wanted = unite(solutions, site.outer) if solutions else {}
+            needed = relaxed.join(boxes, place)
+            solutions.append(iterations.solve(block.block, written, needed, place, strict=False))
+    wanted = iterations.unite(solutions, site.outer) if solutions else {}
     domains = clipped(site, wanted, _own_values(block))
-    nest, _, _ = make_nest(
+    nest, _, _ = iterations.make_nest(
         block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
     )
     return MovePlan(block, loop, site.removed, nest, position, (block, *consumers))
@@ -259,7 +229,7 @@ def plan_compute_at(
 
 def _needed(
     site: Site, consumers: Sequence[StmtSRef], buffer: Buffer
-) -> tuple[Surroundings, list[Box]]:
+) -> tuple[relaxed.Surroundings, list[relaxed.Box]]:
     """What consumers read of a buffer in one iteration, and the loops that this depends on.
 
     Threads that share the memory of the buffer also share what one iteration computes.
@@ -267,11 +237,11 @@ def _needed(
     shared = [loop for loop in site.outer.loops if shares_memory(loop, buffer.scope)]
     place = site.outer
     if shared:
-        place = Surroundings(loop for loop in site.outer.loops if loop not in set(shared))
-    boxes: list[Box] = []
+        place = relaxed.Surroundings(loop for loop in site.outer.loops if loop not in set(shared))
+    boxes: list[relaxed.Box] = []
     for consumer in consumers:
-        view = RelaxedView(
-            realize_of(consumer), [*shared, *loops_between(consumer, site.loop)], place
+        view = relaxed.RelaxedView(
+            consumer.realize, [*shared, *scopes.loops_between(consumer, site.loop)], place
         )
         boxes += [view.box(r.region)[0] for r in consumer.block.reads if r.buffer is buffer]
     return place, boxes
@@ -290,19 +260,20 @@ def shares_memory(loop: For, storage_scope: str) -> bool:
 
 def _own_values(block: StmtSRef) -> list[Range]:
     """The values that the iterators of a block may take."""
-    realize = realize_of(block)
+    realize = block.realize
     if type(realize.predicate) is IntImm:
-        return [domain_of(iter_var) for iter_var in realize.block.iter_vars]
-    values = values_of(realize, [loop.loop for loop in loops_of(block)])
-    if values is None:
+        return [scopes.domain_of(iter_var) for iter_var in realize.block.iter_vars]
+    if (values := values_of(realize, [loop.loop for loop in block.loops])) is None:
         raise UnknownIterations(block=block, predicate=realize.predicate)
     return values
 
 
-def clipped(site: Site, wanted: Solution, bounds: Sequence[Range]) -> list[IteratorDomain]:
+def clipped(
+    site: Site, wanted: iterations.Solution, bounds: Sequence[Range]
+) -> list[iterations.IteratorDomain]:
     """The wanted domains of all iterators, limited to the values they may take."""
     iter_vars = site.block.block.iter_vars
     return [
-        clip(bound, wanted.get(iter_var.var), site.outer)
+        iterations.clip(bound, wanted.get(iter_var.var), site.outer)
         for iter_var, bound in zip(iter_vars, bounds, strict=True)
     ]

@@ -7,12 +7,8 @@ from collections.abc import Mapping, Sequence
 from tilewright import arith, ir
 from tilewright.arith.block_access import block_access_regions
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import (
-    Rename,
-    kept_annotations,
-    renamed_iterators,
-    renamed_loops,
-)
+from tilewright.schedule.moves import block_iterators
+from tilewright.schedule.state import Values
 from tilewright.schedule.state.scope import domains_of
 
 _SPATIAL = ir.IterType.DATA_PAR
@@ -29,8 +25,8 @@ def initialization(
     realize: ir.BlockRealize,
     loops: Sequence[ir.For],
     *,
-    rename_loop: Rename,
-    rename_iterator: Rename,
+    rename_loop: block_iterators.Rename,
+    rename_iterator: block_iterators.Rename,
     annotations: Mapping[str, object],
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that runs the init statement, and the nest of those of `loops` that it needs."""
@@ -39,22 +35,21 @@ def initialization(
     used = {var for _, value in spatial for var in ir.nodes_of(value, ir.Var)}
     kept = [loop for loop in loops if loop.loop_var in used]
     dropped = {loop.loop_var for loop in loops} - used
-    renamed = renamed_loops(kept, rename_loop)
-    iter_vars, fresh = renamed_iterators([iter_var for iter_var, _ in spatial], rename_iterator)
+    renamed = block_iterators.renamed_loops(kept, rename_loop)
+    iter_vars, fresh = block_iterators.renamed_iterators(
+        [iter_var for iter_var, _ in spatial], rename_iterator
+    )
     assert block.init is not None
     body = ir.substitute(block.init, fresh)
     writes = tuple(ir.substitute(region, fresh) for region in block.writes)
     name = f"{block.name_hint}_init"
-    notes = kept_annotations(annotations, fresh, block.iter_vars)
+    notes = block_iterators.kept_annotations(annotations, fresh, block.iter_vars)
     init = ir.Block(iter_vars, (), writes, name, body, annotations=notes)
     if ir.has_load(body):
         init = ir.replace(init, reads=block_access_regions(init).reads)
     values = tuple(ir.substitute(value, renamed) for _, value in spatial)
     predicate = ir.substitute(_guard_of_any(realize, loops, dropped), renamed)
-    nest: ir.Stmt = ir.BlockRealize(values, predicate, init)
-    for loop in reversed(kept):
-        nest = copied_loop(loop, renamed, nest)
-    return init, nest
+    return init, in_copies(kept, renamed, ir.BlockRealize(values, predicate, init))
 
 
 def _guard_of_any(
@@ -72,7 +67,7 @@ def _guard_of_any(
 
 
 def _in_first_iteration(
-    block: ir.Block, part: ir.PrimExpr, loops: Sequence[ir.For], first: Mapping[ir.Var, ir.PrimExpr]
+    block: ir.Block, part: ir.PrimExpr, loops: Sequence[ir.For], first: Values
 ) -> ir.PrimExpr:
     """A condition that holds in some iteration only if it holds in the first."""
     if isinstance(part, ir.LT):
@@ -84,15 +79,17 @@ def _in_first_iteration(
     raise GuardAcrossLoops(block, block=block.name_hint, condition=part)
 
 
-def copied_loop(loop: ir.For, renamed: Mapping[ir.Var, ir.PrimExpr], body: ir.Stmt) -> ir.For:
-    """The same loop with another variable and body."""
-    variable = renamed[loop.loop_var]
-    assert isinstance(variable, ir.Var)
-    begin, extent = loop.min, loop.extent
-    if type(extent) is not ir.IntImm or type(begin) is not ir.IntImm:
-        begin, extent = ir.substitute(begin, renamed), ir.substitute(extent, renamed)
-    notes = kept_annotations(loop.annotations, renamed)
-    return ir.For(variable, begin, extent, loop.kind, body, loop.thread_binding, notes)
+def in_copies(loops: Sequence[ir.For], renamed: Values, body: ir.Stmt) -> ir.Stmt:
+    """A statement in the same loops with other variables."""
+    for loop in reversed(loops):
+        variable = renamed[loop.loop_var]
+        assert isinstance(variable, ir.Var)
+        begin, extent = loop.min, loop.extent
+        if type(extent) is not ir.IntImm or type(begin) is not ir.IntImm:
+            begin, extent = ir.substitute(begin, renamed), ir.substitute(extent, renamed)
+        notes = block_iterators.kept_annotations(loop.annotations, renamed)
+        body = ir.For(variable, begin, extent, loop.kind, body, loop.thread_binding, notes)
+    return body
 
 
 def reads_with_writes(block: ir.Block) -> tuple[ir.BufferRegion, ...]:
@@ -102,16 +99,7 @@ def reads_with_writes(block: ir.Block) -> tuple[ir.BufferRegion, ...]:
     return (*missing, *block.reads)
 
 
-def in_serial_copies(
-    loops: Sequence[ir.For], renamed: Mapping[ir.Var, ir.PrimExpr], body: ir.Stmt
-) -> ir.Stmt:
+def in_serial_copies(loops: Sequence[ir.For], renamed: Values, body: ir.Stmt) -> ir.Stmt:
     """A statement in serial loops like the given ones, with other variables."""
-    for loop in reversed(loops):
-        body = ir.For(
-            renamed[loop.loop_var],  # type: ignore[arg-type]
-            ir.substitute(loop.min, renamed),
-            ir.substitute(loop.extent, renamed),
-            ir.ForKind.SERIAL,
-            body,
-        )
-    return body
+    bare = [ir.For(loop.loop_var, loop.min, loop.extent, ir.ForKind.SERIAL, body) for loop in loops]
+    return in_copies(bare, renamed, body)

@@ -8,7 +8,8 @@ from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor, scope_root
+from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
+from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import upwards
 
 
@@ -20,9 +21,6 @@ class OnlyBlockOfScope(PrimitiveError):
 class StatementAroundBlock(PrimitiveError):
     reason = "block {block!r} is inside a {statement} statement, which would be lost"
     remedy = "only blocks directly inside loops can be taken away"
-
-
-Edit = Callable[[ir.Stmt], "ir.Stmt | None"]
 
 
 def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef:
@@ -94,9 +92,9 @@ def move(
 ) -> None:
     """Put `nest`, which realizes a block anew, into `loop`; its old loops (`removed`) go away."""
     top = lowest_common_ancestor([removed, loop])
-    body = _edited(top.body, path_below(top, loop), lambda stmt: _with_nest(stmt, nest, index))
-    assert body is not None
-    state.set_body(top, without(body, path_below(top, removed)))
+    filled = loop.with_body(inserted(loop.body, nest, index))
+    body = exchanged(top.body, path_below(top, loop), filled)
+    state.set_body(top, exchanged(body, path_below(top, removed)))
 
 
 def remove(
@@ -109,16 +107,20 @@ def remove(
 
     `changed` says which blocks became which others on the way.
     """
-    top = scope_root(removed)
-    rest = without(top.body, path_below(top, removed))
+    top = removed.scope_root
+    rest = exchanged(top.body, path_below(top, removed))
     state.replace(top, change(ir.replace(top.block, body=rest)), changed)
 
 
-def without(body: ir.Stmt, path: Sequence[StmtSRef]) -> ir.Stmt:
-    """`body` without the statement at the end of `path`, which must leave something behind."""
-    rest = _edited(body, path, lambda stmt: None)
-    assert rest is not None
-    return rest
+def exchanged(body: ir.Stmt, path: Sequence[StmtSRef], *new: ir.Stmt) -> ir.Stmt:
+    """`body` with `new` where the statement at the end of `path` stands; with nothing, if need be.
+
+    Something must be left behind then.
+    """
+    *loops, old = path
+    for loop in reversed(loops):
+        new, old = (loop.with_body(splice(loop.body, old.stmt, new)),), loop
+    return splice(body, old.stmt, new)
 
 
 def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
@@ -126,43 +128,7 @@ def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
     return [*upwards(sref, top)][::-1]
 
 
-def _with_nest(stmt: ir.Stmt, nest: ir.Stmt, index: int) -> ir.Stmt:
-    assert isinstance(stmt, ir.For)
-    return ir.replace(stmt, body=inserted(stmt.body, nest, index))
-
-
 def inserted(body: ir.Stmt, item: ir.Stmt, index: int) -> ir.Stmt:
     """`body` with `item` in front of its statement number `index`."""
     items = ir.statements_of(body)
     return ir.SeqStmt((*items[:index], item, *items[index:]))
-
-
-def _edited(stmt: ir.Stmt, path: Sequence[StmtSRef], edit: Edit) -> ir.Stmt | None:
-    """`stmt` with the statement at the end of `path` changed; None when nothing is left."""
-    if not path:
-        return edit(stmt)
-    step = path[0]
-    if type(stmt) is ir.SeqStmt:
-        position = position_in(stmt, step)
-        changed = _edited(stmt.seq[position], path, edit)
-        rest = () if changed is None else (changed,)
-        items = (*stmt.seq[:position], *rest, *stmt.seq[position + 1 :])
-        return items[0] if len(items) == 1 else ir.SeqStmt(items)
-    if stmt is step.stmt:
-        if len(path) == 1:
-            return edit(stmt)
-        below = _edited(stmt.body, path[1:], edit)
-        return None if below is None else ir.replace(stmt, body=below)
-    if type(stmt) is ir.BlockRealize:
-        if len(path) == 1:
-            return edit(stmt)
-        below = _edited(stmt.block.body, path[1:], edit)
-        return None if below is None else ir.replace(stmt, block=ir.replace(stmt.block, body=below))
-    return ir.map_children(
-        stmt,
-        lambda child: (
-            _edited(child, path, edit)
-            if isinstance(child, ir.Stmt) and _holds(child, step.stmt)
-            else child
-        ),
-    )

@@ -13,27 +13,12 @@ from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.conditions.races import check_no_race, depends_on, reduces_together
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.compute_at import (
-    MovePlan,
-    Site,
-    UnknownIterations,
-    check_under_loop,
-    clipped,
-    find_position,
-    find_site,
-    values_of,
-)
+from tilewright.schedule.moves import compute_at as moves
 from tilewright.schedule.regions.domains import CannotInvert, Solution, make_nest, solve, unite
 from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import box_covers
-from tilewright.schedule.state.scope import (
-    child_blocks,
-    is_ancestor,
-    loops_between,
-    loops_of,
-    realize_of,
-)
+from tilewright.schedule.state.scope import loops_between
 
 Provided = list[tuple[ir.BufferRegion, Box]]  # each read, and what one iteration provides for it
 
@@ -76,20 +61,19 @@ class ReductionCutByLoop(PrimitiveError):
 
 def plan_reverse_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
-) -> MovePlan:
+) -> moves.MovePlan:
     """Run, in each iteration of `loop`, what can be computed from what was produced there."""
-    site = find_site(state, block, loop, may_be_output=True)
+    site = moves.find_site(state, block, loop, may_be_output=True)
     producers = site.producers
-    check_under_loop(site, producers, "producers")
+    moves.check_under_loop(site, producers, "producers")
     _check_consumers_follow(site)
-    position = find_position(site, index)
-    old = realize_of(block)
-    values = values_of(old, [outer.loop for outer in loops_of(block)])
-    if values is None:
-        raise UnknownIterations(block=block, predicate=old.predicate)
+    position = moves.find_position(site, index)
+    old = block.realize
+    if (values := moves.values_of(old, [outer.loop for outer in block.loops])) is None:
+        raise moves.UnknownIterations(block=block, predicate=old.predicate)
     provided = _provided(site, producers)
     wanted = unite([_solved(site, r, box) for r, box in provided], site.outer) if provided else {}
-    domains = clipped(site, wanted, values)
+    domains = moves.clipped(site, wanted, values)
     nest, realize, made = make_nest(
         block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
     )
@@ -99,24 +83,24 @@ def plan_reverse_compute_at(
     check_no_race(block, realize.iter_values, site.outer.loops)
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
-    return MovePlan(block, loop, site.removed, nest, position, (block, *site.consumers))
+    return moves.MovePlan(block, loop, site.removed, nest, position, (block, *site.consumers))
 
 
-def _check_consumers_follow(site: Site) -> None:
+def _check_consumers_follow(site: moves.Site) -> None:
     """No consumer comes before the loop; those under it are a matter of the position there."""
     order = {block: number for number, block in enumerate(site.scope.blocks)}
-    start = min(order[block] for block in child_blocks(site.state, site.loop))
+    start = min(order[block] for block in site.state.child_blocks(site.loop))
     early = [
         consumer
         for consumer in site.consumers
-        if order[consumer] < start and not is_ancestor(site.loop, consumer)
+        if order[consumer] < start and not site.loop.holds(consumer)
     ]
     if early:
         names = ", ".join(repr(consumer.name) for consumer in early)
         raise ConsumersRunBefore(*early, block=site.block.name, loop=site.loop, consumers=names)
 
 
-def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
+def _provided(site: moves.Site, producers: Sequence[StmtSRef]) -> Provided:
     found: Provided = []
     for read in inputs_of(site.block.block).values():
         boxes: list[Box] = []
@@ -131,14 +115,14 @@ def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
 
 
 def _written_box(
-    site: Site, producer: StmtSRef, written: ir.BufferRegion, inner: Sequence[ir.For]
+    site: moves.Site, producer: StmtSRef, written: ir.BufferRegion, inner: Sequence[ir.For]
 ) -> Box:
     """What a producer writes in one iteration, apart from what its predicate takes away.
 
     The predicate of a block with affine bindings takes away the same elements in every iteration:
     those that it never writes, which nobody reads from a covered region.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     guarded = type(realize.predicate) is not ir.IntImm
     view = RelaxedView(
         ir.replace(realize, predicate=ir.TRUE) if guarded else realize, inner, site.outer
@@ -149,7 +133,7 @@ def _written_box(
     return box
 
 
-def _solved(site: Site, read: ir.BufferRegion, box: Box) -> Solution:
+def _solved(site: moves.Site, read: ir.BufferRegion, box: Box) -> Solution:
     try:
         return solve(site.block.block, read, box, site.outer, strict=True)
     except CannotInvert as failure:
@@ -157,7 +141,7 @@ def _solved(site: Site, read: ir.BufferRegion, box: Box) -> Solution:
 
 
 def _check_produced(
-    site: Site, realize: ir.BlockRealize, made: Sequence[ir.For], provided: Provided
+    site: moves.Site, realize: ir.BlockRealize, made: Sequence[ir.For], provided: Provided
 ) -> None:
     view = RelaxedView(ir.replace(realize, predicate=ir.TRUE), made, site.outer)
     for read, box in provided:
@@ -167,13 +151,13 @@ def _check_produced(
 
 
 def _check_all_iterations(
-    site: Site,
+    site: moves.Site,
     realize: ir.BlockRealize,
     loops: Sequence[ir.For],
     values: Sequence[ir.Range],
     provided: Provided,
 ) -> None:
-    after = values_of(ir.replace(realize, predicate=ir.TRUE), loops)
+    after = moves.values_of(ir.replace(realize, predicate=ir.TRUE), loops)
     if after is not None and (
         all(new is old for new, old in zip(after, values, strict=True))
         or arith.covers(after, values)
@@ -188,7 +172,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 
     As a stage of a pipeline it finds them written; where they are, it runs after the move.
     """
-    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(block.realize, [loop.loop for loop in block.loops])
     boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
     return any(
         arith.covers(ir.BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
@@ -196,7 +180,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
     )
 
 
-def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.For]) -> None:
+def _check_reduction(site: moves.Site, realize: ir.BlockRealize, loops: Sequence[ir.For]) -> None:
     """Each iteration runs once, the one that initialises first."""
     domains = {loop.loop_var: loop.domain for loop in loops if not ir.is_one(loop.extent)}
     maps = (

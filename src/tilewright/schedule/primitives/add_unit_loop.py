@@ -6,7 +6,6 @@ from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, LoopRV
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -27,7 +26,7 @@ class AddUnitLoop(Primitive[LoopRV]):
         state, place = sch.state, sch.get_sref(self.block_or_loop)
         if place.parent is None:
             raise NoLoopAroundRoot(name=place)
-        body: Stmt = realize_of(place) if place.is_block else place.loop
+        body: Stmt = place.realize if place.is_block else place.loop
         loop = For(Var("u", INT32), const(0, INT32), const(1, INT32), ForKind.SERIAL, body)
         replace_in_parent(state, place, (loop,), {})
         return sch.loop_rv(state.srefs[loop])

@@ -28,13 +28,15 @@ def annotate(state: ScheduleState, place: StmtSRef, key: str, value: object) -> 
         _set_annotations(state, place, {**stmt.annotations, key: value})
 
 
-@register_primitive
-class Unannotate(Primitive[None]):
-    """Remove an annotation."""
-
+class _OnAnnotation(Primitive[None]):
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
     ann_key: str
+
+
+@register_primitive
+class Unannotate(_OnAnnotation):
+    """Remove an annotation."""
 
     def run(self, sch: ScheduleCore) -> None:
         state, place, key = sch.state, sch.get_sref(self.block_or_loop), self.ann_key
@@ -65,10 +67,7 @@ def _plain(sch: ScheduleCore, key: str, value: object) -> object:
 
 
 @register_primitive
-class Annotate(Primitive[None]):
-    moves_blocks = False
-    block_or_loop: BlockRV | LoopRV = given()
-    ann_key: str
+class Annotate(_OnAnnotation):
     ann_val: Any = given()
 
     def run(self, sch: ScheduleCore) -> None:

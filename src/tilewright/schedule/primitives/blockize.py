@@ -16,18 +16,9 @@ from tilewright.schedule.moves.relocate import path_below
 from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings
 from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import (
-    DepKind,
-    domain_of,
-    domains_of,
-    leaf_realizes,
-    loops_of,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import DepKind, domain_of, domains_of, lowest_common_ancestor
 from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
+from tilewright.schedule.state.sref import leaf_realizes
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 
@@ -135,7 +126,7 @@ def blockized_loop(
         raise NotAroundOneBlock(loop=loop, count=len(found))
     realize = found[0]
     block = state.srefs[realize.block]
-    around = loops_of(block)
+    around = block.loops
     inside = around[around.index(loop) :]
     bindings = _divide(block, realize, around, inside, preserve_unit_iters)
     inner = divide_block(realize, bindings, preserve_unit_iters=preserve_unit_iters)
@@ -167,7 +158,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: 
 
 def _wrapped(state: ScheduleState, outer: StmtSRef) -> StmtSRef:
     """The new block; what is read from it comes in larger pieces now."""
-    forget_flow(state, *scope_of(state, scope_root(outer)).consumers(outer, *DepKind))
+    forget_flow(state, *state.scope_of(outer.scope_root).consumers(outer, *DepKind))
     return outer
 
 
@@ -316,7 +307,7 @@ def _divide_in_run(
     preserve_unit_iters: bool,
 ) -> InnerBlock:
     """Divide a block; it shares the outer iterators of earlier blocks with the same bindings."""
-    realize, around = realize_of(block), loops_of(block)
+    realize, around = block.realize, block.loops
     inside = around[around.index(top) :] if top is not block else []
     bindings = _divide(block, realize, around, inside, preserve_unit_iters)
     free = list(range(len(outer_iters)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright import ir
-from tilewright.schedule.caches.copy_block import iterators_over, realize_over
+from tilewright.schedule.caches.copy_block import iterators_over, realize_over, store_block
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state import BlockRV
-from tilewright.schedule.state.scope import holds_leaf, leaf_realizes, scope_root
+from tilewright.schedule.state import BlockRV, leaf_realizes
+from tilewright.schedule.state.scope import holds_leaf
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -38,7 +38,7 @@ class CacheIndex(Primitive[list[BlockRV]]):
         check_storage_scope(self.storage_scope)
         if threshold < 0:
             raise NegativeThreshold(block, threshold=threshold)
-        top, stmt = scope_root(block), block.block
+        top, stmt = block.scope_root, block.block
         if next(leaf_realizes(stmt.body), None) is not None:
             raise NestedBlocks(block=block)
         tables, body = _choose(stmt, self.storage_scope, max(threshold, 1))
@@ -75,13 +75,8 @@ class _Table:
         pairs = zip(self.iterators, iterators, strict=True)
         renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
         at = tuple(renamed.values())
-        block = ir.Block(
-            iterators,
-            (),
-            (ir.BufferRegion.from_point(self.buffer, at),),
-            f"index_{self.number}",
-            ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at),
-        )
+        store = ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at)
+        block = store_block(f"index_{self.number}", iterators, store)
         return realize_over(self.buffer.shape, block), block
 
 

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from tilewright.ir import substitute
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.place import CachePlace, hull, inside_buffer
-from tilewright.schedule.caches.stage import (
-    Cache,
-    ScopeEdit,
-    accessed_region,
-    cache_buffer,
-    check_matched_buffers,
-    check_storage_scope,
-    copy_nest,
-    readers_after,
-    written_region,
-)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -38,25 +27,25 @@ class CacheInplace(Primitive[list[BlockRV]]):
 
     def run(self, sch: ScheduleCore) -> list[BlockRV]:
         state, block, storage_scope = sch.state, sch.get_sref(self.block), self.storage_scope
-        check_storage_scope(storage_scope)
-        read = accessed_region(block, "reads", self.read_buffer_index)
+        stage.check_storage_scope(storage_scope)
+        read = stage.accessed_region(block, "reads", self.read_buffer_index)
         buffer = read.buffer
         if all(region.buffer is not buffer for region in block.block.writes):
             raise NotUpdatedInPlace(block=block, buffer=buffer.name)
-        check_matched_buffers((block,), buffer, storage_scope)
-        top, realize = scope_root(block), realize_of(block)
+        stage.check_matched_buffers((block,), buffer, storage_scope)
+        top, realize = block.scope_root, block.realize
         read_here = substitute(read, realize.values)
-        written_here = substitute(written_region(block, buffer), realize.values)
-        cache = cache_buffer(buffer, storage_scope)
+        written_here = substitute(stage.written_region(block, buffer), realize.values)
+        cache = stage.cache_buffer(buffer, storage_scope)
         guard = realize.predicate  # of the copies, too
         # Parts that the block leaves alone are stored back as well.
         needed = hull([read_here.region, written_here.region])
-        filled = Cache(buffer, cache, inside_buffer(block.around, buffer, needed, guard))
+        filled = stage.Cache(buffer, cache, inside_buffer(block.around, buffer, needed, guard))
         written = inside_buffer(block.around, buffer, written_here.region, guard)
-        stored = Cache(buffer, cache, written)
-        fill, fill_block = copy_nest(filled, into_cache=True, predicate=guard)
-        store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
-        edit = ScopeEdit(top, buffers=[cache])
+        stored = stage.Cache(buffer, cache, written)
+        fill, fill_block = stage.copy_nest(filled, into_cache=True, predicate=guard)
+        store, store_block = stage.copy_nest(stored, into_cache=False, predicate=guard)
+        edit = stage.ScopeEdit(top, buffers=[cache])
         edit.use_cache((block,), filled)
         edit.insert(CachePlace(top, realize), fill)
         edit.insert(CachePlace(top, realize, at_end=True), store)
@@ -64,5 +53,5 @@ class CacheInplace(Primitive[list[BlockRV]]):
         made = state.srefs[fill_block], state.srefs[store_block]
         for sref in made:
             state.info(sref).stage_pipeline = False
-        forget_flow(state, block, *readers_after(scope_of(state, top), made[1], buffer))
+        forget_flow(state, block, *stage.readers_after(state.scope_of(top), made[1], buffer))
         return [sch.block_rv(sref) for sref in made]

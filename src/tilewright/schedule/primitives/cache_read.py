@@ -5,37 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import Buffer, BufferRegion, Range, is_one
-from tilewright.schedule.caches.place import (
-    RelaxedRegion,
-    inside_buffer,
-    is_fixed_box,
-    place_before,
-    place_first,
-    relaxed_region,
-)
-from tilewright.schedule.caches.stage import (
-    accessed_region,
-    check_matched_buffers,
-    check_storage_scope,
-    insert_cache,
-    make_cache,
-    mark_copy_block,
-    only_writer,
-    readers_after,
-    reads_buffer,
-    written_region,
-)
+from tilewright.schedule.caches import place as places, stage
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    loops_from,
-    lowest_common_ancestor,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import BlockScope, loops_from, lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -61,32 +36,33 @@ class CacheRead(Primitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, storage_scope = sch.state, sch.get_sref(self.block), self.storage_scope
         consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
-        check_storage_scope(storage_scope)
-        buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
-        top = scope_root(block)
-        scope = scope_of(state, top)
-        writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
+        stage.check_storage_scope(storage_scope)
+        buffer = stage.accessed_region(block, "reads", self.read_buffer_index).buffer
+        top = block.scope_root
+        scope = state.scope_of(top)
+        writer = stage.only_writer(scope.buffer_writers.get(buffer, ()), buffer)
         early = [] if writer is None else _readers_before(scope, writer, buffer)
         if early and all(reader in early for reader in consumers or [block]):
             # What they read is there from the beginning.
             writer, consumers = None, consumers or early
         readers = _chosen_readers(scope, writer, buffer, block, consumers)
-        check_matched_buffers(readers, buffer, storage_scope)
+        stage.check_matched_buffers(readers, buffer, storage_scope)
         if writer is None:
-            place = place_first(top, buffer)
-            region = RelaxedRegion(_input_region(top, buffer), True)
+            place = places.place_first(top, buffer)
+            region = places.RelaxedRegion(_input_region(top, buffer), True)
         else:
             for reader in readers:  # what they see was written before the copy is made
                 if state.enable_check and not region_cover(state, reader):
                     raise ReadsMoreThanWritten(block=reader, buffer=buffer.name)
             location = lowest_common_ancestor((writer, readers[0]))
-            place = place_before(location, writer, readers[0])
-            region = relaxed_region(state, writer, written_region(writer, buffer), place)
-        compact = is_fixed_box(place, region.ranges)
-        cache = make_cache(buffer, storage_scope, region.ranges, compact=compact)
-        copy = insert_cache(state, top, cache, readers, place, into_cache=True)
-        complete = region.is_exact and place.location.is_block
-        return sch.block_rv(mark_copy_block(state, copy, complete=complete))
+            place = places.place_before(location, writer, readers[0])
+            region = places.relaxed_region(
+                state, writer, stage.written_region(writer, buffer), place
+            )
+        cache = stage.make_cache(buffer, storage_scope, region.ranges, place)
+        exact = region.is_exact
+        copy = stage.insert_cache(state, cache, readers, place, into_cache=True, is_exact=exact)
+        return sch.block_rv(copy)
 
 
 def _readers_before(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
@@ -110,9 +86,9 @@ def _chosen_readers(
     consumers: Sequence[StmtSRef],
 ) -> list[StmtSRef]:
     if writer is None:
-        readers = [leaf for leaf in scope.blocks if reads_buffer(leaf.block, buffer)]
+        readers = [leaf for leaf in scope.blocks if stage.reads_buffer(leaf.block, buffer)]
     else:
-        readers = readers_after(scope, writer, buffer)
+        readers = stage.readers_after(scope, writer, buffer)
     if consumers:
         readers = [reader for reader in readers if reader in consumers]
     if not readers or (not consumers and block is not writer and block not in readers):
@@ -124,5 +100,5 @@ def _input_region(scope: StmtSRef, buffer: Buffer) -> tuple[Range, ...]:
     """What a scope declares to read of a buffer it does not write, or all of the buffer."""
     for region in scope.block.reads:
         if region.buffer is buffer:
-            return inside_buffer(scope, buffer, region.region)
+            return places.inside_buffer(scope, buffer, region.region)
     return BufferRegion.full(buffer).region

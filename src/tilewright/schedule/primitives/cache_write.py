@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import Block, Buffer
-from tilewright.schedule.caches.place import (
-    CachePlace,
-    RelaxedRegion,
-    is_fixed_box,
-    place_before,
-    relaxed_region,
-)
-from tilewright.schedule.caches.stage import (
-    accessed_region,
-    check_matched_buffers,
-    check_storage_scope,
-    insert_cache,
-    make_cache,
-    mark_copy_block,
-    only_writer,
-    readers_after,
-    reads_buffer,
-)
+from tilewright.schedule.caches import place as places, stage
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow, reads_only_its_own
-from tilewright.schedule.state.scope import lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -49,33 +32,36 @@ def cache_write(
     consumers: Sequence[StmtSRef] = (),
 ) -> StmtSRef:
     """Give `block` a buffer of its own; only the listed consumers read from that one, too."""
-    check_storage_scope(storage_scope)
-    region = accessed_region(block, "writes", index)
+    stage.check_storage_scope(storage_scope)
+    region = stage.accessed_region(block, "writes", index)
     buffer = region.buffer
-    top = scope_root(block)
-    scope = scope_of(state, top)
-    only_writer(scope.buffer_writers[buffer], buffer)
-    if reads_buffer(block.block, buffer) and not reads_only_its_own(state, block, buffer):
+    top = block.scope_root
+    scope = state.scope_of(top)
+    stage.only_writer(scope.buffer_writers[buffer], buffer)
+    if stage.reads_buffer(block.block, buffer) and not reads_only_its_own(state, block, buffer):
         raise WriterReadsItsBuffer(block=block, buffer=buffer.name)
-    readers = readers_after(scope, block, buffer)
+    readers = stage.readers_after(scope, block, buffer)
     chosen = [reader for reader in readers if reader in consumers]
-    check_matched_buffers((block, *chosen), buffer, storage_scope)
+    stage.check_matched_buffers((block, *chosen), buffer, storage_scope)
     others = [reader for reader in readers if reader not in consumers]
-    place = CachePlace(top, at_end=True)
+    place = places.CachePlace(top, at_end=True)
     if others:
-        place = place_before(lowest_common_ancestor((block, others[0])), block, others[0])
-    relaxed = relaxed_region(state, block, region, place)
+        place = places.place_before(lowest_common_ancestor((block, others[0])), block, others[0])
+    relaxed = places.relaxed_region(state, block, region, place)
     check_no_gaps(block, buffer, relaxed, place, top.block)
-    compact = is_fixed_box(place, relaxed.ranges)
-    cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=compact)
-    copy = insert_cache(state, top, cache, (block, *chosen), place, into_cache=False)
+    cache = stage.make_cache(buffer, storage_scope, relaxed.ranges, place)
+    users, exact = (block, *chosen), relaxed.is_exact
+    copy = stage.insert_cache(state, cache, users, place, into_cache=False, is_exact=exact)
     forget_flow(state, *readers)
-    complete = relaxed.is_exact and place.location.is_block
-    return mark_copy_block(state, copy, complete=complete)
+    return copy
 
 
 def check_no_gaps(
-    block: StmtSRef, buffer: Buffer, region: RelaxedRegion, place: CachePlace, scope: Block
+    block: StmtSRef,
+    buffer: Buffer,
+    region: places.RelaxedRegion,
+    place: places.CachePlace,
+    scope: Block,
 ) -> None:
     """Copying back must not overwrite what the block left alone, unless that means nothing."""
     if region.is_exact:

@@ -15,13 +15,7 @@ from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    DepKind,
-    iterator_domains,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import BlockScope, DepKind, iterator_domains
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -89,16 +83,15 @@ def inlinable(
     state: ScheduleState, block: StmtSRef, *, may_be_output: bool
 ) -> tuple[ir.BufferStore, BlockScope]:
     """The store of a block that computes each element once, and the scope around it."""
-    root = scope_root(block)
+    root = block.scope_root
     if block.block.init is not None:
         raise HasInit(block=block)
     store = single_store(block)
     if not may_be_output:
         check_not_output(root, block)
     check_stage_pipeline(state, root)
-    scope = scope_of(state, root)
-    why = why_not_complete(scope, block)
-    if why:
+    scope = state.scope_of(root)
+    if why := why_not_complete(scope, block):
         raise NotComplete(block=block, why=why)
     return store, scope
 

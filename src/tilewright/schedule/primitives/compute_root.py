@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 from tilewright.ir import TRUE, BlockRealize, Stmt, Var
 from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.relocate import (
-    check_removable,
-    check_stands_free,
-    inserted,
-    path_below,
-    without,
-)
+from tilewright.schedule.moves import relocate
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import DepKind, domain_of, scope_of, scope_root
+from tilewright.schedule.state.scope import DepKind, domain_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -47,26 +41,27 @@ class ComputeRoot(Primitive[None]):
 
     def run(self, sch: Schedule) -> None:
         state, block = sch.state, sch.get_sref(self.block)
-        root = scope_root(block)
-        top = path_below(root, block)[0]
-        removed = check_removable(block)
+        root = block.scope_root
+        top = relocate.path_below(root, block)[0]
+        removed = relocate.check_removable(block)
         if removed is top:
             return  # its loops are its own
-        check_stands_free(block, top)
+        relocate.check_stands_free(block, top)
         if not (is_complete_block(state, block) or is_reduction_block(state, block)):
             raise NotAStage(block=block)
         _check_producers(state, root, top, block)
-        forget_flow(state, block, *scope_of(state, root).consumers(block, *DepKind))
+        forget_flow(state, block, *state.scope_of(root).consumers(block, *DepKind))
         state.info(block).affine_binding = None
-        rest = without(root.body, path_below(root, removed))
-        state.set_body(root, inserted(rest, _own_nest(block), max(top.seq_index, 0)))
+        rest = relocate.exchanged(root.body, relocate.path_below(root, removed))
+        state.set_body(root, relocate.inserted(rest, _own_nest(block), max(top.seq_index, 0)))
 
 
 def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
     """What the block reads must be complete before the statement that it leaves."""
-    producers = scope_of(state, root).producers(block, DepKind.RAW)
-    inside = [producer for producer in producers if path_below(root, producer)[0] is top]
-    if inside:
+    producers = state.scope_of(root).producers(block, DepKind.RAW)
+    if inside := [
+        producer for producer in producers if relocate.path_below(root, producer)[0] is top
+    ]:
         names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
         raise ProducersInTheWay(*inside, block=block, producers=names)
 

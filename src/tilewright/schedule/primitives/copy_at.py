@@ -10,30 +10,15 @@ from collections.abc import Sequence
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.place import CachePlace, RelaxedRegion, hull, relaxed_region
-from tilewright.schedule.caches.stage import (
-    Cache,
-    ScopeEdit,
-    accessed_region,
-    cache_buffer,
-    check_matched_buffers,
-    check_storage_scope,
-    reads_buffer,
-)
 from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import forget_flow
-from tilewright.schedule.state.scope import (
-    child_blocks,
-    domains_of,
-    holds_leaf,
-    is_ancestor,
-    loops_from,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domains_of, holds_leaf, loops_from
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -68,27 +53,39 @@ class WritesWithGaps(PrimitiveError):
     remedy = "the region that is copied back must be written completely in each iteration"
 
 
+class _CopyAt(Primitive[BlockRV]):
+    """A copy in the body of a loop."""
+
+    loop: LoopRV = given()
+    block: BlockRV = given()
+
+    def checked(
+        self, sch: ScheduleCore, side: str, index: int, storage_scope: str
+    ) -> tuple[StmtSRef, ir.Buffer, list[StmtSRef]]:
+        """The loop, the buffer and the blocks under the loop."""
+        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
+        stage.check_storage_scope(storage_scope)
+        buffer = stage.accessed_region(block, side, index).buffer
+        if not loop.is_loop or not loop.holds(block) or loop.scope_root is not block.scope_root:
+            raise LoopNotAround(loop=loop, block=block)
+        return loop, buffer, sch.state.child_blocks(loop)
+
+
 @register_primitive
-class ReadAt(Primitive[BlockRV]):
+class ReadAt(_CopyAt):
     """Copy what the blocks under `loop` read of a buffer, before the first of them.
 
     Threads that share the cache all copy what any of them reads, so that they may do it together.
     """
 
-    loop: LoopRV = given()
-    block: BlockRV = given()
     read_buffer_index: int
     storage_scope: str
 
     def run(self, sch: ScheduleCore) -> BlockRV:
-        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
         state, storage_scope = sch.state, self.storage_scope
-        check_storage_scope(storage_scope)
-        buffer = accessed_region(block, "reads", self.read_buffer_index).buffer
-        _check_around(loop, block)
-        leaves = child_blocks(state, loop)
-        readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
-        check_matched_buffers(readers, buffer, storage_scope)
+        loop, buffer, leaves = self.checked(sch, "reads", self.read_buffer_index, storage_scope)
+        readers = [leaf for leaf in leaves if stage.reads_buffer(leaf.block, buffer)]
+        stage.check_matched_buffers(readers, buffer, storage_scope)
         items = ir.statements_of(loop.loop.body)
         # A reduction that names its result reads only what it wrote itself.
         first = min((_position(items, reader) for reader in readers), default=0)
@@ -102,36 +99,30 @@ class ReadAt(Primitive[BlockRV]):
             for region in inputs_of(reader.block).values()
             if region.buffer is buffer
         ]
-        cache = Cache(
-            buffer, cache_buffer(buffer, storage_scope), hull([box.ranges for box in boxes])
+        cache = stage.Cache(
+            buffer, stage.cache_buffer(buffer, storage_scope), hull([box.ranges for box in boxes])
         )
         place = CachePlace(loop, items[first])
         return sch.block_rv(_insert(state, loop, cache, readers, place, into_cache=True))
 
 
 @register_primitive
-class WriteAt(Primitive[BlockRV]):
+class WriteAt(_CopyAt):
     """Let the blocks under `loop` write a buffer of their own, copied after the last of them.
 
     Each thread copies what it wrote itself: what others write may not be there yet.
     """
 
-    loop: LoopRV = given()
-    block: BlockRV = given()
     write_buffer_index: int
     storage_scope: str
 
     def run(self, sch: ScheduleCore) -> BlockRV:
-        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
         state, storage_scope = sch.state, self.storage_scope
-        check_storage_scope(storage_scope)
-        buffer = accessed_region(block, "writes", self.write_buffer_index).buffer
-        _check_around(loop, block)
-        leaves = child_blocks(state, loop)
+        loop, buffer, leaves = self.checked(sch, "writes", self.write_buffer_index, storage_scope)
         writers = [leaf for leaf in leaves if _writes(leaf.block, buffer)]
-        readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
+        readers = [leaf for leaf in leaves if stage.reads_buffer(leaf.block, buffer)]
         users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
-        check_matched_buffers(users, buffer, storage_scope)
+        stage.check_matched_buffers(users, buffer, storage_scope)
         items = ir.statements_of(loop.loop.body)
         last = max(_position(items, writer) for writer in writers)
         for reader in readers:
@@ -150,18 +141,9 @@ class WriteAt(Primitive[BlockRV]):
         may_not_run = ir.uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
         if not exact or may_not_run:
             raise WritesWithGaps(loop=loop, buffer=buffer.name)
-        cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
+        cache = stage.Cache(buffer, stage.cache_buffer(buffer, storage_scope), ranges)
         place = CachePlace(loop, items[last], at_end=True)
         return sch.block_rv(_insert(state, loop, cache, users, place, into_cache=False))
-
-
-def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
-    if (
-        not loop.is_loop
-        or not is_ancestor(loop, block)
-        or scope_root(loop) is not scope_root(block)
-    ):
-        raise LoopNotAround(loop=loop, block=block)
 
 
 def _position(items: Sequence[ir.Stmt], block: StmtSRef) -> int:
@@ -196,24 +178,24 @@ def _check_written_first(
 def _insert(
     state: ScheduleState,
     loop: StmtSRef,
-    cache: Cache,
+    cache: stage.Cache,
     users: Sequence[StmtSRef],
     place: CachePlace,
     *,
     into_cache: bool,
 ) -> StmtSRef:
     realize = _copy_realize(loop, cache, into_cache)
-    edit = ScopeEdit(scope_root(loop), buffers=[cache.buffer])
+    edit = stage.ScopeEdit(loop.scope_root, buffers=[cache.buffer])
     edit.use_cache(users, cache)
     edit.insert(place, realize)
     edit.apply(state)
-    forget_flow(state, *child_blocks(state, scope_root(loop)))
+    forget_flow(state, *state.child_blocks(loop.scope_root))
     made = state.srefs[realize.block]
     state.info(made).stage_pipeline = True
     return made
 
 
-def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRealize:
+def _copy_realize(loop: StmtSRef, cache: stage.Cache, into_cache: bool) -> ir.BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
     domains = {**domains_of([loop.loop]), **all_loops_above(loop)}
     variables = (var for axis in cache.ranges for var in ir.free_vars(axis))

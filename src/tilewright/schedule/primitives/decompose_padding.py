@@ -11,21 +11,10 @@ from tilewright.arith.interning import has_side_effect
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import (
-    IteratorSubstitution,
-    renamed_iterators,
-    renamed_loops,
-)
+from tilewright.schedule.moves import block_iterators
 from tilewright.schedule.moves.init_block import in_serial_copies
-from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef
-from tilewright.schedule.state.scope import (
-    domains_of,
-    iterator_domains,
-    leaf_realizes,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import domains_of, iterator_domains
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -59,10 +48,9 @@ class DecomposePadding(Primitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
         outside, inside = loops_divided_at(block, loop)
-        why = why_not_complete(scope_of(state, scope_root(block)), block)
-        if why:
+        if why := why_not_complete(state.scope_of(block.scope_root), block):
             raise NotCompleteBlock(block=block, why=why)
-        realize = realize_of(block)
+        realize = block.realize
         padding = _padding_of(block)
         bounds = _inbound_domains(block, padding)
         realize = _simplified(realize, [sref.loop for sref in outside])
@@ -74,7 +62,7 @@ class DecomposePadding(Primitive[BlockRV]):
         copy_nest = _with_extents(copy_path(loop, block, copy), extents)
         replace_in_parent(state, loop, (fill_nest, copy_nest), {block.block: copy.block})
         state.infos[block] = BlockInfo()
-        state.info(scope_root(block)).stage_pipeline = None
+        state.info(block.scope_root).stage_pipeline = None
         return sch.block_rv(state.srefs[fill])
 
 
@@ -108,8 +96,7 @@ def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[ir.Var, tupl
             domains[var] = domain.min.value, domain.min.value + domain.extent.value
     whole = dict(domains)
     for part in ir.conjuncts(padding.condition):
-        found = _bound_of(part, domains)
-        if found is None:
+        if (found := _bound_of(part, domains)) is None:
             why = f"the condition `{part}` is not a bound of one iterator with constant domain"
             raise NotAPadding(block=block, why=why)
         variable, low, high = found
@@ -169,8 +156,8 @@ def _fill(
 ) -> tuple[ir.Block, ir.Stmt]:
     """A block that stores the constant everywhere, under serial copies of the loops."""
     block = realize.block
-    renamed = renamed_loops(loops)
-    iter_vars, fresh = renamed_iterators(block.iter_vars)
+    renamed = block_iterators.renamed_loops(loops)
+    iter_vars, fresh = block_iterators.renamed_iterators(block.iter_vars)
     indices = tuple(ir.substitute(index, fresh) for index in padding.store.indices)
     fill = ir.Block(
         iter_vars,
@@ -235,7 +222,7 @@ def _copy(
             ir.less(value, ir.const(high, dtype)),
         ):
             condition = ir.logical_and(condition, analyzer.simplify(part))
-    substitution = IteratorSubstitution(shifted, iter_vars)
+    substitution = block_iterators.IteratorSubstitution(shifted, iter_vars)
     bare = ir.replace(block, body=ir.replace(padding.store, value=padding.value), annotations={})
     copy = ir.replace(substitution.block(bare), iter_vars=tuple(iter_vars))
     return ir.BlockRealize(
@@ -245,12 +232,10 @@ def _copy(
 
 def _with_extents(stmt: ir.Stmt, extents: dict[ir.Var, int]) -> ir.Stmt:
     """A nest with some of its loops shortened; they hold one block each."""
-    if isinstance(stmt, ir.For):
-        body = _with_extents(stmt.body, extents)
-        extent = stmt.extent
-        if stmt.loop_var in extents:
-            extent = ir.const(extents[stmt.loop_var], stmt.loop_var.dtype)
-        return ir.replace(stmt, body=body, extent=extent)
-    if isinstance(stmt, ir.SeqStmt):
-        return ir.SeqStmt(tuple(_with_extents(item, extents) for item in stmt.seq))
-    return stmt
+
+    def shortened(loop: ir.For) -> ir.For:
+        if loop.loop_var not in extents:
+            return loop
+        return ir.replace(loop, extent=ir.const(extents[loop.loop_var], loop.loop_var.dtype))
+
+    return ir.rewrite(stmt, {ir.For: shortened})

@@ -8,7 +8,6 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import realize_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -36,7 +35,7 @@ class DecomposeReduction(Primitive[BlockRV]):
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         state, block, loop = sch.state, sch.get_sref(self.block), sch.get_sref(self.loop)
-        realize = realize_of(block)
+        realize = block.realize
         inside = _check(state, block, loop, realize)
         stmt = realize.block
         init, init_nest = initialization(
@@ -53,7 +52,7 @@ class DecomposeReduction(Primitive[BlockRV]):
         )
         replace_in_parent(state, loop, (init_nest, update_nest), {stmt: update})
         state.info(block).region_cover = None  # it reads what the new block writes
-        state.info(scope_root(block)).stage_pipeline = None
+        state.info(block.scope_root).stage_pipeline = None
         return sch.block_rv(state.srefs[init])
 
 

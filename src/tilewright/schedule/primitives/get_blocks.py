@@ -9,16 +9,8 @@ from collections.abc import Iterator
 from tilewright.ir import Block
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef
-from tilewright.schedule.state.scope import (
-    FLOW,
-    blocks_below,
-    child_blocks,
-    leaf_realizes,
-    loops_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state import BlockRV, LoopRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import FLOW, blocks_below
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
@@ -45,7 +37,7 @@ def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRe
     if block.parent is None:
         raise RootHasNoNeighbours(name=block)
     _ = block.block  # dependencies are between blocks
-    scope = scope_of(sch.state, scope_root(block))
+    scope = sch.state.scope_of(block.scope_root)
     return scope.producers(block, *FLOW) if before else scope.consumers(block, *FLOW)
 
 
@@ -67,8 +59,7 @@ class GetBlock(Primitive[BlockRV]):
 
     def run(self, sch: ScheduleCore) -> BlockRV:
         name, function = self.name, self.func_name
-        root = sch.state.roots.get(function)
-        if root is None:
+        if (root := sch.state.roots.get(function)) is None:
             raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
         found = [block for block in sch.state.infos if block.block.name_hint == name]
         if len(sch.state.roots) > 1:
@@ -90,48 +81,51 @@ class GetLoops(Primitive[list[LoopRV]]):
     def run(self, sch: ScheduleCore) -> list[LoopRV]:
         block = sch.get_sref(self.block)
         _ = block.block  # loops have none of their own
-        return [sch.loop_rv(loop) for loop in loops_of(block)]
+        return [sch.loop_rv(loop) for loop in block.loops]
+
+
+class _GetBlocks(Primitive[list[BlockRV]]):
+    """Handles of the blocks that are `found`."""
+
+    is_pure = True
+    moves_blocks = False
+
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        """References to the blocks."""
+        raise NotImplementedError
+
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
+        return [sch.block_rv(block) for block in self.found(sch)]
 
 
 @register_primitive
-class GetChildBlocks(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetChildBlocks(_GetBlocks):
     block_or_loop: BlockRV | LoopRV = given(positional=True)
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = child_blocks(sch.state, sch.get_sref(self.block_or_loop))
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return sch.state.child_blocks(sch.get_sref(self.block_or_loop))
 
 
 @register_primitive
-class GetProducers(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetProducers(_GetBlocks):
     block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = neighbours(sch, sch.get_sref(self.block), before=True)
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return neighbours(sch, sch.get_sref(self.block), before=True)
 
 
 @register_primitive
-class GetConsumers(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetConsumers(_GetBlocks):
     block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = neighbours(sch, sch.get_sref(self.block), before=False)
-        return [sch.block_rv(block) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        return neighbours(sch, sch.get_sref(self.block), before=False)
 
 
 @register_primitive
-class GetOutputBlocks(Primitive[list[BlockRV]]):
-    is_pure = True
-    moves_blocks = False
+class GetOutputBlocks(_GetBlocks):
     scope_block: BlockRV = given()
 
-    def run(self, sch: ScheduleCore) -> list[BlockRV]:
-        found = _output_blocks_below(sch.get_sref(self.scope_block).block)
-        return [sch.block_rv(sch.state.srefs[block]) for block in found]
+    def found(self, sch: ScheduleCore) -> list[StmtSRef]:
+        blocks = _output_blocks_below(sch.get_sref(self.scope_block).block)
+        return [sch.state.srefs[block] for block in blocks]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, is_one, replace, uses_var
-from tilewright.schedule.conditions.checks import (
-    READS_ITS_RESULT,
-    NotCompactDataflow,
-    check_compact_dataflow,
-    why_not_compact,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.conditions.races import depends_on
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError, is_allowed
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
@@ -75,7 +70,7 @@ def can_have_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind) -> bool:
 def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str) -> None:
     if kind is ForKind.UNROLLED:
         return
-    blocks = child_blocks(state, loop)
+    blocks = state.child_blocks(loop)
     _check_dataflow(state, loop, blocks)
     for block in blocks:
         _check_block(block, loop.loop.loop_var, loop, thread_axis.startswith("threadIdx"))
@@ -85,15 +80,17 @@ def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis
 
 def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> None:
     try:
-        check_compact_dataflow(state, loop)
-    except NotCompactDataflow:
-        reasons = {why_not_compact(state, loop, block) for block in blocks}
-        if not reasons <= {"", READS_ITS_RESULT} or not touches_own_slices(state, loop, blocks):
+        checks.check_compact_dataflow(state, loop)
+    except checks.NotCompactDataflow:
+        reasons = {checks.why_not_compact(state, loop, block) for block in blocks}
+        if not reasons <= {"", checks.READS_ITS_RESULT} or not touches_own_slices(
+            state, loop, blocks
+        ):
             raise
 
 
 def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:
-    realize = realize_of(block)
+    realize = block.realize
     for iter_var, value in realize.bindings:
         kind = iter_var.iter_type
         if kind is IterType.DATA_PAR or (allow_reduction and kind is IterType.COMM_REDUCE):
@@ -106,7 +103,7 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
 
 def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> None:
     """A block that does not depend on the loop may only fill buffers private to an iteration."""
-    root = scope_root(loop)
+    root = loop.scope_root
     for block in blocks:
         if _writes_by_loop(loop, block) or writes_own_tiles(loop, block):
             continue
@@ -117,7 +114,7 @@ def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
 
 def _writes_by_loop(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when the loop says, through iterators of a block, what the block writes."""
-    realize = realize_of(block)
+    realize = block.realize
     moving = {
         iter_var.var for iter_var, value in realize.bindings if depends_on(loop.loop, [value])
     }
@@ -135,43 +132,38 @@ def _is_seen_outside(
     within = set(inside)
     return any(
         region.buffer is buffer
-        for block in scope_of(state, root).blocks
+        for block in state.scope_of(root).blocks
         if block not in within
         for region in (*block.block.reads, *block.block.writes)
     )
 
 
-@register_primitive
-class Parallel(Primitive[None]):
+class _SetKind(Primitive[None]):
+    loop_kind: ClassVar[ForKind]
     moves_blocks = False
     loop: LoopRV = given()
 
     def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.PARALLEL)
+        set_loop_kind(sch.state, sch.get_sref(self.loop), self.loop_kind)
 
 
 @register_primitive
-class Vectorize(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.VECTORIZED)
+class Parallel(_SetKind):
+    loop_kind = ForKind.PARALLEL
 
 
 @register_primitive
-class Unroll(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
-
-    def run(self, sch: ScheduleCore) -> None:
-        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.UNROLLED)
+class Vectorize(_SetKind):
+    loop_kind = ForKind.VECTORIZED
 
 
 @register_primitive
-class Bind(Primitive[None]):
-    moves_blocks = False
-    loop: LoopRV = given()
+class Unroll(_SetKind):
+    loop_kind = ForKind.UNROLLED
+
+
+@register_primitive
+class Bind(_SetKind):
     thread_axis: str
 
     def run(self, sch: ScheduleCore) -> None:

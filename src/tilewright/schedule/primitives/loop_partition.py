@@ -11,19 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from tilewright import ir
 from tilewright.ir.clone import Cloner
-from tilewright.schedule.conditions.checks import (
-    LoopHasAnnotations,
-    check_names_no_loops,
-    common_iter_type,
-    only_block_under,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.conditions.interference import TouchedRegion, accesses_of
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
 from tilewright.schedule.primitives.split import FactorNotPositive
 from tilewright.schedule.state import LoopRV, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
@@ -65,12 +59,12 @@ class PartitionLoop(Primitive[list[LoopRV]]):
         state, loop = sch.state, sch.get_sref(self.loop)
         stmt = loop.loop
         if stmt.annotations or stmt.thread_binding is not None:
-            raise LoopHasAnnotations(loop=loop)
+            raise checks.LoopHasAnnotations(loop=loop)
         starts = _starts(loop, factors)
-        block = only_block_under(state, loop)
-        check_names_no_loops(block)
+        block = checks.only_block_under(state, loop)
+        checks.check_names_no_loops(block)
         reduces = _is_reduction_loop(block, loop)
-        around = loops_of(block)
+        around = block.loops
         iter_vars, values, renamed = _outer_iterators(
             block, around[: around.index(loop)], loop.name
         )
@@ -115,7 +109,7 @@ def _starts(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
 
 def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
     variable = loop.loop.loop_var
-    realize = realize_of(block)
+    realize = block.realize
     kinds = {
         iter_var.iter_type is ir.IterType.COMM_REDUCE
         for iter_var, value in realize.bindings
@@ -133,7 +127,7 @@ def _outer_iterators(
     block: StmtSRef, outside: Sequence[StmtSRef], inner: str
 ) -> tuple[tuple[ir.IterVar, ...], tuple[ir.PrimExpr, ...], dict[ir.Var, ir.PrimExpr]]:
     """Iterators of the new block for the loops around it that the old block is bound to."""
-    realize = realize_of(block)
+    realize = block.realize
     iter_vars, values = [], []
     renamed: dict[ir.Var, ir.PrimExpr] = {}
     for sref in outside:
@@ -146,7 +140,7 @@ def _outer_iterators(
         if ir.IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(outer=sref, loop=inner, block=block)
         variable = ir.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-        iter_vars.append(ir.IterVar(loop.domain, variable, common_iter_type(kinds)))
+        iter_vars.append(ir.IterVar(loop.domain, variable, checks.common_iter_type(kinds)))
         values.append(loop.loop_var)
         renamed[loop.loop_var] = variable
     return tuple(iter_vars), tuple(values), renamed
@@ -156,7 +150,7 @@ def _part(
     loop: StmtSRef, block: StmtSRef, number: int, start: int, end: int, *, continues: bool
 ) -> ir.Stmt:
     """A copy of the loop over `[start, end)`; one that continues a reduction has no init."""
-    realize = realize_of(block)
+    realize = block.realize
     stmt = ir.replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
     if continues:
         stmt = ir.replace(stmt, init=None, reads=reads_with_writes(stmt))

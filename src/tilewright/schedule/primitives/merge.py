@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
+from tilewright.schedule.conditions import interference
 from tilewright.schedule.conditions.checks import check_plain_loop
-from tilewright.schedule.conditions.interference import (
-    accesses_of,
-    conflicts,
-    stays_within_iteration,
-)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
+from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -102,9 +98,9 @@ class Merge(Primitive[LoopRV]):
 
 def _forget(state: ScheduleState, loop: StmtSRef) -> None:
     """Producers and consumers share loops now, which changes what covers what."""
-    root = scope_root(loop)
+    root = loop.scope_root
     for sref, info in state.infos.items():
-        if sref.parent is not None and scope_root(sref) is root:
+        if sref.parent is not None and sref.scope_root is root:
             info.region_cover = None
     state.info(root).stage_pipeline = None
 
@@ -165,12 +161,12 @@ def _check_dependencies(
     """Interleaving, reordering and moving the nests must not change what anybody reads."""
     pairs = zip(variables, nests[0].loops, strict=True)
     domains = {var: sref.loop.domain for var, sref in pairs}
-    touched = [accesses_of(body) for body in bodies]
+    touched = [interference.accesses_of(body) for body in bodies]
     for later in range(len(nests)):
         for earlier in range(later):
             in_order = nests[earlier].top.seq_index < nests[later].top.seq_index
-            for a, b in conflicts(touched[earlier], touched[later]):
-                if not in_order or not stays_within_iteration(a, b, domains):
+            for a, b in interference.conflicts(touched[earlier], touched[later]):
+                if not in_order or not interference.stays_within_iteration(a, b, domains):
                     first, second = nests[earlier].loops[-1], nests[later].loops[-1]
                     raise NestsDependOnEachOther(first=first, second=second, buffer=a.buffer.name)
     _check_between(nests, parent)
@@ -184,9 +180,9 @@ def _check_between(nests: Sequence[MergedNest], parent: StmtSRef) -> None:
     positions = {nest.top.seq_index for nest in nests}
     last = max(positions)
     for nest in nests:
-        moved = accesses_of(nest.top.loop)
+        moved = interference.accesses_of(nest.top.loop)
         for position in range(nest.top.seq_index + 1, last):
             if position in positions:
                 continue
-            for a, _ in conflicts(moved, accesses_of(body.seq[position])):
+            for a, _ in interference.conflicts(moved, interference.accesses_of(body.seq[position])):
                 raise StatementsBetween(nest.top, buffer=a.buffer.name)

@@ -13,15 +13,8 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import check_stage_pipeline
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    domain_of,
-    iterator_domains,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import BlockScope, domain_of, iterator_domains
+from tilewright.schedule.state.splice import BlockKeeper
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -70,10 +63,10 @@ class PadEinsum(Primitive[None]):
     def run(self, sch: ScheduleCore) -> None:
         padding = [sch.int_of(amount) for amount in self.padding]
         state, block = sch.state, sch.get_sref(self.block)
-        root = scope_root(block)
+        root = block.scope_root
         if state.enable_check:
             check_stage_pipeline(state, root)
-        scope = scope_of(state, root)
+        scope = state.scope_of(root)
         extra = _checked_padding(block, padding)
         output, inputs = _operands(state, scope, block, extra)
         grown: dict[ir.Buffer, ir.Buffer] = {}
@@ -100,7 +93,7 @@ def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[ir.Var, in
 
 
 def _is_trivially_bound(block: StmtSRef) -> bool:
-    realize, loops = realize_of(block), loops_of(block)
+    realize, loops = block.realize, block.loops
     if len(loops) != len(realize.iter_values) or not ir.is_true(realize.predicate):
         return False
     pairs = zip(realize.iter_values, loops, strict=True)
@@ -115,8 +108,7 @@ def _operands(
     def fail(why: str) -> NotAnEinsum:
         return NotAnEinsum(block=block, why=why)
 
-    why = why_not_reduction(state, scope, block)
-    if why:
+    if why := why_not_reduction(state, scope, block):
         raise fail(f"it is not a reduction: {why}")
     store = block.block.body
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Add):
@@ -178,8 +170,7 @@ def _grow_buffer(
         extent + amount if amount else extent
         for extent, amount in zip(buffer.shape, amounts, strict=True)
     )
-    known = grown.get(buffer)
-    if known is None:
+    if (known := grown.get(buffer)) is None:
         grown[buffer] = ir.replace(buffer, shape=shape)
     elif not all(ir.expr_deep_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
         why = f"{buffer.name} is used twice and would be padded in two ways"
@@ -198,8 +189,7 @@ def _grow_producer(
     if len(writers) != 1:
         raise fail(block, f"{len(writers)} blocks write the buffer, expected one")
     (producer,) = writers
-    why = why_not_complete(scope, producer)
-    if why:
+    if why := why_not_complete(scope, producer):
         raise fail(producer, why)
     if not _is_trivially_bound(producer):
         raise fail(producer, "its iterators are not bound to its loops one by one, in order")
@@ -218,16 +208,16 @@ def _grow_producer(
     return Growth(producer, amounts, guarded=True)
 
 
-class _Grower(ir.BufferRewriter):
+class _Grower(BlockKeeper):
     """Exchanges the grown buffers and lengthens the loops and iterators of the grown blocks."""
 
     def __init__(self, grown: dict[ir.Buffer, ir.Buffer], changes: Sequence[Growth]) -> None:
-        self.reuse: dict[ir.Block, ir.Block] = {}
+        super().__init__()
         self._grown = grown
         self._changes = {change.block.block: change for change in changes}
         self._extra_of_loop: dict[ir.Var, int] = {}
         for change in changes:
-            realize = realize_of(change.block)
+            realize = change.block.realize
             for iter_var, loop_var in realize.bindings:
                 if iter_var.var in change.extra:
                     assert isinstance(loop_var, ir.Var)
@@ -243,11 +233,8 @@ class _Grower(ir.BufferRewriter):
 
     def visit_block(self, node: ir.Block) -> ir.Block:
         block: ir.Block = super().visit_block(node)
-        change = self._changes.get(node)
-        if change is not None:
-            block = _grown_block(block, change)
-        if block is not node:
-            self.reuse[node] = block
+        if (change := self._changes.get(node)) is not None:
+            block = self.reuse[node] = _grown_block(block, change)
         return block
 
 
@@ -279,5 +266,5 @@ def _install(
     grower = _Grower(grown, changes)
     changed = grower.visit_block(root.block)
     state.replace(root, changed, grower.reuse)
-    for sref in scope_of(state, root).blocks:
+    for sref in state.scope_of(root).blocks:
         state.infos[sref] = BlockInfo()

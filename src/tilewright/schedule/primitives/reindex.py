@@ -6,32 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import arith, ir
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.copy_block import iterators_over, make_copy_block, realize_over
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
-from tilewright.schedule.caches.stage import (
-    ScopeEdit,
-    accessed_region,
-    mark_copy_block,
-    readers_after,
-)
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.regions.buffer_access import (
-    AccessChanger,
-    check_always_inside,
-    single_access,
-)
-from tilewright.schedule.state import BlockRV, StmtSRef
+from tilewright.schedule.regions import buffer_access
+from tilewright.schedule.state import BlockRV, Exprs, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    domain_of,
-    iterator_domains,
-    leaf_realizes,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domain_of, iterator_domains
 from tilewright.schedule.trace.instruction import BufferPrimitive, register_primitive
 
 
@@ -72,39 +56,43 @@ class ReIndex(BufferPrimitive[BlockRV]):
     def run(self, sch: ScheduleCore) -> BlockRV:
         side = 1 if self.side else 0
         state, block, index = sch.state, sch.get_sref(self.block), self.buffer_index
-        region = accessed_region(block, "writes" if side else "reads", index)
-        top = scope_root(block)
+        region = stage.accessed_region(block, "writes" if side else "reads", index)
+        top = block.scope_root
         check_stage_pipeline(state, top)
         stmt, buffer = block.block, region.buffer
         if next(leaf_realizes(stmt.body), None) is not None:
             raise NotALeafBlock(block=block)
-        access = single_access(block, buffer, side)
+        access = buffer_access.single_access(block, buffer, side)
         anchor = _top_of_chain(block)
         loops = domains_between(block, top)
-        if not has_affine_binding(state, block) or not takes_all_values(realize_of(block), loops):
+        if not has_affine_binding(state, block) or not takes_all_values(block.realize, loops):
             if side == 1:
                 raise SkipsIterations(block=block)
             if top.parent is not None:
                 raise ReadsMoreThanItsPart(block=block, part=top)
             access = replace(access, is_conditional=True)
-        check_always_inside(block, buffer, access)
+        buffer_access.check_always_inside(block, buffer, access)
         indices = _simplified(stmt, access.indices)
         used = {var for index in indices for var in ir.free_vars(index)}
         covered = [iter_var for iter_var in stmt.iter_vars if iter_var.var in used]
         new = _reindexed(buffer, covered)
-        changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
+        changer = buffer_access.AccessChanger(
+            buffer, new, tuple(iter_var.var for iter_var in covered)
+        )
         changer.visit(stmt)
         nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
-        edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
+        edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[new])
         edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
         edit.apply(state)
-        forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
-        return sch.block_rv(mark_copy_block(state, copy, complete=side == 1))
+        forget_flow(
+            state, block, *stage.readers_after(state.scope_of(top), state.srefs[copy], buffer)
+        )
+        return sch.block_rv(stage.mark_copy_block(state, copy, complete=side == 1))
 
 
 def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     """The statement in the scope's body that leads to a block and to nothing else."""
-    node: ir.Stmt = realize_of(block)
+    node: ir.Stmt = block.realize
     parent = block.parent
     while parent is not None and isinstance(parent.stmt, ir.For):
         if parent.stmt.body is not node:
@@ -113,7 +101,7 @@ def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     return node
 
 
-def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.PrimExpr, ...]:
+def _simplified(block: ir.Block, indices: Exprs) -> tuple[ir.PrimExpr, ...]:
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
     if all(isinstance(index, ir.Var) for index in indices):
         return tuple(indices)
@@ -142,7 +130,7 @@ def _copy(
     buffer: ir.Buffer,
     new: ir.Buffer,
     covered: Sequence[ir.IterVar],
-    indices: Sequence[ir.PrimExpr],
+    indices: Exprs,
     *,
     into_new: bool,
 ) -> tuple[ir.Stmt, ir.Block]:

@@ -10,37 +10,16 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir
 from tilewright.errors import ArithError
+from tilewright.schedule.caches import stage
 from tilewright.schedule.caches.copy_block import make_copy_block
 from tilewright.schedule.caches.place import CachePlace, is_reached_freely, place_before
-from tilewright.schedule.caches.stage import (
-    ScopeEdit,
-    accessed_region,
-    cache_buffer,
-    check_storage_scope,
-    mark_copy_block,
-    only_writer,
-    readers_after,
-)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators, renamed_loops
 from tilewright.schedule.moves.init_block import in_serial_copies
-from tilewright.schedule.regions.buffer_access import (
-    AccessChanger,
-    check_always_inside,
-    single_access,
-)
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.regions import buffer_access
+from tilewright.schedule.state import BlockRV, Exprs, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.state.scope import (
-    domain_of,
-    iterator_domains,
-    loops_between,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-)
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -91,23 +70,23 @@ def _reindex_cache(
 ) -> BlockRV:
     """Cache what a block reads (side 0) or writes (side 1) at indices of its own."""
     state, block, index_map = sch.state, sch.get_sref(step.block), sch.concrete_map(step.index_map)
-    check_storage_scope(step.storage_scope)
-    region = accessed_region(block, "writes" if side else "reads", index)
-    top = scope_root(block)
+    stage.check_storage_scope(step.storage_scope)
+    region = stage.accessed_region(block, "writes" if side else "reads", index)
+    top = block.scope_root
     check_stage_pipeline(state, top)
     access = _new_access(block, region, index_map, side)
     place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
-    if not is_reached_freely(place.surroundings, realize_of(block)):
+    if not is_reached_freely(place.surroundings, block.realize):
         raise UnderCondition(block=block)
-    cache = cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
-    changer = AccessChanger(access.buffer, cache, access.new)
+    cache = stage.cache_buffer(access.buffer, step.storage_scope, _shape(block, index_map))
+    changer = buffer_access.AccessChanger(access.buffer, cache, access.new)
     changer.visit(block.block)
     nest, copy = _copy(block, access, cache, place.location, into_cache=side == 0)
-    edit = ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
+    edit = stage.ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
     edit.insert(place, nest)
     edit.apply(state)
-    made = mark_copy_block(state, copy, complete=side == 1)
-    forget_flow(state, block, *readers_after(scope_of(state, top), made, access.buffer))
+    made = stage.mark_copy_block(state, copy, complete=side == 1)
+    forget_flow(state, block, *stage.readers_after(state.scope_of(top), made, access.buffer))
     return sch.block_rv(made)
 
 
@@ -121,8 +100,8 @@ def _new_access(
     if len(index_map.initial_indices) != count:
         given = len(index_map.initial_indices)
         raise WrongNumberOfIndices(block=block, given=given, expected=count)
-    found = single_access(block, buffer, side)
-    check_always_inside(block, buffer, found)
+    found = buffer_access.single_access(block, buffer, side)
+    buffer_access.check_always_inside(block, buffer, found)
     new = tuple(index_map.map_indices([iter_var.var for iter_var in stmt.iter_vars]))
     used = _iterators_in(stmt, found.indices)
     _check_same_iterators(block, found.indices, new)
@@ -130,9 +109,7 @@ def _new_access(
     return _NewAccess(buffer, found.indices, new, tuple(used))
 
 
-def _check_same_iterators(
-    block: StmtSRef, old: Sequence[ir.PrimExpr], new: Sequence[ir.PrimExpr]
-) -> None:
+def _check_same_iterators(block: StmtSRef, old: Exprs, new: Exprs) -> None:
     for present, absent in ((new, old), (old, new)):
         known = {iter_var.var for iter_var in _iterators_in(block.block, absent)}
         for iter_var in _iterators_in(block.block, present):
@@ -145,20 +122,17 @@ def _check_same_iterators(
                 )
 
 
-def _text(indices: Sequence[ir.PrimExpr]) -> str:
+def _text(indices: Exprs) -> str:
     return f"({', '.join(map(str, indices))})"
 
 
-def _iterators_in(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> list[ir.IterVar]:
+def _iterators_in(block: ir.Block, indices: Exprs) -> list[ir.IterVar]:
     used = {var for index in indices for var in ir.free_vars(index)}
     return [iter_var for iter_var in block.iter_vars if iter_var.var in used]
 
 
 def _check_apart(
-    buffer: ir.Buffer,
-    old: Sequence[ir.PrimExpr],
-    new: Sequence[ir.PrimExpr],
-    iterators: Sequence[ir.IterVar],
+    buffer: ir.Buffer, old: Exprs, new: Exprs, iterators: Sequence[ir.IterVar]
 ) -> None:
     """Different elements stay different: the old indices can be told from the new ones."""
     if all(any(ir.expr_deep_equal(index, other) for other in new) for index in old):
@@ -167,9 +141,9 @@ def _check_apart(
         raise ElementsCollide(indices=_text(new), buffer=buffer.name)
 
 
-def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
+def _is_invertible(indices: Exprs, iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
-    domains = {iter_var.var: domain_of(iter_var) for iter_var in iterators}
+    domains = {iter_var.var: scopes.domain_of(iter_var) for iter_var in iterators}
     index_map = arith.IndexMap(tuple(domains), tuple(indices))
     try:
         inverse, _ = index_map.non_surjective_inverse(list(domains.values()))
@@ -181,7 +155,7 @@ def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVa
 
 def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...]:
     analyzer = arith.Analyzer()
-    ranges = index_map.map_ranges(list(iterator_domains(block.block).values()), analyzer)
+    ranges = index_map.map_ranges(list(scopes.iterator_domains(block.block).values()), analyzer)
     for index, axis in zip(index_map.final_indices, ranges, strict=True):
         if not analyzer.can_prove(axis.min >= 0):
             raise NegativeIndex(block, index=index)
@@ -189,31 +163,30 @@ def _shape(block: StmtSRef, index_map: arith.IndexMap) -> tuple[ir.PrimExpr, ...
 
 
 def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
-    top = scope_root(block)
-    scope = scope_of(state, top)
-    writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
-    if writer is None:
+    top = block.scope_root
+    scope = state.scope_of(top)
+    if (writer := stage.only_writer(scope.buffer_writers.get(buffer, ()), buffer)) is None:
         return CachePlace(top)
-    if block not in readers_after(scope, writer, buffer):
+    if block not in stage.readers_after(scope, writer, buffer):
         raise ReadBeforeWritten(block=block, buffer=buffer.name, writer=writer.name)
-    return place_before(lowest_common_ancestor((writer, block)), writer, block)
+    return place_before(scopes.lowest_common_ancestor((writer, block)), writer, block)
 
 
 def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
-    top = scope_root(block)
-    scope = scope_of(state, top)
-    only_writer(scope.buffer_writers[buffer], buffer)
-    readers = readers_after(scope, block, buffer)
+    top = block.scope_root
+    scope = state.scope_of(top)
+    stage.only_writer(scope.buffer_writers[buffer], buffer)
+    readers = stage.readers_after(scope, block, buffer)
     if not readers:
         return CachePlace(top, at_end=True)
-    return place_before(lowest_common_ancestor((block, readers[0])), block, readers[0])
+    return place_before(scopes.lowest_common_ancestor((block, readers[0])), block, readers[0])
 
 
 def _copy(
     block: StmtSRef, access: _NewAccess, cache: ir.Buffer, location: StmtSRef, *, into_cache: bool
 ) -> tuple[ir.Stmt, ir.Block]:
     """The copy, under copies of those loops below `location` that it needs."""
-    realize = realize_of(block)
+    realize = block.realize
     used = {iter_var.var for iter_var in access.iterators}
     bindings = [value for iter_var, value in realize.bindings if iter_var.var in used]
     loops = _needed_loops(block, location, [*bindings, realize.predicate])
@@ -230,13 +203,11 @@ def _copy(
     return in_serial_copies(loops, fresh, body), made
 
 
-def _needed_loops(
-    block: StmtSRef, location: StmtSRef, used_by: Sequence[ir.PrimExpr]
-) -> list[ir.For]:
+def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Exprs) -> list[ir.For]:
     """The loops between a block and a location whose variables are used, outermost first."""
     needed = {var for expr in used_by for var in ir.free_vars(expr)}
     loops: list[ir.For] = []
-    for loop in reversed(loops_between(block, location)):
+    for loop in reversed(scopes.loops_between(block, location)):
         if loop.loop_var in needed:
             loops.insert(0, loop)
             needed.update(ir.free_vars(loop.domain))

@@ -6,15 +6,10 @@ from collections.abc import Sequence
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, replace, uses_var
 from tilewright.ir.node import nodes_in
-from tilewright.schedule.conditions.checks import (
-    has_affine_binding,
-    has_affine_binding_below,
-    runs_once,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import upwards
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -64,7 +59,7 @@ class Reorder(Primitive[None]):
         if len(loops) < 2:
             return
         chain = _chain(loops)
-        blocks = child_blocks(state, chain[0])
+        blocks = state.child_blocks(chain[0])
         wanted = iter(loops)
         chosen = set(loops)
         order = [next(wanted) if loop in chosen else loop for loop in chain]
@@ -73,7 +68,7 @@ class Reorder(Primitive[None]):
             _check_block(state, block, chain[0])
             if block.block.init is not None:
                 _check_reduction(block, chain, order)
-                if not (has_affine_binding(state, block) and _has_as_many_iterations(block)):
+                if not (checks.has_affine_binding(state, block) and _has_as_many_iterations(block)):
                     _check_repetition(block, chain, order)
         body: Stmt = chain[-1].loop.body
         for loop in reversed(order):
@@ -111,8 +106,8 @@ def _check_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
         raise BlockNotReorderable(
             block=block, why="has iterators that are neither spatial nor reductions"
         )
-    if not has_affine_binding(state, block) and not has_affine_binding_below(
-        block, [loop for loop in loops_of(block) if is_ancestor(top, loop)]
+    if not checks.has_affine_binding(state, block) and not checks.has_affine_binding_below(
+        block, [loop for loop in block.loops if top.holds(loop)]
     ):
         raise BlockNotReorderable(block=block, why="has bindings that are not affine")
 
@@ -125,7 +120,7 @@ def _check_reduction(
     That is certain as long as loops that are part of both a spatial and a reduction iterator, as
     fusing makes them, keep their order among themselves.
     """
-    realize = realize_of(block)
+    realize = block.realize
     if all(type(value) is Var for value in realize.iter_values):
         return
     used: dict[bool, set[Var]] = {True: set(), False: set()}
@@ -143,7 +138,7 @@ def _check_reduction(
 def _has_as_many_iterations(block: StmtSRef) -> bool:
     """True if there are as many iterations of the loops as combinations of iterators."""
     count = points = 1
-    for loop in loops_of(block):
+    for loop in block.loops:
         if type(loop.loop.extent) is not IntImm:
             return False
         count *= loop.loop.extent.value
@@ -158,7 +153,7 @@ def _check_repetition(
     block: StmtSRef, before: Sequence[StmtSRef], after: Sequence[StmtSRef]
 ) -> None:
     """Elements may be computed several times only if each time is a whole reduction."""
-    realize = realize_of(block)
+    realize = block.realize
     reduced = {
         variable
         for iter_var, value in realize.bindings
@@ -170,10 +165,10 @@ def _check_repetition(
             continue
         outer = before[: before.index(loop)]
         if any(other in outer and other.loop.loop_var not in reduced for other in after[position:]):
-            loops = loops_of(block)
+            loops = block.loops
             below = loops[loops.index(before[-1]) + 1 :]
             inside = [each.loop for each in (*after[position:], *below)]
-            if not runs_once(realize, inside):
+            if not checks.runs_once(realize, inside):
                 raise ReductionRepeated(block=block, loop=loop)
             return
 

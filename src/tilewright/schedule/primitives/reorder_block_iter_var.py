@@ -6,7 +6,6 @@ from tilewright.ir import BlockRealize, PrimExpr, replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -32,7 +31,7 @@ class ReorderBlockIterVar(Primitive[None]):
         state, block = sch.state, sch.get_sref(self.block)
         if block.parent is None:
             raise RootHasNoIterators(block=block)
-        realize = realize_of(block)
+        realize = block.realize
         stmt = realize.block
         count = len(stmt.iter_vars)
         if sorted(order) != list(range(count)):

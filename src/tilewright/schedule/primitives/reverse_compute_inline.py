@@ -18,18 +18,8 @@ from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_ou
 from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.primitives.compute_inline import check_plain_loads, inlinable, single_store
 from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, interval_of, points_at
-from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef, scope as scopes
 from tilewright.schedule.state.flags import forget_flow, produced_box
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    DepKind,
-    iterator_domains,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-    used_between_blocks,
-)
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -104,28 +94,27 @@ def can_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
 
 def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> ReverseInlinePlan:
     """Check everything and work out the new body of the producer."""
-    root = scope_root(block)
+    root = block.scope_root
     store, scope = inlinable(state, block, may_be_output=True)
-    realize = realize_of(block)
+    realize = block.realize
     if not ir.is_true(realize.predicate):
         raise HasPredicate(block=block, predicate=realize.predicate)
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
     made = single_store(producer)
-    if used_between_blocks(root.block.body, made.buffer):
+    if scopes.used_between_blocks(root.block.body, made.buffer):
         raise UsedBetweenBlocks(producer, block=block, buffer=made.buffer.name)
     removed = check_removable(block, [producer])
     check_plain_loads(block, made.buffer)
-    around = [loop.loop for loop in loops_of(producer)]
-    check_no_race(producer, realize_of(producer).iter_values, around)
+    around = [loop.loop for loop in producer.loops]
+    check_no_race(producer, producer.realize.iter_values, around)
     pair = _Pair(block, producer, made)
     indices = _common_indices(block, store, made.buffer)
-    values = values_of(realize, [loop.loop for loop in loops_of(block)])
-    if values is None:
+    if (values := values_of(realize, [loop.loop for loop in block.loops])) is None:
         raise UnknownIterations(block=block, predicate=realize.predicate)
     inverse = _inverse(block, indices, values, made)
     _check_covered(state, pair, indices)
-    analyzer = arith.Analyzer(iterator_domains(producer.block))
+    analyzer = arith.Analyzer(scopes.iterator_domains(producer.block))
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
@@ -135,25 +124,24 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
 
 def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
     """The predicate of the producer with a guard on its iterators added."""
-    realize = realize_of(producer)
+    realize = producer.realize
     if isinstance(guard, ir.IntImm) and guard.value:
         return realize.predicate
-    place = Surroundings(loop.loop for loop in loops_of(producer))
+    place = Surroundings(loop.loop for loop in producer.loops)
     bound = place.analyzer.simplify(ir.substitute(guard, realize.values))
     with place.analyzer.constraint_scope(bound):
         implied = place.analyzer.can_prove(realize.predicate)
     return bound if implied else ir.logical_and(realize.predicate, bound)
 
 
-def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
-    producers = scope.producers(block, DepKind.RAW)
+def _only_producer(scope: scopes.BlockScope, block: StmtSRef) -> StmtSRef:
+    producers = scope.producers(block, scopes.DepKind.RAW)
     if len(producers) != 1:
         raise NotOneProducer(*producers, block=block, count=len(producers))
     (producer,) = producers
-    why = why_not_complete(scope, producer)
-    if why:
+    if why := why_not_complete(scope, producer):
         raise ProducerNotComplete(block=block, producer=producer, why=why)
-    consumers = scope.consumers(producer, DepKind.RAW)
+    consumers = scope.consumers(producer, scopes.DepKind.RAW)
     if len(consumers) != 1:
         raise SeveralConsumers(
             *consumers, block=block.name, producer=producer, count=len(consumers)
@@ -187,8 +175,7 @@ def _inverse(
         var: dom.min for var, dom in domains.items() if ir.is_one(dom.extent)
     }
     outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
-    inverse = _solved(indices, domains, outputs)
-    if inverse is None:
+    if (inverse := _solved(indices, domains, outputs)) is None:
         fixed = [ir.substitute(index, units) for index in indices]
         moving = {var: dom for var, dom in domains.items() if var not in units}
         inverse = _solved(fixed, moving, outputs) or _solved(
@@ -245,9 +232,9 @@ def _whole_tiles(dom: ir.Range, tile: int) -> ir.Range:
 def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimExpr]) -> None:
     """Every iteration of the consumer reads an element that the producer writes."""
     block, producer, buffer = plan.block, plan.producer, plan.made.buffer
-    root = scope_root(block)
+    root = block.scope_root
     written = produced_box(state, producer, producer.block.writes[0], root)
-    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(block.realize, [loop.loop for loop in block.loops])
     read, _ = view.box(points_at(indices))
     if written is None or not arith.covers(
         list(map(interval_of, written)), list(map(interval_of, read))
@@ -299,7 +286,7 @@ def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
         body = ir.rewrite(root.body, {ir.BlockRealize: updated})
         return ir.replace(root, body=body, alloc_buffers=buffers)
 
-    scope = scope_of(state, scope_root(plan.block))
+    scope = state.scope_of(plan.block.scope_root)
     forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))
     state.info(plan.producer).affine_binding = None
     remove(state, plan.removed, change, {old: after})

@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.conditions.checks import (
-    check_reduction_block,
-    check_starts_at_zero,
-    only_block_under,
-)
+from tilewright.schedule.conditions import checks
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.block_iterators import (
-    kept_annotations,
-    renamed_iterators,
-    renamed_loops,
-)
-from tilewright.schedule.moves.init_block import copied_loop
-from tilewright.schedule.state import BlockInfo, BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import child_blocks, domains_of, loops_of, realize_of
+from tilewright.schedule.moves import block_iterators
+from tilewright.schedule.moves.init_block import in_copies
+from tilewright.schedule.state import BlockInfo, BlockRV, Exprs, LoopRV, ScheduleState, StmtSRef
+from tilewright.schedule.state.scope import domains_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.te.reducers import Reduction, recognize_reduction
@@ -107,8 +99,7 @@ class RFactor(Primitive[BlockRV]):
         axis = sch.int_of(self.factor_axis)
         state, loop = sch.state, sch.get_sref(self.loop)
         nest = _check_nest(state, loop)
-        reduction = recognize_reduction(nest.realize.block)
-        if reduction is None:
+        if (reduction := recognize_reduction(nest.realize.block)) is None:
             raise UnknownReducer(block=nest.block)
         position = _checked_axis(axis, reduction, nest.block)
         final_predicate = _final_predicate(nest)
@@ -127,10 +118,10 @@ def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
     stmt = loop.loop
     if stmt.kind is not ir.ForKind.SERIAL:
         raise LoopNotSerial(loop=loop)
-    check_starts_at_zero(loop)
-    block = only_block_under(state, loop)
-    check_reduction_block(state, block)
-    realize, loops = realize_of(block), loops_of(block)
+    checks.check_starts_at_zero(loop)
+    block = checks.only_block_under(state, loop)
+    checks.check_reduction_block(state, block)
+    realize, loops = block.realize, block.loops
     spatial, reducing = _loops_by_use(realize, loops)
     nest = ReductionNest(block, realize, tuple(loops), spatial, reducing, stmt)
     _check_factored_loop(nest, loop)
@@ -183,7 +174,7 @@ def _check_other_loops(nest: ReductionNest) -> None:
 def _check_neighbours(state: ScheduleState, nest: ReductionNest) -> None:
     """The partial reduction runs before the whole nest; nothing in it may come first."""
     top = nest.loops[0]
-    first, *others = child_blocks(state, top)
+    first, *others = state.child_blocks(top)
     block = nest.block
     if first is not block:
         raise NotFirstBlock(block=block, loop=top)
@@ -293,7 +284,7 @@ def _partial_block(
         f"{block.name_hint}_rf",
         body,
         init,
-        annotations=kept_annotations(block.annotations, renamed),
+        annotations=block_iterators.kept_annotations(block.annotations, renamed),
     )
     return ir.BlockRealize(values, nest.realize.predicate, made)
 
@@ -308,7 +299,7 @@ def _final_block(
     block = nest.realize.block
     factored = _factored_iterator(nest.factored, ir.IterType.COMM_REDUCE)
     kept = [b for b in nest.realize.bindings if b[0].iter_type is not ir.IterType.COMM_REDUCE]
-    iter_vars, renamed = renamed_iterators([iter_var for iter_var, _ in kept])
+    iter_vars, renamed = block_iterators.renamed_iterators([iter_var for iter_var, _ in kept])
     indices = tuple(ir.substitute(i, renamed) for i in reduction.targets[0].indices)
     partial = (*indices[:axis], factored.var, *indices[axis:])
     inputs = [ir.BufferLoad(buffer, partial) for buffer in buffers]
@@ -321,7 +312,7 @@ def _final_block(
         block.name_hint,
         body,
         init,
-        annotations=kept_annotations(block.annotations, renamed, block.iter_vars),
+        annotations=block_iterators.kept_annotations(block.annotations, renamed, block.iter_vars),
     )
     values = (nest.factored.loop_var, *(value for _, value in kept))
     return ir.BlockRealize(values, predicate, made)
@@ -331,7 +322,7 @@ def _accumulate(
     reduction: Reduction,
     buffers: Sequence[ir.Buffer],
     indices: tuple[ir.PrimExpr, ...],
-    inputs: Sequence[ir.PrimExpr],
+    inputs: Exprs,
 ) -> tuple[ir.Stmt, ir.Stmt]:
     """The init statement, and the update that combines `buffers[indices]` with `inputs`."""
     start = reduction.reducer.identity([buffer.dtype for buffer in buffers])
@@ -373,14 +364,10 @@ def _install(
 def _partial_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:
     """All loops again, with variables of their own."""
     loops = [sref.loop for sref in nest.loops]
-    renamed = renamed_loops(loops)
+    renamed = block_iterators.renamed_loops(loops)
     values = tuple(ir.substitute(value, renamed) for value in realize.iter_values)
-    body: ir.Stmt = ir.BlockRealize(
-        values, ir.substitute(realize.predicate, renamed), realize.block
-    )
-    for loop in reversed(loops):
-        body = copied_loop(loop, renamed, body)
-    return body
+    predicate = ir.substitute(realize.predicate, renamed)
+    return in_copies(loops, renamed, ir.BlockRealize(values, predicate, realize.block))
 
 
 def _final_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:

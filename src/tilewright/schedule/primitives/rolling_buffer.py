@@ -7,7 +7,7 @@ window, in which positions are taken modulo its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,23 +15,10 @@ from tilewright import arith, ir
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts.allocated_buffer import (
-    AllocationChanger,
-    allocating_block,
-    change_allocation,
-)
-from tilewright.schedule.state import BlockInfo, BlockRV, ScheduleState, StmtSRef
+from tilewright.schedule.layouts import allocated_buffer
+from tilewright.schedule.state import BlockInfo, BlockRV, Domains, Exprs, ScheduleState, StmtSRef
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import (
-    DepKind,
-    domains_of,
-    is_ancestor,
-    loops_of,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import DepKind, domains_of, lowest_common_ancestor
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _POSITIONS = (ir.IterType.DATA_PAR, ir.IterType.OPAQUE)
@@ -81,8 +68,8 @@ class RollingBuffer(Primitive[None]):
         state, block = sch.state, sch.get_sref(self.block)
         region = _written_region(block, sch.int_of(self.write_buffer_index))
         buffer = region.buffer
-        owner = allocating_block(block, buffer)
-        if owner is not scope_root(block):
+        owner = allocated_buffer.allocating_block(block, buffer)
+        if owner is not block.scope_root:
             raise NotAnIntermediate(block=block, buffer=buffer.name)
         consumers = _consumers(state, block, buffer)
         loop = lowest_common_ancestor([block, *consumers])
@@ -90,7 +77,9 @@ class RollingBuffer(Primitive[None]):
             raise NoCommonLoop(*consumers, block=block, buffer=buffer.name)
         windows = _windows(block, region, loop)
         outermost = min(windows, key=lambda window: window.depth)
-        change_allocation(state, owner, _Roller(buffer, outermost, block.block, _guard(windows)))
+        allocated_buffer.change_allocation(
+            state, owner, _Roller(buffer, outermost, block.block, _guard(windows))
+        )
         for sref in (block, *consumers):
             state.infos[sref] = BlockInfo()
         state.info(owner).stage_pipeline = None
@@ -107,12 +96,12 @@ def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
 
 
 def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
-    scope = scope_of(state, scope_root(block))
+    scope = state.scope_of(block.scope_root)
     # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
-    if why_not_complete(scope, block, _POSITIONS):
-        why = why_not_reduction(state, scope, block, _POSITIONS)
-        if why:
-            raise NotAProducer(block=block, why=why)
+    if why_not_complete(scope, block, _POSITIONS) and (
+        why := why_not_reduction(state, scope, block, _POSITIONS)
+    ):
+        raise NotAProducer(block=block, why=why)
     dependencies = [*scope.from_block(block), *scope.to_block(block)]
     if any(dependency.kind is not DepKind.RAW for dependency in dependencies):
         why = "other blocks write what it reads or writes"
@@ -135,8 +124,8 @@ def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list
 
 def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list[RollingWindow]:
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
-    realize, loops = realize_of(block), loops_of(block)
-    outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
+    realize, loops = block.realize, block.loops
+    outer = [sref.loop for sref in loops if sref.holds(common)]
     inner = domains_of(sref.loop for sref in loops[len(outer) :])
     produced = ir.substitute(region, realize.values)
     analyzer = arith.Analyzer(domains_of(outer))
@@ -158,17 +147,14 @@ def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list
 
 
 def _bounds(
-    block: StmtSRef,
-    produced: ir.BufferRegion,
-    inner: Mapping[ir.Var, ir.Range],
-    analyzer: arith.Analyzer,
+    block: StmtSRef, produced: ir.BufferRegion, inner: Domains, analyzer: arith.Analyzer
 ) -> list[arith.IntervalSet]:
     """What one iteration of the common loops produces, apart from what none ever does.
 
     A condition on positions leaves out the same elements in every iteration. Any other one cuts
     the window, and where that happens must be known: what it leaves out is not there for the next.
     """
-    realize = realize_of(block)
+    realize = block.realize
     cuts = [
         part
         for part in ir.conjuncts(realize.predicate)
@@ -187,9 +173,7 @@ def _bounds(
     return bounds
 
 
-def _tells_positions(
-    condition: ir.PrimExpr, iter_values: Sequence[ir.PrimExpr], analyzer: arith.Analyzer
-) -> bool:
+def _tells_positions(condition: ir.PrimExpr, iter_values: Exprs, analyzer: arith.Analyzer) -> bool:
     """Whether a condition compares a single iterator of the block with a constant."""
     if not isinstance(condition, ir.LT | ir.LE | ir.GT | ir.GE):
         return False
@@ -271,7 +255,7 @@ def _guard(windows: Sequence[RollingWindow]) -> ir.PrimExpr:
 # --- the new program ----------------------------------------------------------------------------
 
 
-class _Roller(AllocationChanger):
+class _Roller(allocated_buffer.AllocationChanger):
     """Shrinks the buffer, wraps the indices, guards the producer, marks the rolled iterators."""
 
     def __init__(

@@ -15,14 +15,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.state import BlockRV, LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import (
-    FLOW,
-    is_ancestor,
-    loops_of,
-    lowest_common_ancestor,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import FLOW, lowest_common_ancestor
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -54,13 +47,13 @@ def _fits(state: ScheduleState, block: StmtSRef, location: int, loop: StmtSRef) 
 
 def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
     """The loops around all consumers, outermost first."""
-    consumers = scope_of(state, scope_root(block)).consumers(block, *FLOW)
+    consumers = state.scope_of(block.scope_root).consumers(block, *FLOW)
     if not consumers:
         return []
     boundary = consumers[0].around if len(consumers) == 1 else lowest_common_ancestor(consumers)
     if not isinstance(boundary.stmt, For):
         return []
-    return [loop for loop in loops_of(consumers[0]) if is_ancestor(loop, boundary)]
+    return [loop for loop in consumers[0].loops if loop.holds(boundary)]
 
 
 def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tuple[int, StmtSRef]]:

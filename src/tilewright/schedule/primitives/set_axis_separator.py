@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.ir import Buffer, replace
+import functools
+
+from tilewright.ir import replace
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
@@ -29,17 +31,7 @@ class SetAxisSeparator(BufferPrimitive[None]):
         ):
             raise BadSeparators(block, given=list(separators), ndim=buffer.ndim, buffer=buffer.name)
         site = buffer_site(state, block, buffer)
-        changer = _SeparatorChanger(buffer, tuple(separators))
+        divide = functools.partial(replace, axis_separators=tuple(separators))
+        changer = AllocationChanger(buffer, divide(buffer), divide)
         changed = changer.visit(site.owner.block)
         change_buffer(state, site, changer.buffers[buffer], changed, changer.reuse)
-
-
-class _SeparatorChanger(AllocationChanger):
-    """Gives a buffer, and what is matched to parts of it, other separators."""
-
-    def __init__(self, buffer: Buffer, separators: tuple[int, ...]) -> None:
-        super().__init__(buffer, replace(buffer, axis_separators=separators))
-        self._separators = separators
-
-    def change_match(self, buffer: Buffer) -> Buffer:
-        return replace(buffer, axis_separators=self._separators)

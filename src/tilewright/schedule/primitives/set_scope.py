@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.ir import HANDLE, Buffer, PointerType, Var, replace
 from tilewright.schedule.caches.stage import accessed_region, check_storage_scope
 from tilewright.schedule.core import ScheduleCore
-from tilewright.schedule.layouts.allocated_buffer import (
-    AllocationChanger,
-    allocating_block,
-    change_allocation,
-)
+from tilewright.schedule.layouts import allocated_buffer
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-
-class ScopeChanger(AllocationChanger):
-    """Moves a buffer, and what is matched to parts of it, to another scope."""
-
-    def __init__(self, buffer: Buffer, scope: str) -> None:
-        super().__init__(buffer, in_scope(buffer, scope))
-        self._scope = scope
-
-    def change_match(self, buffer: Buffer) -> Buffer:
-        return in_scope(buffer, self._scope)
 
 
 def in_scope(buffer: Buffer, scope: str) -> Buffer:
@@ -44,6 +31,9 @@ class SetScope(Primitive[None]):
         block, storage_scope = sch.get_sref(self.block), self.storage_scope
         check_storage_scope(storage_scope)
         buffer = accessed_region(block, "writes", self.buffer_index).buffer
-        owner = allocating_block(block, buffer)
+        owner = allocated_buffer.allocating_block(block, buffer)
         if buffer.scope != storage_scope:
-            change_allocation(sch.state, owner, ScopeChanger(buffer, storage_scope))
+            move = functools.partial(in_scope, scope=storage_scope)
+            allocated_buffer.change_allocation(
+                sch.state, owner, allocated_buffer.AllocationChanger(buffer, move(buffer), move)
+            )

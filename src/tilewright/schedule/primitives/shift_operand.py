@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.schedule.caches.copy_block import iterators_over, realize_in_loops, realize_over
+from tilewright.schedule.caches import copy_block
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
@@ -20,14 +20,7 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import renamed_iterators
 from tilewright.schedule.state import BlockRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.scope import (
-    domain_of,
-    is_ancestor,
-    loops_of,
-    realize_of,
-    scope_of,
-    scope_root,
-)
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
@@ -76,15 +69,13 @@ class ShiftOperand(Primitive[list[BlockRV]]):
     def run(self, sch: ScheduleCore) -> list[BlockRV]:
         state, block, index = sch.state, sch.get_sref(self.block), self.read_buffer_index
         buffer = accessed_region(block, "reads", index).buffer
-        root = scope_root(block)
-        why = why_not_reduction(state, scope_of(state, root), block)
-        if why:
+        root = block.scope_root
+        if why := why_not_reduction(state, state.scope_of(root), block):
             raise NotASumOfProducts(block=block, why=why)
         product = _product(block, buffer)
-        target = _OTHER_SIGN.get(str(buffer.dtype))
-        if target is None:
+        if (target := _OTHER_SIGN.get(str(buffer.dtype))) is None:
             raise CannotShift(buffer=buffer.name, block=block, dtype=buffer.dtype)
-        if not takes_all_values(realize_of(block), domains_between(block, root)):
+        if not takes_all_values(block.realize, domains_between(block, root)):
             raise OnlyAPart(block=block)
         _check_made_before(state, block)
         shifted = ir.decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
@@ -92,8 +83,8 @@ class ShiftOperand(Primitive[list[BlockRV]]):
         edit = ScopeEdit(root, buffers=[shifted, start.buffer])
         make_shifted, nest = _shifting_nest(buffer, shifted)
         make_start, start_nest = start.nest(_half(buffer.dtype))
-        loops = loops_of(block)
-        place = CachePlace(root, anchor=loops[0].loop if loops else realize_of(block))
+        loops = block.loops
+        place = CachePlace(root, anchor=loops[0].loop if loops else block.realize)
         for stmt in (nest, start_nest):
             edit.insert(place, stmt)
         edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)
@@ -131,9 +122,9 @@ def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
 
 def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
     """The new blocks run before all loops of the block: whole operands must be there by then."""
-    loops = loops_of(block)
-    for edge in scope_of(state, scope_root(block)).to_block(block):
-        if loops and is_ancestor(loops[0], edge.src):
+    loops = block.loops
+    for edge in state.scope_of(block.scope_root).to_block(block):
+        if loops and loops[0].holds(edge.src):
             raise MadeUnderTheSameLoop(producer=edge.src, block=block, loop=loops[0].name)
 
 
@@ -155,18 +146,15 @@ def _half(dtype: ir.DType) -> int:
 
 
 def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, ir.Stmt]:
-    iterators = iterators_over(source.shape)
+    iterators = copy_block.iterators_over(source.shape)
     point = tuple(iterator.var for iterator in iterators)
     sign_bit = ir.const(-_half(source.dtype), source.dtype)
-    value = ir.cast(target.dtype, bitwise_xor(ir.BufferLoad(source, point), sign_bit))
-    block = ir.Block(
-        iterators,
-        (ir.BufferRegion.from_point(source, point),),
-        (ir.BufferRegion.from_point(target, point),),
-        target.name,
-        ir.BufferStore(target, value, point),
+    load = ir.BufferLoad(source, point)
+    value = ir.cast(target.dtype, bitwise_xor(load, sign_bit))
+    block = copy_block.store_block(
+        target.name, iterators, ir.BufferStore(target, value, point), load
     )
-    return block, realize_over(source.shape, block)
+    return block, copy_block.realize_over(source.shape, block)
 
 
 class _Start:
@@ -195,20 +183,15 @@ class _Start:
         point = tuple(ir.substitute(index, renamed) for index in self.point())
         source = tuple(ir.substitute(index, renamed) for index in self._other.indices)
         dtype = self.buffer.dtype
-        term = ir.Mul(
-            ir.cast(dtype, ir.BufferLoad(self._other.buffer, source)), ir.const(-half, dtype)
-        )
-        block = ir.Block(
-            new,
-            (ir.BufferRegion.from_point(self._other.buffer, source),),
-            (ir.BufferRegion.from_point(self.buffer, point),),
-            self.buffer.name,
-            ir.BufferStore(self.buffer, ir.Add(ir.BufferLoad(self.buffer, point), term), point),
-            init=ir.BufferStore(self.buffer, ir.const(0, dtype), point),
-        )
+        load = ir.BufferLoad(self._other.buffer, source)
+        term = ir.Mul(ir.cast(dtype, load), ir.const(-half, dtype))
+        total = ir.Add(ir.BufferLoad(self.buffer, point), term)
+        store = ir.BufferStore(self.buffer, total, point)
+        block = copy_block.store_block(self.buffer.name, new, store, load)
+        block = ir.replace(block, init=ir.replace(store, value=ir.const(0, dtype)))
         loops = [(ir.Var(f"ax{n}", v.var.dtype), domain_of(v).extent) for n, v in enumerate(new)]
         values = [var + domain_of(v).min for (var, _), v in zip(loops, new, strict=True)]
-        return block, realize_in_loops(loops, values, block)
+        return block, copy_block.realize_in_loops(loops, values, block)
 
 
 def _with_shifted(

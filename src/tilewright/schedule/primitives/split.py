@@ -11,7 +11,7 @@ from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
-from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
+from tilewright.schedule.state import Exprs, LoopRV, ScheduleState, StmtSRef
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
@@ -112,7 +112,7 @@ def _reaches(product: int, extent: ir.PrimExpr) -> bool:
     return arith.Analyzer().can_prove(extent <= product)
 
 
-def _recombine(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.PrimExpr:
+def _recombine(variables: Sequence[ir.Var], extents: Exprs) -> ir.PrimExpr:
     """The old loop variable in terms of the new ones: `v0 * (e1 * e2) + v1 * e2 + v2`."""
     total: ir.PrimExpr | None = None
     for position, variable in enumerate(variables):
@@ -125,7 +125,7 @@ def _recombine(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> i
     return total
 
 
-def _nest(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.PrimExpr:
+def _nest(variables: Sequence[ir.Var], extents: Exprs) -> ir.PrimExpr:
     """The same number written inside out: `(v0 * e1 + v1) * e2 + v2`."""
     total: ir.PrimExpr = variables[0]
     for variable, extent in zip(variables[1:], extents[1:], strict=True):

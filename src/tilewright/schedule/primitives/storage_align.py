@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.core import ScheduleCore
@@ -50,12 +50,12 @@ class StorageAlign(Primitive[None]):
         entries = [entry if old[:2] == entry[:2] else old for old in _entries(block)]
         if entry not in entries:
             entries.append(entry)
-        annotations = {**block.block.annotations, BUFFER_DIM_ALIGN: entries}
+        annotations = {**block.block.annotations, keys.BUFFER_DIM_ALIGN: entries}
         sch.state.replace(block, replace(block.block, annotations=annotations))
 
 
 def _entries(block: StmtSRef) -> list[list[int]]:
-    value = block.block.annotations.get(BUFFER_DIM_ALIGN, [])
+    value = block.block.annotations.get(keys.BUFFER_DIM_ALIGN, [])
     if isinstance(value, (list, tuple)) and all(map(_is_entry, value)):
         return [[int(number) for number in entry] for entry in value]
     raise BadAlignment(block=block, value=value)

@@ -83,8 +83,7 @@ def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef | ir
 
 def _index_dtype(block: ir.Block) -> ir.DType:
     """The widest index type that the block uses."""
-    wide = [iv.var.dtype for iv in block.iter_vars if iv.var.dtype.bits > ir.INT32.bits]
-    if wide:
+    if wide := [iv.var.dtype for iv in block.iter_vars if iv.var.dtype.bits > ir.INT32.bits]:
         return wide[0]
     starts = (axis.min.dtype for region in (*block.reads, *block.writes) for axis in region.region)
     return next((dtype for dtype in starts if dtype.bits > ir.INT32.bits), ir.INT32)

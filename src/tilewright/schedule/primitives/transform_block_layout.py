@@ -11,8 +11,8 @@ from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
-from tilewright.schedule.state import BlockRV, StmtSRef
-from tilewright.schedule.state.scope import domain_of, leaf_realizes, loops_of, realize_of
+from tilewright.schedule.state import BlockRV, Exprs, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import domain_of
 from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
@@ -94,7 +94,7 @@ class TransformBlockLayout(Primitive[None]):
 
 def _check_nest(block: StmtSRef) -> tuple[ir.BlockRealize, StmtSRef]:
     """How the block runs and the outermost of its loops, which hold nothing else."""
-    loops = loops_of(block)
+    loops = block.loops
     if not loops:
         raise NoLoops(block=block)
     top = loops[0]
@@ -103,7 +103,7 @@ def _check_nest(block: StmtSRef) -> tuple[ir.BlockRealize, StmtSRef]:
     for loop in loops:
         check_starts_at_zero(loop)
     check_names_no_loops(block)
-    realize = realize_of(block)
+    realize = block.realize
     variables = {loop.loop.loop_var for loop in loops}
     used = {value for value in realize.iter_values if isinstance(value, ir.Var)}
     plain = used == variables and len(realize.iter_values) == len(loops)
@@ -146,7 +146,7 @@ def _inverted(
         raise NotBijective(index_map=index_map, block=block, why=str(error)) from None
 
 
-def _nest(extents: Sequence[ir.PrimExpr], block: ir.Block) -> ir.For:
+def _nest(extents: Exprs, block: ir.Block) -> ir.For:
     loops = axes_of(extents, "ax")
     body = loop_nest(
         list(zip(loops, extents, strict=True)), ir.BlockRealize(tuple(loops), ir.TRUE, block)

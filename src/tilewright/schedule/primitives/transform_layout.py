@@ -7,24 +7,11 @@ from tilewright.errors import ArithError
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts.layout import (
-    BufferSite,
-    LayoutRewriter,
-    buffer_site,
-    change_buffer,
-    why_not_injective,
-)
+from tilewright.schedule.layouts import layout as layouts, padding as paddings
 from tilewright.schedule.layouts.opaque import padded_loops
-from tilewright.schedule.layouts.padding import (
-    LayoutPadding,
-    assumption,
-    is_written,
-    padded_writer,
-    with_fill,
-)
-from tilewright.schedule.state import ScheduleState, StmtSRef
+from tilewright.schedule.state import ScheduleState, StmtSRef, leaf_realizes
 from tilewright.schedule.state.flags import region_cover
-from tilewright.schedule.state.scope import leaf_realizes, loops_from, realize_of, scope_of
+from tilewright.schedule.state.scope import loops_from
 from tilewright.schedule.trace.instruction import (
     BufferPrimitive,
     constant,
@@ -121,11 +108,11 @@ def _padding(
     new: ir.Buffer,
     index_map: arith.IndexMap,
     value: arith.IndexMap | None,
-) -> LayoutPadding | None:
+) -> paddings.LayoutPadding | None:
     """The elements that the layout adds; None if there are none that matter."""
     try:
         inverse, condition = index_map.non_surjective_inverse(old.shape)
-        why = why_not_injective(index_map, inverse, old.shape)
+        why = layouts.why_not_injective(index_map, inverse, old.shape)
     except ArithError as error:
         why = str(error)
     if not why:
@@ -148,7 +135,7 @@ def _padding(
     filler = value.final_indices[0]
     if isinstance(filler, ir.Call) and filler.op is _UNDEF:
         return None
-    return LayoutPadding(old, new, inverse, condition, value)
+    return paddings.LayoutPadding(old, new, inverse, condition, value)
 
 
 def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
@@ -158,21 +145,23 @@ def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
 
 
 def _rewrite_owner(
-    site: BufferSite, rewriter: LayoutRewriter, padding: LayoutPadding | None
+    site: layouts.BufferSite,
+    rewriter: layouts.LayoutRewriter,
+    padding: paddings.LayoutPadding | None,
 ) -> tuple[ir.Block, list[ir.Block]]:
     """The owner of the buffer in the new layout, and the blocks in it that are new."""
     owner = site.owner.block
     if padding is None:
         return rewriter.visit(owner), []
-    if not is_written(owner.body, site.buffer):
+    if not paddings.is_written(owner.body, site.buffer):
         changed: ir.Block = rewriter.visit(owner)
-        promise = assumption(padding)
+        promise = paddings.assumption(padding)
         blocks = [leaf.block for leaf in leaf_realizes(promise)]
         return ir.replace(changed, body=ir.seq([promise, changed.body])), blocks
-    found = padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
+    found = paddings.padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
     if found is None:
         changed = rewriter.visit(owner)
-        body = with_fill(changed.body, padding)
+        body = paddings.with_fill(changed.body, padding)
         kept = {leaf.block for leaf in leaf_realizes(changed.body)}
         fresh = [leaf.block for leaf in leaf_realizes(body) if leaf.block not in kept]
         return ir.replace(changed, body=body), fresh
@@ -200,7 +189,7 @@ class TransformLayout(BufferPrimitive[None]):
         state, block = sch.state, sch.get_sref(self.block)
         buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
         index_map, pad_value = sch.concrete_map(self.index_map), self.pad_value
-        site = buffer_site(state, block, buffer)
+        site = layouts.buffer_site(state, block, buffer)
         _check_buffer(block, buffer, index_map)
         if buffer.shape:
             index_map = index_map.with_dtype(buffer.shape[0].dtype)
@@ -210,15 +199,15 @@ class TransformLayout(BufferPrimitive[None]):
         padding = None
         if not self.assume_injective_transform:
             padding = _padding(block, buffer, new, index_map, pad_value)
-        writers = scope_of(state, site.owner).buffer_writers.get(buffer, [])
+        writers = state.scope_of(site.owner).buffer_writers.get(buffer, [])
         for writer in [] if padding is None else writers:
             # What parallel iterations have for themselves no block outside of them can pad.
-            check_no_race(writer, realize_of(writer).iter_values, loops_from(writer.parent))
-        rewriter = LayoutRewriter(buffer, new, index_map)
+            check_no_race(writer, writer.realize.iter_values, loops_from(writer.parent))
+        rewriter = layouts.LayoutRewriter(buffer, new, index_map)
         changed, fresh = _rewrite_owner(site, rewriter, padding)
         rewriter.check(block)
         _remember_flow(state, buffer)
-        change_buffer(state, site, new, changed, rewriter.reuse)
+        layouts.change_buffer(state, site, new, changed, rewriter.reuse)
         for made in fresh:
             info = state.info(state.srefs[made])
             info.affine_binding = None

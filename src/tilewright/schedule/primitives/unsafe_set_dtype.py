@@ -7,11 +7,7 @@ from tilewright.errors import TilewrightError
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts.allocated_buffer import (
-    AllocationChanger,
-    allocating_block,
-    change_allocation,
-)
+from tilewright.schedule.layouts import allocated_buffer
 from tilewright.schedule.state import BlockRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
@@ -21,16 +17,13 @@ class NotADtype(PrimitiveError):
     remedy = 'use a type such as "float16" or "int8"'
 
 
-class DtypeChanger(AllocationChanger):
+class DtypeChanger(allocated_buffer.AllocationChanger):
     """Changes the type of a buffer; values have the old type again once they are loaded."""
 
     def __init__(self, buffer: ir.Buffer, dtype: ir.DType) -> None:
-        super().__init__(buffer, with_dtype(buffer, dtype))
+        super().__init__(buffer, with_dtype(buffer, dtype), lambda view: with_dtype(view, dtype))
         self._dtype = dtype
         self._is_exact = dtype.holds(buffer.dtype)
-
-    def change_match(self, buffer: ir.Buffer) -> ir.Buffer:
-        return with_dtype(buffer, self._dtype)
 
     def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         changed: ir.BufferLoad = super().visit_buffer_load(node)
@@ -71,10 +64,10 @@ class UnsafeSetDType(Primitive[None]):
     def run(self, sch: ScheduleCore) -> None:
         state, block = sch.state, sch.get_sref(self.block)
         buffer = accessed_region(block, "writes", self.buffer_index).buffer
-        owner = allocating_block(block, buffer)
+        owner = allocated_buffer.allocating_block(block, buffer)
         chosen = element_type(self.dtype)
         if chosen != buffer.dtype:
-            change_allocation(state, owner, DtypeChanger(buffer, chosen))
+            allocated_buffer.change_allocation(state, owner, DtypeChanger(buffer, chosen))
 
 
 def element_type(dtype: str) -> ir.DType:

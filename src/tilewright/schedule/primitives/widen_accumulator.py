@@ -11,7 +11,6 @@ from tilewright.schedule.layouts.allocated_buffer import AllocationChanger, chan
 from tilewright.schedule.primitives.cache_write import cache_write
 from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
 from tilewright.schedule.state import BlockRV
-from tilewright.schedule.state.scope import scope_root
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 _LANEWISE = (ir.Add, ir.Sub, ir.Mul, ir.Max, ir.Min)
@@ -80,5 +79,5 @@ class WidenAccumulator(Primitive[BlockRV]):
             raise NotWider(block, dtype=chosen, buffer=buffer.name, old=buffer.dtype)
         rounding = cache_write(state, block, 0, "global")
         accumulator = accessed_region(block, "writes", 0).buffer
-        change_allocation(state, scope_root(block), _Widener(accumulator, chosen))
+        change_allocation(state, block.scope_root, _Widener(accumulator, chosen))
         return sch.block_rv(rounding)

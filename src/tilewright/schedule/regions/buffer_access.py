@@ -10,6 +10,7 @@ from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import StmtSRef
 from tilewright.schedule.state.scope import iterator_domains
+from tilewright.schedule.state.splice import BlockKeeper
 
 
 class NotAccessedInOneWay(PrimitiveError):
@@ -46,8 +47,7 @@ def single_access(block: StmtSRef, buffer: ir.Buffer, side: int) -> ElementAcces
         raise ReadAndWritten(block=block, buffer=buffer.name)
     finder = _Accesses(buffer)
     finder.visit(stmt)
-    how = finder.problem()
-    if how:
+    if how := finder.problem():
         raise NotAccessedInOneWay(block=block, buffer=buffer.name, how=how)
     return ElementAccess(finder.found[0], finder.is_conditional)
 
@@ -131,14 +131,14 @@ def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAcces
             raise MayLieOutside(block=block, buffer=buffer.name, indices=indices)
 
 
-class AccessChanger(ir.BufferRewriter):
+class AccessChanger(BlockKeeper):
     """Makes a block access another buffer, at fixed indices, instead of one of its buffers."""
 
     def __init__(self, old: ir.Buffer, new: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> None:
+        super().__init__()
         self._old = old
         self._new = new
         self._indices = indices
-        self.reuse: dict[ir.Block, ir.Block] = {}
 
     def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
@@ -146,8 +146,3 @@ class AccessChanger(ir.BufferRewriter):
         if isinstance(node, ir.BufferRegion):
             return ir.BufferRegion.from_point(self._new, self._indices)
         return ir.replace(node, buffer=self._new, indices=self._indices)
-
-    def visit_block(self, node: ir.Block) -> ir.Block:
-        changed: ir.Block = super().visit_block(node)
-        self.reuse[node] = changed
-        return changed

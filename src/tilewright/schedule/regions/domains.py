@@ -7,7 +7,7 @@ iteration might leave the iterator's own domain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from tilewright.schedule.regions.relaxed import (
     compact,
     interval_of,
 )
+from tilewright.schedule.state import Domains, Exprs
 from tilewright.schedule.state.scope import iterator_domains
 from tilewright.schedule.state.splice import loop_nest
 
@@ -41,8 +42,7 @@ def solve(
     inverted is an error; else it says nothing about its iterators.
     """
     iterators = iterator_domains(block)
-    plain = _plain(accessed, required, iterators)
-    if plain is not None:
+    if (plain := _plain(accessed, required, iterators)) is not None:
         return plain
     inverted = _by_inverse_map(accessed, required, iterators, place.analyzer)
     if inverted is not None:
@@ -50,9 +50,7 @@ def solve(
     return _by_patterns(accessed, required, iterators, place.analyzer, strict=strict)
 
 
-def _plain(
-    accessed: ir.BufferRegion, required: Box, iterators: Mapping[ir.Var, ir.Range]
-) -> Solution | None:
+def _plain(accessed: ir.BufferRegion, required: Box, iterators: Domains) -> Solution | None:
     """Indices that are different iterators, or constants."""
     found: Solution = {}
     for item, dimension in zip(accessed.region, required, strict=True):
@@ -68,10 +66,7 @@ def _plain(
 
 
 def _by_inverse_map(
-    accessed: ir.BufferRegion,
-    required: Box,
-    iterators: Mapping[ir.Var, ir.Range],
-    analyzer: arith.Analyzer,
+    accessed: ir.BufferRegion, required: Box, iterators: Domains, analyzer: arith.Analyzer
 ) -> Solution | None:
     """Indices that together are a one-to-one affine map of the iterators they use."""
     if not all(_at_most(item, 1) for item in accessed.region):
@@ -100,7 +95,7 @@ def _by_inverse_map(
 def _by_patterns(
     accessed: ir.BufferRegion,
     required: Box,
-    iterators: Mapping[ir.Var, ir.Range],
+    iterators: Domains,
     analyzer: arith.Analyzer,
     *,
     strict: bool,
@@ -110,8 +105,7 @@ def _by_patterns(
     for item, dimension in zip(accessed.region, required, strict=True):
         if not ir.uses_var(item.min, iterators.__contains__):
             continue
-        match = _match_pattern(item, dimension, analyzer)
-        if match is None:
+        if (match := _match_pattern(item, dimension, analyzer)) is None:
             if strict:
                 raise CannotInvert(item.min)
         elif match[0] not in found and match[0] in iterators:
@@ -241,9 +235,7 @@ def make_nest(
     return loop_nest(loops, realize), realize, nest
 
 
-def _guards(
-    values: Sequence[ir.PrimExpr], domains: Sequence[IteratorDomain], place: Surroundings
-) -> ir.PrimExpr:
+def _guards(values: Exprs, domains: Sequence[IteratorDomain], place: Surroundings) -> ir.PrimExpr:
     """What must hold for iterators to stay among their own values."""
     guards: list[ir.PrimExpr] = []
     for value, domain in zip(values, domains, strict=True):

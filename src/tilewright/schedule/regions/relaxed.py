@@ -227,11 +227,9 @@ class RelaxedView:
     def _collect(self, expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
         """Add `scale * expr`, which is neither a sum nor a constant, to `terms`, as `collect`."""
         if isinstance(expr, ir.Var):
-            binding = self._bindings.get(expr)
-            if binding is not None:
+            if (binding := self._bindings.get(expr)) is not None:
                 return collect(binding, scale, terms, self._collect)
-            unit = self._outer.units.get(expr)
-            if unit is not None:
+            if (unit := self._outer.units.get(expr)) is not None:
                 return scale * unit
             terms[expr] = terms.get(expr, 0) + scale
             return 0
@@ -255,8 +253,7 @@ class RelaxedView:
                 divided[atom] = factor // divisor
                 continue
             domain = self._inner.get(atom) or self._outer.domains.get(atom)  # type: ignore[call-overload]
-            ends = scaled_ends(factor, domain)
-            if ends is None:
+            if (ends := scaled_ends(factor, domain)) is None:
                 return None
             low, high = low + ends[0], high + ends[1]
         return (divided, low // divisor) if low // divisor == high // divisor else None

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tilewright import arith, ir
 from tilewright.schedule.state.scope import domain_of
@@ -53,9 +54,9 @@ def divide_bindings(
     preserve_unit_iters: bool,
 ) -> DividedBindings | None:
     """The bindings of a block divided; None if outer and inner loops mix in them."""
-    unguarded = ir.is_true(realize.predicate)
+    unguarded, around = ir.is_true(realize.predicate), _Around(domains, inner_loops)
     if unguarded and preserve_unit_iters:
-        simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
+        simple = _divide_simple(realize, around, only_if_sure=True)
         if simple is not None:
             return simple
     marks = arith.subspace_divide(
@@ -67,9 +68,7 @@ def divide_bindings(
         not preserve_unit_iters,
     )
     if not marks:
-        if not unguarded:
-            return None
-        return _divide_simple(realize, domains, inner_loops, only_if_sure=False)
+        return _divide_simple(realize, around, only_if_sure=False) if unguarded else None
     *pairs, (outer_condition, inner_condition) = marks
     divisions = []
     for iter_var, value, pair in zip(
@@ -82,36 +81,31 @@ def divide_bindings(
         extents = (division.outer.extent, division.inner.extent)
         if any(ir.uses_var(extent, domains.__contains__) for extent in extents):
             # No domain for an iterator; its own one is.
-            side = _side(value, (), domains, inner_loops)
-            if side is None:
+            if (side := around.side(value, ())) is None:
                 return None
             division = side(iter_var, value)
         divisions.append(division)
     found = (outer_condition.extent, inner_condition.extent)
-    predicates = found if unguarded else _with_lost_parts(realize, domains, inner_loops, *found)
+    predicates = found if unguarded else _with_lost_parts(realize, around, *found)
     return None if predicates is None else DividedBindings(tuple(divisions), *predicates)
 
 
 def _with_lost_parts(
-    realize: ir.BlockRealize,
-    domains: Mapping[ir.Var, ir.Range],
-    inner_loops: set[ir.Var],
-    outer: ir.PrimExpr,
-    inner: ir.PrimExpr,
+    realize: ir.BlockRealize, around: _Around, outer: ir.PrimExpr, inner: ir.PrimExpr
 ) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
     """Add what the two predicates do not say of the block's own; None if it fits neither.
 
     The division knows of a bound on a single loop, and drops it: its iterators are shorter than
     the loops, which go on running as far as they did.
     """
-    analyzer = arith.Analyzer(domains)
+    analyzer = arith.Analyzer(around.domains)
     with analyzer.constraint_scope(ir.logical_and(outer, inner)):
         lost = [part for part in ir.conjuncts(realize.predicate) if not analyzer.can_prove(part)]
     for part in lost:
         simple = analyzer.simplify(part)
-        if not ir.uses_var(simple, inner_loops.__contains__):
+        if not around.moves_inside(simple):
             outer = ir.logical_and(outer, simple)
-        elif not ir.uses_var(simple, lambda var: var in domains and var not in inner_loops):
+        elif not around.moves_outside(simple):
             inner = ir.logical_and(inner, simple)
         else:
             return None
@@ -148,11 +142,7 @@ def _plain(source: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
 
 
 def _divide_simple(
-    realize: ir.BlockRealize,
-    domains: Mapping[ir.Var, ir.Range],
-    inner_loops: set[ir.Var],
-    *,
-    only_if_sure: bool,
+    realize: ir.BlockRealize, around: _Around, *, only_if_sure: bool
 ) -> DividedBindings | None:
     """Without iterator maps: each binding belongs to one side or is a mixed-radix number.
 
@@ -163,17 +153,16 @@ def _divide_simple(
     all_digits: list[list[_Digit]] = []
     parts_on_both_sides = False
     for iter_var, value in realize.bindings:
-        digits = _digits_of(value, domains)
-        side = _side(value, digits, domains, inner_loops)
+        digits = _digits_of(value, around.domains)
+        side = around.side(value, digits)
         if side is _all_inner:
-            fills = _fills(iter_var, value, digits, domains)
+            fills = around.fills(iter_var, value, digits)
             if fills is False or (only_if_sure and fills is None):
                 return None  # a part of a program: the new block would claim to access all of it
         if side is not None:
             division = side(iter_var, value)
         else:
-            found = _divide_digits(digits, inner_loops, value.dtype)
-            if found is None:
+            if (found := _divide_digits(digits, around.inner, value.dtype)) is None:
                 return None
             division = found
             parts_on_both_sides |= any(digit.is_part for digit in digits)
@@ -184,37 +173,45 @@ def _divide_simple(
     return DividedBindings(tuple(divisions), ir.TRUE, ir.TRUE)
 
 
-def _side(
-    value: ir.PrimExpr,
-    digits: Sequence[_Digit],
-    domains: Mapping[ir.Var, ir.Range],
-    inner_loops: set[ir.Var],
-) -> Callable[[ir.IterVar, ir.PrimExpr], Division] | None:
-    """The side that a binding belongs to; None if it belongs to both."""
-    if digits:
-        inside = sum(digit.loop in inner_loops for digit in digits)
-        return _all_outer if not inside else _all_inner if inside == len(digits) else None
-    if not ir.uses_var(value, inner_loops.__contains__):
-        return _all_outer
-    if not ir.uses_var(value, lambda var: var in domains and var not in inner_loops):
-        return _all_inner
-    return None
+@dataclass(frozen=True)
+class _Around:
+    """The loops around a block, and which of them are inside of the new one."""
+
+    domains: Mapping[ir.Var, ir.Range]
+    inner: set[ir.Var]
+
+    def moves_inside(self, value: ir.PrimExpr) -> bool:
+        """Whether a value depends on loops inside."""
+        return ir.uses_var(value, self.inner.__contains__)
+
+    def moves_outside(self, value: ir.PrimExpr) -> bool:
+        """Whether it depends on loops outside."""
+        return ir.uses_var(value, lambda var: var in self.domains and var not in self.inner)
+
+    def side(self, value: ir.PrimExpr, digits: Sequence[_Digit]) -> _Side | None:
+        """The side that a binding belongs to; None if it belongs to both."""
+        if digits:
+            inside = sum(digit.loop in self.inner for digit in digits)
+            return _all_outer if not inside else _all_inner if inside == len(digits) else None
+        if not self.moves_inside(value):
+            return _all_outer
+        return None if self.moves_outside(value) else _all_inner
+
+    def fills(
+        self, iter_var: ir.IterVar, value: ir.PrimExpr, digits: Sequence[_Digit]
+    ) -> bool | None:
+        """Whether a binding takes all values of its iterator; None if that is not known."""
+        extent = domain_of(iter_var).extent
+        if digits:
+            most = math.prod(digit.extent for digit in digits)
+            return isinstance(extent, ir.IntImm) and extent.value <= most
+        if not isinstance(value, ir.Var):
+            return None
+        loop = self.domains[value]
+        return ir.is_zero(loop.min) and ir.expr_deep_equal(loop.extent, extent)
 
 
-def _fills(
-    iter_var: ir.IterVar,
-    value: ir.PrimExpr,
-    digits: Sequence[_Digit],
-    domains: Mapping[ir.Var, ir.Range],
-) -> bool | None:
-    """Whether a binding takes all values of its iterator; None if that is not known."""
-    extent = domain_of(iter_var).extent
-    if digits:
-        return isinstance(extent, ir.IntImm) and extent.value <= math.prod(d.extent for d in digits)
-    if not isinstance(value, ir.Var):
-        return None
-    loop = domains[value]
-    return ir.is_zero(loop.min) and ir.expr_deep_equal(loop.extent, extent)
+_Side: TypeAlias = Callable[[ir.IterVar, ir.PrimExpr], Division]
 
 
 def _all_outer(iter_var: ir.IterVar, value: ir.PrimExpr) -> Division:
@@ -275,8 +272,7 @@ def _digits_of(value: ir.PrimExpr, domains: Mapping[ir.Var, ir.Range]) -> list[_
         scale, digit = 1, term
         if isinstance(term, ir.Mul) and isinstance(term.b, ir.IntImm):
             scale, digit = term.b.value, term.a
-        found = _digit(digit, scale, domains)
-        if found is None:
+        if (found := _digit(digit, scale, domains)) is None:
             return []
         digits.append(found)
     return digits

@@ -6,5 +6,11 @@ from tilewright.schedule.state.handles import (
     ExprRV as ExprRV,
     LoopRV as LoopRV,
 )
-from tilewright.schedule.state.sref import StmtSRef as StmtSRef
+from tilewright.schedule.state.sref import (
+    Domains as Domains,
+    Exprs as Exprs,
+    StmtSRef as StmtSRef,
+    Values as Values,
+    leaf_realizes as leaf_realizes,
+)
 from tilewright.schedule.state.state import BlockInfo as BlockInfo, ScheduleState as ScheduleState

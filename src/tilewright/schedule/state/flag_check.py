@@ -27,11 +27,7 @@ from tilewright.schedule.state.scope import (
     DepKind,
     loops_between,
     loops_from,
-    loops_of,
     lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
 )
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -65,9 +61,9 @@ def verify_cached_flags(state: ScheduleState) -> None:
 
 def _flags_depend_on(state: ScheduleState, block: StmtSRef) -> Iterator[object]:
     """Everything that says whether a block's flags hold: how it and its producers are run."""
-    scope = scope_of(state, scope_root(block))
+    scope = state.scope_of(block.scope_root)
     for stage in (block, *scope.producers(block, DepKind.RAW)):
-        yield realize_of(stage)
+        yield stage.realize
         for loop in loops_from(stage.parent):
             yield from (loop.loop_var, loop.min, loop.extent)
 
@@ -93,9 +89,9 @@ def _evaluate(expr: ir.PrimExpr, grid: dict[ir.Var, Array]) -> Array:
 
 def _fills_a_box(block: StmtSRef) -> bool:
     """Whether bindings take every combination of their values; True if that is unknown."""
-    realize = realize_of(block)
+    realize = block.realize
     try:
-        grid = _grid([loop.loop for loop in loops_of(block)])
+        grid = _grid([loop.loop for loop in block.loops])
         values = [_evaluate(value, grid) for value in realize.iter_values]
         runs = _evaluate(realize.predicate, grid)
     except _TooMuch:
@@ -109,16 +105,16 @@ def _fills_a_box(block: StmtSRef) -> bool:
 
 def _reads_what_is_written(state: ScheduleState, block: StmtSRef) -> bool:
     """Whether each read finds what it reads written; True if that is unknown."""
-    scope = scope_of(state, scope_root(block))
+    scope = state.scope_of(block.scope_root)
     for region in inputs_of(block.block).values():
         producers = producers_of(scope, block, region)
         if not producers:
             continue
         top = lowest_common_ancestor([block, *producers])
         try:
-            read = _touched(realize_of(block), region, loops_from(top), loops_between(block, top))
+            read = _touched(block.realize, region, loops_from(top), loops_between(block, top))
             written = [
-                _touched(realize_of(other), made, loops_from(top), loops_between(other, top))
+                _touched(other.realize, made, loops_from(top), loops_between(other, top))
                 for other in producers
                 for made in other.block.writes
                 if made.buffer is region.buffer

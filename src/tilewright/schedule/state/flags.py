@@ -23,18 +23,7 @@ from tilewright.schedule.regions.relaxed import (
     interval_of,
     points_at,
 )
-from tilewright.schedule.state.scope import (
-    BlockScope,
-    DepKind,
-    iterator_domains,
-    loops_between,
-    loops_from,
-    lowest_common_ancestor,
-    realize_of,
-    scope_of,
-    scope_root,
-    used_between_blocks,
-)
+from tilewright.schedule.state import scope as scopes
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 
@@ -71,9 +60,8 @@ def check_stage_pipeline(state: ScheduleState, root: StmtSRef) -> None:
 
 def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
     """What keeps a scope from being a stage pipeline; empty when it is one."""
-    scope = scope_of(state, root)
-    edge = scope.overwritten()
-    if edge is not None:
+    scope = state.scope_of(root)
+    if (edge := scope.overwritten()) is not None:
         return f"block {edge.dst.name!r} overwrites what block {edge.src.name!r} reads"
     for block in scope.blocks:
         if not region_cover(state, block):
@@ -85,7 +73,7 @@ def compute_region_cover(
     state: ScheduleState, block: StmtSRef, only: Collection[ir.Buffer] | None = None
 ) -> bool:
     """Region cover from the program as it is now, of all reads or those of some buffers."""
-    scope = scope_of(state, scope_root(block))
+    scope = state.scope_of(block.scope_root)
     for region in inputs_of(block.block).values():
         if only is not None and region.buffer not in only:
             continue
@@ -97,9 +85,9 @@ def compute_region_cover(
 
 def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> bool:
     """True when what a block reads of a buffer is what blocks inside it wrote there before."""
-    stmt, scope = block.block, scope_of(state, block)
+    stmt, scope = block.block, state.scope_of(block)
     matched = any(match.source.buffer is buffer for match in stmt.match_buffers)
-    if matched or stmt.init is not None or used_between_blocks(stmt.body, buffer):
+    if matched or stmt.init is not None or scopes.used_between_blocks(stmt.body, buffer):
         return False
     readers = scope.buffer_readers.get(buffer, [])
     writers = scope.buffer_writers.get(buffer, [])
@@ -110,11 +98,13 @@ def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer)
     )
 
 
-def producers_of(scope: BlockScope, block: StmtSRef, region: ir.BufferRegion) -> list[StmtSRef]:
+def producers_of(
+    scope: scopes.BlockScope, block: StmtSRef, region: ir.BufferRegion
+) -> list[StmtSRef]:
     """The blocks before `block` that write the buffer of one of its reads."""
     return [
         producer
-        for producer in scope.producers(block, DepKind.RAW)
+        for producer in scope.producers(block, scopes.DepKind.RAW)
         if any(written.buffer is region.buffer for written in producer.block.writes)
     ]
 
@@ -122,17 +112,16 @@ def producers_of(scope: BlockScope, block: StmtSRef, region: ir.BufferRegion) ->
 def _is_covered(
     state: ScheduleState, block: StmtSRef, region: ir.BufferRegion, producers: Sequence[StmtSRef]
 ) -> bool:
-    top = lowest_common_ancestor([block, *producers])
-    outer = Surroundings(loops_from(top))
-    view = RelaxedView(realize_of(block), loops_between(block, top), outer)
+    top = scopes.lowest_common_ancestor([block, *producers])
+    outer = Surroundings(scopes.loops_from(top))
+    view = RelaxedView(block.realize, scopes.loops_between(block, top), outer)
     consumed, _ = view.box(region.region)
     boxes: list[Box] = []
     holds = _outer_tests(block, top)
     for producer in producers:
         for written in producer.block.writes:
             if written.buffer is region.buffer:
-                made = produced_box(state, producer, written, top, holds)
-                if made is None:
+                if (made := produced_box(state, producer, written, top, holds)) is None:
                     continue
                 if box_covers(made, consumed, region, outer):
                     return True
@@ -142,8 +131,8 @@ def _is_covered(
 
 def _outer_tests(block: StmtSRef, top: StmtSRef) -> list[ir.PrimExpr]:
     """Tests of a block whose outcome is the same for all it does under `top`."""
-    inner = {loop.loop_var for loop in loops_between(block, top)}
-    tests = ir.conjuncts(realize_of(block).predicate)
+    inner = {loop.loop_var for loop in scopes.loops_between(block, top)}
+    tests = ir.conjuncts(block.realize.predicate)
     return [test for test in tests if not ir.uses_var(test, inner.__contains__)]
 
 
@@ -158,13 +147,13 @@ def produced_box(
 
     `holds` are tests that are known to hold in that iteration.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     if holds:
         tests = ir.conjuncts(realize.predicate)
         left = [t for t in tests if not any(ir.expr_deep_equal(t, known) for known in holds)]
         realize = ir.replace(realize, predicate=ir.logical_and(*left))
-    outer = Surroundings(loops_from(top))
-    view = RelaxedView(realize, loops_between(producer, top), outer)
+    outer = Surroundings(scopes.loops_from(top))
+    view = RelaxedView(realize, scopes.loops_between(producer, top), outer)
     box, exact = view.box(written.region)
     if exact:
         return box
@@ -183,11 +172,11 @@ def _guarded_box(
     With affine bindings each combination of iterator values occurs exactly once; if the predicate
     leaves whole domains over all loops, it removes nothing but values outside of them.
     """
-    realize = realize_of(producer)
+    realize = producer.realize
     if type(realize.predicate) is ir.IntImm or not has_affine_binding(state, producer):
         return None
-    by_var = iterator_domains(realize.block)
-    everything = RelaxedView(realize, loops_from(producer.parent))
+    by_var = scopes.iterator_domains(realize.block)
+    everything = RelaxedView(realize, scopes.loops_from(producer.parent))
     image, exact = everything.box(points_at(by_var))
     if not exact or not arith.covers([interval_of(dim) for dim in image], list(by_var.values())):
         return None
@@ -198,7 +187,7 @@ def _guarded_box(
     ):
         return None
     always = ir.replace(realize, predicate=ir.TRUE)
-    box, exact = RelaxedView(always, loops_between(producer, top), outer).box(written.region)
+    box, exact = RelaxedView(always, scopes.loops_between(producer, top), outer).box(written.region)
     if not exact:
         return None
     own = [arith.IntervalSet.from_range(by_var[index]) for index in plain]  # type: ignore[index]
@@ -260,8 +249,7 @@ def _merged_cover(
 
 def _merged_once(boxes: list[Box]) -> list[Box] | None:
     for one, other in itertools.combinations(boxes, 2):
-        joined = _merge(one, other)
-        if joined is not None:
+        if (joined := _merge(one, other)) is not None:
             return [*(box for box in boxes if box is not one and box is not other), joined]
     return None
 

@@ -6,35 +6,35 @@ variables are ordinary variables (`ExprRV`), so that they can be used in arithme
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tilewright.ir import INT32, Var
 
 
 class _Handle:
     __slots__ = ()
+    _kind: ClassVar[str]
 
     def same_as(self, other: object) -> bool:
         """True when `other` is this very handle."""
         return self is other
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} {id(self):#x}>"
 
 
 class BlockRV(_Handle):
     """A block."""
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<block {id(self):#x}>"
+    _kind = "block"
 
 
 class LoopRV(_Handle):
     """A loop, or one of the marks "compute at the root" and "inline" as a sampled location."""
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<loop {id(self):#x}>"
+    _kind = "loop"
 
 
 class ExprRV(Var, frozen=True):

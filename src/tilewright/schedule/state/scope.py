@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.state.sref import StmtSRef, upwards
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.state.sref import StmtSRef, leaf_realizes, upwards
 
 # Statements that give a name to something for their body, which always runs.
 DEFINITIONS = (ir.AllocateConst, ir.Allocate, ir.DeclBuffer, ir.LetStmt)
@@ -74,15 +72,13 @@ class BlockScope:
 
     def to_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that end at a block; the order of kinds follows the declared buffers."""
-        found = self._ending.get(sref)
-        if found is None:
+        if (found := self._ending.get(sref)) is None:
             found = self._ending[sref] = self._find_ending(sref)
         return found
 
     def from_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that start at a block."""
-        position = self.positions.get(sref)
-        if position is None:
+        if (position := self.positions.get(sref)) is None:
             return ()
         access = self.accesses[position]
         touching = [
@@ -118,8 +114,7 @@ class BlockScope:
         return None
 
     def _find_ending(self, sref: StmtSRef) -> list[Dependency]:
-        position = self.positions.get(sref)
-        if position is None:
+        if (position := self.positions.get(sref)) is None:
             return []
         access = self.accesses[position]
         found = [
@@ -138,51 +133,13 @@ class BlockScope:
         return [sref for sref in srefs if self.positions[sref] < position]
 
 
-def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
-    """The scope that a block opens; kept until one of its leaf blocks changes."""
-    body = root.block.body
-    known: BlockScope | None = state.scopes.get(root)
-    if known is not None and known.body is body:
-        return known
-    leaves = [realize.block for realize in leaf_realizes(body)]
-    same = known is not None and len(known.leaves) == len(leaves)
-    if known is None or not (same and all(map(operator.is_, known.leaves, leaves))):
-        known = state.scopes[root] = scope_over(state, leaves, known)
-    known.body = body
-    return known
-
-
-def scope_over(
-    state: ScheduleState, leaves: Sequence[ir.Block], before: BlockScope | None = None
-) -> BlockScope:
-    """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
-    known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
-    srefs = [state.srefs[leaf] for leaf in leaves]
-    return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
-
-
-def _access_of(leaf: ir.Block) -> LeafAccess:
+def access_of(leaf: ir.Block) -> LeafAccess:
+    """The buffers of a leaf block."""
     return LeafAccess(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
 
 
 def _buffers(regions: Iterable[ir.BufferRegion]) -> tuple[ir.Buffer, ...]:
     return tuple(dict.fromkeys(region.buffer for region in regions))
-
-
-def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
-    """The blocks directly under a statement, not those nested in other blocks, in order."""
-    pending = [stmt]
-    while pending:
-        node = pending.pop()
-        while type(node) is ir.For:
-            node = node.body
-        kind = type(node)
-        if kind is ir.BlockRealize:
-            yield node  # type: ignore[misc]
-        elif kind is ir.SeqStmt:
-            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
-        elif kind is not ir.BufferStore:
-            pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
 
 
 def blocks_below(block: ir.Block) -> Iterator[ir.Block]:
@@ -220,17 +177,6 @@ def bounds_read(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     return False
 
 
-def loops_of(sref: StmtSRef) -> list[StmtSRef]:
-    """The loops around a block up to the nearest block, outermost first."""
-    loops = []
-    parent = sref.parent
-    while parent is not None and type(parent.stmt) is ir.For:
-        loops.append(parent)
-        parent = parent.parent
-    loops.reverse()
-    return loops
-
-
 def loops_between(block: StmtSRef, top: StmtSRef) -> list[ir.For]:
     """The loops around `block` that lie strictly inside `top`, outermost first."""
     return loops_from(block.parent, top)
@@ -262,33 +208,6 @@ def domain_of(iter_var: ir.IterVar) -> ir.Range:
     return iter_var.dom
 
 
-def scope_root(sref: StmtSRef) -> StmtSRef:
-    """The nearest block around a block or loop."""
-    parent = sref.parent
-    while parent is not None and not isinstance(parent.stmt, ir.Block):
-        parent = parent.parent
-    if parent is None:
-        raise ScheduleError(f"block {sref.name!r} is the root block, it has no scope around it")
-    return parent
-
-
-def realize_of(block: StmtSRef) -> ir.BlockRealize:
-    """How a block is run where it stands."""
-    parent = block.parent
-    if parent is None:
-        raise ScheduleError(f"block {block.name!r} is the root block of its function")
-    wanted = block.block
-    for realize in leaf_realizes(parent.body):
-        if realize.block is wanted:
-            return realize
-    raise ScheduleError(f"block {block.name!r} is not where its reference says")
-
-
-def child_blocks(state: ScheduleState, sref: StmtSRef) -> list[StmtSRef]:
-    """The blocks directly under a block or loop."""
-    return [state.srefs[realize.block] for realize in leaf_realizes(sref.body)]
-
-
 def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
     """The lowest block or loop that holds all of `srefs` (which may be one of them)."""
     chains = [[*upwards(sref)][::-1] for sref in srefs]
@@ -297,11 +216,3 @@ def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
     if not common:
         raise ScheduleError("blocks of different functions have nothing in common")
     return common[-1]
-
-
-def is_ancestor(upper: StmtSRef, lower: StmtSRef) -> bool:
-    """True when `lower` lies under `upper` (a node lies under itself)."""
-    node: StmtSRef | None = lower
-    while node is not None and node is not upper:
-        node = node.parent
-    return node is upper

@@ -68,3 +68,16 @@ def loop_nest(loops: Sequence[tuple[ir.Var, ir.PrimExpr]], body: ir.Stmt) -> ir.
     for variable, extent in reversed(loops):
         body = ir.For(variable, ir.const(0, variable.dtype), extent, ir.ForKind.SERIAL, body)
     return body
+
+
+class BlockKeeper(ir.BufferRewriter):
+    """A rewriter that remembers which block became which, for those who `replace` them."""
+
+    def __init__(self) -> None:
+        self.reuse: dict[ir.Block, ir.Block] = {}
+
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        changed: ir.Block = super().visit_block(node)
+        if changed is not node:
+            self.reuse[node] = changed
+        return changed

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, For, Stmt, replace
 
 SchedulableStmt: TypeAlias = Block | For
+Exprs: TypeAlias = Sequence[ir.PrimExpr]  # indices, or what iterators are bound to
+Values: TypeAlias = Mapping[ir.Var, ir.PrimExpr]
+Domains: TypeAlias = Mapping[ir.Var, ir.Range]
 
 
 class WrongStatement(ScheduleError, TypeError):
@@ -73,6 +77,45 @@ class StmtSRef:
         return self.parent
 
     @property
+    def loops(self) -> list[StmtSRef]:
+        """The loops around a block up to the nearest block, outermost first."""
+        loops = []
+        parent = self.parent
+        while parent is not None and type(parent.stmt) is For:
+            loops.append(parent)
+            parent = parent.parent
+        loops.reverse()
+        return loops
+
+    @property
+    def scope_root(self) -> StmtSRef:
+        """The nearest block around a block or loop."""
+        parent = self.parent
+        while parent is not None and not isinstance(parent.stmt, Block):
+            parent = parent.parent
+        if parent is None:
+            raise ScheduleError(f"block {self.name!r} is the root block, it has no scope around it")
+        return parent
+
+    @property
+    def realize(self) -> ir.BlockRealize:
+        """How a block is run where it stands."""
+        if self.parent is None:
+            raise ScheduleError(f"block {self.name!r} is the root block of its function")
+        wanted = self.block
+        for realize in leaf_realizes(self.parent.body):
+            if realize.block is wanted:
+                return realize
+        raise ScheduleError(f"block {self.name!r} is not where its reference says")
+
+    def holds(self, other: StmtSRef) -> bool:
+        """True when `other` lies under this block or loop, or is the same."""
+        node: StmtSRef | None = other
+        while node is not None and node is not self:
+            node = node.parent
+        return node is self
+
+    @property
     def is_block(self) -> bool:
         return isinstance(self.stmt, Block)
 
@@ -96,6 +139,22 @@ def upwards(sref: StmtSRef | None, top: StmtSRef | None = None) -> Iterator[Stmt
     while sref is not None and sref is not top:
         yield sref
         sref = sref.parent
+
+
+def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
+    """The blocks directly under a statement, not those nested in other blocks, in order."""
+    pending = [stmt]
+    while pending:
+        node = pending.pop()
+        while type(node) is ir.For:
+            node = node.body
+        kind = type(node)
+        if kind is ir.BlockRealize:
+            yield node  # type: ignore[misc]
+        elif kind is ir.SeqStmt:
+            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
+        elif kind is not ir.BufferStore:
+            pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
 
 
 def _kind(sref: StmtSRef) -> str:

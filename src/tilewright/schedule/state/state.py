@@ -8,17 +8,18 @@ changes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, upwards
+from tilewright.schedule.state.scope import BlockScope, access_of
+from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef, leaf_realizes, upwards
 
 if TYPE_CHECKING:
     from tilewright.schedule.moves.compute_at import MovePlan
-    from tilewright.schedule.state.scope import BlockScope
 
 _Move: TypeAlias = tuple[StmtSRef, StmtSRef, bool, int]  # see primitives/compute_at.py
 VERIFY_SREF_TREE = 1
@@ -50,7 +51,7 @@ class ScheduleState:
         self.enable_check = enable_check
         self.srefs: dict[SchedulableStmt, StmtSRef] = {}
         self.infos: dict[StmtSRef, BlockInfo] = {}
-        self.scopes: dict[StmtSRef, BlockScope] = {}  # see scope.py
+        self.scopes: dict[StmtSRef, BlockScope] = {}
         self.normal_bindings: set[ir.PrimExpr] = set()  # values of iterators, see bindings.py
         self.plans: tuple[ir.IRModule, dict[_Move, MovePlan]] = (self.mod, {})
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
@@ -88,17 +89,40 @@ class ScheduleState:
 
     def info(self, block: StmtSRef) -> BlockInfo:
         """What is known of a block."""
-        found = self.infos.get(block)
-        if found is None:
+        if (found := self.infos.get(block)) is None:
             found = self.infos[block] = BlockInfo()
         return found
 
     def get_sref(self, stmt: SchedulableStmt) -> StmtSRef:
         """The reference to a block or loop of the program as it is now."""
-        found = self.srefs.get(stmt)
-        if found is None:
+        if (found := self.srefs.get(stmt)) is None:
             raise ScheduleError("the block or loop is no longer part of the module")
         return found
+
+    def child_blocks(self, sref: StmtSRef) -> list[StmtSRef]:
+        """The blocks directly under a block or loop."""
+        return [self.srefs[realize.block] for realize in leaf_realizes(sref.body)]
+
+    def scope_of(self, root: StmtSRef) -> BlockScope:
+        """The scope that a block opens; kept until one of its leaf blocks changes."""
+        body = root.block.body
+        known = self.scopes.get(root)
+        if known is not None and known.body is body:
+            return known
+        leaves = [realize.block for realize in leaf_realizes(body)]
+        same = known is not None and len(known.leaves) == len(leaves)
+        if known is None or not (same and all(map(operator.is_, known.leaves, leaves))):
+            known = self.scopes[root] = self.scope_over(leaves, known)
+        known.body = body
+        return known
+
+    def scope_over(
+        self, leaves: Sequence[ir.Block], before: BlockScope | None = None
+    ) -> BlockScope:
+        """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
+        known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
+        srefs = [self.srefs[leaf] for leaf in leaves]
+        return BlockScope(srefs, leaves, [known.get(leaf) or access_of(leaf) for leaf in leaves])
 
     def function_of(self, sref: StmtSRef) -> str:
         """The name of the function that holds a block or loop."""
@@ -140,8 +164,7 @@ class ScheduleState:
         if old not in intact:
             self._retire(old, intact, loops, removed)
         for before, after in (block_sref_reuse or {}).items():
-            sref = self.srefs.get(before)
-            if sref is not None:
+            if (sref := self.srefs.get(before)) is not None:
                 blocks[after] = sref
         if isinstance(old, ir.Block) and isinstance(target, ir.Block):
             blocks.setdefault(target, source)
@@ -194,8 +217,7 @@ class ScheduleState:
         blocks: Mapping[ir.Block, StmtSRef],
     ) -> StmtSRef:
         """Give `stmt` and everything below it references, known ones where there are."""
-        sref = self.srefs.get(stmt)
-        if sref is not None:
+        if (sref := self.srefs.get(stmt)) is not None:
             sref.parent, sref.seq_index = parent, seq_index
             return sref
         sref = loops.get(stmt.loop_var) if isinstance(stmt, ir.For) else blocks.get(stmt)

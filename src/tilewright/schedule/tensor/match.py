@@ -187,8 +187,7 @@ class DescriptionMatcher:
                 f"{buffer.name} would be both {self._owner[buffer].name} and {wanted.name}"
             )
         offsets = self._offsets(mine, theirs)
-        known = self.operands.get(wanted)
-        if known is None:
+        if (known := self.operands.get(wanted)) is None:
             _check_kind(buffer, wanted)
             self.operands[wanted] = DescribedOperand(buffer, offsets)
             return

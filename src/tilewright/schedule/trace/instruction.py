@@ -244,8 +244,7 @@ def register_primitive(primitive: _AnyPrimitive) -> _AnyPrimitive:
 
 def get_primitive(kind: str) -> type[Primitive[object]]:
     """The primitive with that JSON name."""
-    found = _by_kind.get(kind)
-    if found is None:
+    if (found := _by_kind.get(kind)) is None:
         hint = did_you_mean(kind, _by_kind)
         raise RegistryError(f"unknown schedule instruction {kind!r}{hint}")
     return found

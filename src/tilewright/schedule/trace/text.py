@@ -79,8 +79,7 @@ def input_to_json(value: object, names: Mapping[object, str]) -> object:
     """An input as JSON: strings gain quotes so that they cannot be taken for names."""
     match value:
         case BlockRV() | LoopRV() | ExprRV():
-            name = names.get(value)
-            if name is None:
+            if (name := names.get(value)) is None:
                 raise ScheduleError("the trace uses a random variable before it defines it")
             return name
         case None:

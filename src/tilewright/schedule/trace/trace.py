@@ -124,10 +124,8 @@ class Trace:
     def as_python(self, remove_postproc: bool = False) -> list[str]:
         """One line of Python a step."""
         names: dict[object, str] = {}
-        lines = []
-        for inst in self._main_part(remove_postproc):
-            lines.append(inst.as_python(names, self.decisions.get(inst)))
-        return lines
+        steps = self._main_part(remove_postproc)
+        return [inst.as_python(names, self.decisions.get(inst)) for inst in steps]
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """`[[instruction, ...], [[position, decision], ...]]`, as TVM writes it."""
@@ -138,8 +136,7 @@ class Trace:
             inputs = [input_to_json(value, names) for value in inst.inputs]
             outputs = [name_rv(output, names) for output in inst.outputs]
             insts.append([inst.step.kind, inputs, inst.step.attrs_to_json(), outputs])
-            decision = self.decisions.get(inst)
-            if decision is not None:
+            if (decision := self.decisions.get(inst)) is not None:
                 decisions.append([position, decision])
         return [insts, decisions]
 

@@ -69,8 +69,7 @@ class ObjectGraph:
 
     def _make(self, record: Mapping[str, Any]) -> Any:
         kind: str = record["type"] if "type" in record else record["type_key"]
-        make = self._makers.get(kind.rpartition(".")[2])
-        if make is None:
+        if (make := self._makers.get(kind.rpartition(".")[2])) is None:
             raise ScheduleError(f"{self._what} with the object {kind!r} of TVM cannot be read")
         content = next((record[key] for key in _CONTENT_KEYS if key in record), None)
         if "keys" in record:

@@ -39,7 +39,7 @@ class ValueModel:
         self._rows = _features(points[worked])
         labels = scores[worked] / scores[worked].max()
         data = PackSum([row[None, :] for row in self._rows], labels)
-        self._trees = HISTOGRAM.make().train(data, _CONFIG, lambda number, scores: True)
+        self._trees = HISTOGRAM.train(data, _CONFIG, lambda number, scores: True)
 
     def predict(self, points: Columns) -> Scores:
         """Expected scores, as shares of the best."""

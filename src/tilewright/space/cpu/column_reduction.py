@@ -7,8 +7,7 @@ are reduced once more. Sums of products have register tiles instead.
 
 from __future__ import annotations
 
-from tilewright.ir import Block
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Block, annotation_keys as keys
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
@@ -53,8 +52,8 @@ class ReduceColumns(OneSketchRule):
         _, lanes = sch.split(depth, [None, choose(sch, self._lanes_of_rows(stmt))])
         made = sch.rfactor(lanes, len(stmt.writes[0].region))
         *outer, steps, vector = sch.get_loops(made)
-        sch.annotate(made, TILING_STRUCTURE, STRUCTURE)
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(made, keys.TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         sch.vectorize(vector)
         for own in (outer, sch.get_loops(block)[: len(rows)]):
             if own:
@@ -75,7 +74,7 @@ class ReduceColumns(OneSketchRule):
         reduced = BlockNest(stmt).depth
         depth = [loops[n] for n in reduced]
         rows = [loop for n, loop in enumerate(loops) if n not in reduced and n != column]
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         outer, vector = self._split_vectors(sch, stmt, loops[column])
         sch.reorder(*rows, outer, *depth, vector)
         sch.parallel(sch.fuse(*rows, outer) if rows else outer)

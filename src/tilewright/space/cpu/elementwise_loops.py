@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import Block
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Block, annotation_keys as keys
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
@@ -39,7 +38,7 @@ def choose(sch: Schedule, candidates: Sequence[int]) -> ExprRV | int:
 
 def own_pass(sch: Schedule, block: BlockRV) -> None:
     """One parallel loop over all rows of a block, a vector along the last axis."""
-    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
     loops = sch.get_loops(block)
     if not loops:
         return
@@ -61,7 +60,7 @@ def enough_tasks(sch: Schedule, loops: Sequence[LoopRV]) -> list[LoopRV]:
 
 def move_beside(sch: Schedule, block: BlockRV, loop: LoopRV) -> None:
     """Compute what an iteration of `loop` needs of a block at its start."""
-    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
     sch.compute_at(block, loop, preserve_unit_loops=True)
     own = len(sch.get_sref(block).block.iter_vars)
     _vectorize(sch, block, sch.get_loops(block)[-own:])
@@ -96,9 +95,15 @@ def _transpose(sch: Schedule, column: LoopRV, row: LoopRV) -> list[LoopRV]:
     columns, column_tiles, step = sch.split(column, [None, TRANSPOSED_COLUMNS // side, side])
     rows, row_tiles, lanes = sch.split(row, [None, TRANSPOSED_ROWS // side, side])
     sch.reorder(columns, rows, row_tiles, column_tiles, step, lanes)
-    sch.unroll(step)
-    sch.vectorize(lanes)
+    write_out(sch, [step], lanes)
     return [columns, rows]
+
+
+def write_out(sch: Schedule, loops: Sequence[LoopRV], lanes: LoopRV) -> None:
+    """Unroll some loops around one that becomes a vector."""
+    for loop in loops:
+        sch.unroll(loop)
+    sch.vectorize(lanes)
 
 
 def _contiguous_source(block: Block) -> int | None:

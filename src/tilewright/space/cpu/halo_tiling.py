@@ -8,10 +8,9 @@ border (halo) that two tasks both compute, in buffers that stay in the cache.
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import all_before, all_iters_spatial, constant_extent, is_tiled
 from tilewright.space.cpu.cpu_rule import OneSketchRule
@@ -48,7 +47,7 @@ class HaloTiling(OneSketchRule):
 
     def _row_counts(self, block: StmtSRef) -> list[int]:
         """Heights of tiles of which every core gets some."""
-        loops = loops_of(block)
+        loops = block.loops
         length = constant_extent(loops[-2]) if len(loops) > 1 else None
         if length is None:
             return []
@@ -57,13 +56,13 @@ class HaloTiling(OneSketchRule):
 
 def _tile(sch: Schedule, block: BlockRV, before: list[BlockRV], rows: list[int]) -> None:
     """Tile the rows of a block and move all that comes `before` it (last one first) there."""
-    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
     *outer, row, last = sch.get_loops(block)
     tile, _ = sch.split(row, [None, choose(sch, rows)])
     vectorize_last(sch, block, last)
     task = sch.fuse(*outer, tile) if outer else tile
     for other in before:
-        sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(other, task, preserve_unit_loops=True)
     sch.parallel(task)
     for other in before:

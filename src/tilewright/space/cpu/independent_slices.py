@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import Block, BufferStore, Stmt, statements_of
-from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.ir import Block, BufferStore, Stmt, annotation_keys as keys, statements_of
 from tilewright.nest.access import BufferAccess
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
 from tilewright.schedule.conditions.slices import free_positions
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
@@ -33,7 +31,7 @@ class IndependentSlices(OneSketchRule):
     """Parallel slices; inside of them vectors across, or rows side by side."""
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
-        loops = loops_of(block)
+        loops = block.loops
         if not loops or not why_not_compact(sch.state, loops[0], block):
             return "it does not read what it writes"
         if not has_trivial_binding(block):
@@ -44,13 +42,13 @@ class IndependentSlices(OneSketchRule):
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
         stmt, loops = sch.get_sref(block).block, sch.get_loops(block)
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         free = free_positions(stmt)
         ordered = [loop for n, loop in enumerate(loops) if n not in free]
         rows = [loops[n] for n in free]
         elements = math.prod(max(1, extent_of(sch, loop)) for loop in loops)
         if not _is_short(stmt.body):
-            sch.annotate(block, VECTOR_REDUCTION, PARTIAL_SUMS)
+            sch.annotate(block, keys.VECTOR_REDUCTION, PARTIAL_SUMS)
             elements = PARALLEL_ELEMENTS  # whatever is inside takes long
         elif BufferAccess.of(stmt.writes[0]).ends_in([stmt.iter_vars[free[-1]].var]):
             rows = self._vectors_across(sch, stmt, rows, ordered)

@@ -22,32 +22,18 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, PrimFunc
-from tilewright.ir.annotation_keys import STREAM_STORES, TILING_STRUCTURE
+from tilewright.ir import Block, PrimFunc, annotation_keys as keys
 from tilewright.nest.access import LINE, BufferAccess
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.placement import whole_bytes
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, is_tiled, why_not_free
+from tilewright.space.cpu import tile_builder
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.elementwise_loops import TRANSPOSED_TILE, whole_vectors
-from tilewright.space.cpu.tile_builder import (
-    LEAST_USE,
-    STRUCTURE,
-    NotTiled,
-    ProducerPlace,
-    TileBuilder,
-    Tiles,
-    TileSite,
-    TileVariant,
-    is_window,
-    pads,
-    used_share,
-)
+from tilewright.space.cpu.elementwise_loops import TRANSPOSED_TILE, whole_vectors, write_out
 from tilewright.space.layout_free import has_bound_weights, is_layout_free
 
 MAX_VECTORS = 4
@@ -77,23 +63,29 @@ class RegisterTiling(CpuRule):
         for variant in variants:
             copy = sch.copy()
             try:
-                register_tile(TileSite(copy, block, variant, self._shape, self._cores)).run()
-            except (NotTiled, ScheduleError):
+                register_tile(
+                    tile_builder.TileSite(copy, block, variant, self._shape, self._cores)
+                ).run()
+            except (tile_builder.NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)
         if found is not None and sketches and variants[0].turned and not _is_reused(found):
             sketches.append(sch)
         return sketches or NotApplied(sch, _why_no_tile(sref.block))
 
-    def _variants(self, sch: Schedule, block: BlockRV, found: Contraction) -> list[TileVariant]:
+    def _variants(
+        self, sch: Schedule, block: BlockRV, found: Contraction
+    ) -> list[tile_builder.TileVariant]:
         sref = sch.get_sref(block)
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         producers = [p for p in neighbours(sch, sref, before=True) if not is_tiled(p)]
-        places = [ProducerPlace.BEFORE]
+        places = [tile_builder.ProducerPlace.BEFORE]
         if producers and found.rows:
-            places.append(ProducerPlace.BESIDE)
-        if is_window(found) and any(pads(producer.block) for producer in producers):
-            places.append(ProducerPlace.INLINE)
+            places.append(tile_builder.ProducerPlace.BESIDE)
+        if tile_builder.is_window(found) and any(
+            tile_builder.pads(producer.block) for producer in producers
+        ):
+            places.append(tile_builder.ProducerPlace.INLINE)
         func = sch.mod[sch.state.function_of(sref)]
         may_pack = _is_worth_packing(func, sref, found, producers)
         packing = {
@@ -101,7 +93,7 @@ class RegisterTiling(CpuRule):
             for wide in (vectors * lanes for vectors in _widths(found, lanes))
         }
         return [
-            TileVariant(wide, packed, place)
+            tile_builder.TileVariant(wide, packed, place)
             for wide, ways in packing.items()
             for packed in ways
             for place in places
@@ -109,14 +101,16 @@ class RegisterTiling(CpuRule):
 
     def _turned_variants(
         self, sch: Schedule, block: BlockRV, found: Contraction
-    ) -> list[TileVariant]:
+    ) -> list[tile_builder.TileVariant]:
         sref = sch.get_sref(block)
         func = sch.mod[sch.state.function_of(sref)]
         if _row_count(found) < TURNING_REUSE and not has_bound_weights(func):
             return []  # the copy costs more than it saves
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         return [
-            TileVariant(vectors * lanes, packed=True, place=ProducerPlace.BEFORE, turned=True)
+            tile_builder.TileVariant(
+                vectors * lanes, packed=True, place=tile_builder.ProducerPlace.BEFORE, turned=True
+            )
             for vectors in _widths(found, lanes)
         ]
 
@@ -125,8 +119,7 @@ def _why_no_tile(block: Block) -> str:
     """Why none of the ways to tile a block has worked."""
     if all_iters_spatial(block):
         return NO_REDUCTION
-    found = Contraction.of(block)
-    if found is None:
+    if (found := Contraction.of(block)) is None:
         return "it is not a sum of products that runs along the last axis of its result"
     if found.right is None:
         return "no input is contiguous along the last axis of its result"
@@ -146,12 +139,12 @@ def _widths(found: Contraction, lanes: int) -> list[int]:
     width = found.extents[found.vector]
     limit = found.vector_limit or width
     used = {
-        count: used_share(width, count * lanes)
+        count: tile_builder.used_share(width, count * lanes)
         for count in range(1, MAX_VECTORS + 1)
         if limit >= width or limit % (count * lanes) == 0
     }
     best = max(used.values(), default=0.0)
-    good = [count for count, share in used.items() if share >= LEAST_USE * best]
+    good = [count for count, share in used.items() if share >= tile_builder.LEAST_USE * best]
     return [count for count in good if count > 1] or good
 
 
@@ -197,7 +190,7 @@ LARGE_RESULT = 8 << 20
 class PanelOperands:
     """Operands as they are, or the right one in panels as wide as a tile."""
 
-    site: TileSite
+    site: tile_builder.TileSite
 
     @property
     def any_layout(self) -> bool:
@@ -227,7 +220,7 @@ class PanelOperands:
             return (ir.floordiv(own, wide), *outer, ir.floormod(own, wide))
 
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
-        sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(copy, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         outer = list(sch.get_loops(copy))
         panel, lanes = sch.split(outer.pop(axis), [None, wide])
         if self.site.variant.turned and outer and wide % TRANSPOSED_TILE == 0:
@@ -245,8 +238,7 @@ class PanelOperands:
         depth, line = sch.split(outer[-1], [None, LINE // itemsize])
         group, few = sch.split(lanes, [None, TRANSPOSED_TILE])
         sch.reorder(panel, *outer[:-1], depth, group, line, few)
-        sch.unroll(line)
-        sch.vectorize(few)
+        write_out(sch, [line], few)
 
     def _vector_axis(self, right: BufferAccess, contraction: Contraction) -> int:
         """The axis of the right operand that vectors run along."""
@@ -259,10 +251,10 @@ class PanelOperands:
 class VectorRegisters:
     """Results in vector registers; `compute` makes something of the innermost loops."""
 
-    site: TileSite
+    site: tile_builder.TileSite
     wide: int
     vectors: int
-    compute: Callable[[TileSite, Tiles], None]
+    compute: Callable[[tile_builder.TileSite, tile_builder.Tiles], None]
     has_one_row: bool = False
 
     def write_back(self, tile_loop: LoopRV) -> BlockRV:
@@ -276,24 +268,24 @@ class VectorRegisters:
         else:
             consumer = sch.cache_write(block, 0, "local")
             sch.reverse_compute_at(consumer, tile_loop, preserve_unit_loops=True)
-        sch.annotate(consumer, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(consumer, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         return consumer
 
     def store(self, consumer: BlockRV, tile_loop: LoopRV) -> None:
         store_vectors(self.site.sch, consumer, tile_loop, self.wide)
 
-    def finish(self, tiles: Tiles) -> None:
+    def finish(self, tiles: tile_builder.Tiles) -> None:
         self.compute(self.site, tiles)
 
 
 def store_vectors(sch: Schedule, consumer: BlockRV, tile_loop: LoopRV, wide: int) -> None:
     """Write results back by vectors, past the caches if there are many."""
-    outside = len(loops_of(sch.get_sref(tile_loop))) + 1
+    outside = len(sch.get_sref(tile_loop).loops) + 1
     *rows, lanes = sch.get_loops(consumer)[outside:]
     for loop in rows:
         sch.unroll(loop)
     if rows and _is_large(sch.get_sref(consumer).block.writes[0].buffer, wide):
-        sch.annotate(rows[0], STREAM_STORES, 1)
+        sch.annotate(rows[0], keys.STREAM_STORES, 1)
     sch.vectorize(whole_vectors(sch, lanes, wide))
 
 
@@ -303,15 +295,15 @@ def _is_large(result: ir.Buffer, wide: int) -> bool:
     return has_whole_lines and whole_bytes(result) >= LARGE_RESULT
 
 
-def register_tile(site: TileSite) -> TileBuilder:
+def register_tile(site: tile_builder.TileSite) -> tile_builder.TileBuilder:
     """A tile of multiply-adds on vectors."""
     wide = site.variant.columns
     vectors = max(1, wide // site.shape.lanes(site.stmt.writes[0].buffer.dtype.bits))
     registers = VectorRegisters(site, wide, vectors, _multiply_add)
-    return TileBuilder(site, PanelOperands(site), registers)
+    return tile_builder.TileBuilder(site, PanelOperands(site), registers)
 
 
-def _multiply_add(site: TileSite, tiles: Tiles) -> None:
+def _multiply_add(site: tile_builder.TileSite, tiles: tile_builder.Tiles) -> None:
     """Make the innermost loop a vector, and the initialisation a step of its own."""
     site.sch.vectorize(tiles.lanes)
     site.sch.decompose_reduction(site.block, tiles.depth[0])

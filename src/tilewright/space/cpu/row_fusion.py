@@ -10,20 +10,11 @@ from __future__ import annotations
 import math
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import IterType
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import IterType, annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.state.scope import loops_of
+from tilewright.space import conditions
 from tilewright.space.base import NotApplied, schedule_rules
-from tilewright.space.conditions import (
-    UNUSUAL_BINDING,
-    all_before,
-    all_iters_spatial,
-    constant_extent,
-    is_tiled,
-    why_not_free,
-)
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, vectorize_last
@@ -38,11 +29,11 @@ class FuseRows(CpuRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if reason := why_not_free(sref) or _why_not_elementwise(sref):
+        if reason := conditions.why_not_free(sref) or _why_not_elementwise(sref):
             return NotApplied(sch, reason)
-        before = all_before(sch, sref)
+        before = conditions.all_before(sch, sref)
         # Tiles read an operand that rows share less often: leave the choice to the search.
-        behind = all_before(sch, sref, stop_at=shares_an_operand)
+        behind = conditions.all_before(sch, sref, stop_at=shares_an_operand)
         groups = [before] if writes_output(sref) else []
         groups += [behind] if len(behind) < len(before) else []
         made = [copy for group in groups if (copy := self._fused(sch, block, group)) is not None]
@@ -55,8 +46,11 @@ class FuseRows(CpuRule):
     def _fused(self, sch: Schedule, block: BlockRV, before: list[StmtSRef]) -> Schedule | None:
         """A sketch with one loop for the rows of a group of blocks; None if they have none."""
         rows = _row_axes(before)
-        loops = loops_of(sch.get_sref(block))[:rows]
-        if rows == 0 or math.prod(constant_extent(loop) or 0 for loop in loops) < self._cores:
+        loops = sch.get_sref(block).loops[:rows]
+        if (
+            rows == 0
+            or math.prod(conditions.constant_extent(loop) or 0 for loop in loops) < self._cores
+        ):
             return None
         copy = sch.copy()
         try:
@@ -67,9 +61,9 @@ class FuseRows(CpuRule):
 
     def _fuse(self, sch: Schedule, block: BlockRV, before: list[BlockRV], rows: int) -> None:
         """Move all that comes `before` a block (last one first) to its loop over rows."""
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         loops = sch.get_loops(block)
-        elements = math.prod(constant_extent(sch.get_sref(loop)) or 0 for loop in loops)
+        elements = math.prod(conditions.constant_extent(sch.get_sref(loop)) or 0 for loop in loops)
         row = sch.fuse(*loops[:rows]) if rows > 1 else loops[0]
         for other in before:
             sch.compute_at(other, row, preserve_unit_loops=True)
@@ -79,16 +73,16 @@ class FuseRows(CpuRule):
             if sch.get_sref(other).block.init is not None:
                 reduce_in_vectors(sch, other, self._shape)
             else:
-                sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+                sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
                 vectorize_last(sch, other, sch.get_loops(other)[-1])
         if len(loops) > rows:
             vectorize_last(sch, block, sch.get_loops(block)[-1])
 
 
 def _why_not_elementwise(block: StmtSRef) -> str:
-    if not all_iters_spatial(block.block):
+    if not conditions.all_iters_spatial(block.block):
         return "it is a reduction"
-    return "" if has_trivial_binding(block) else UNUSUAL_BINDING
+    return "" if has_trivial_binding(block) else conditions.UNUSUAL_BINDING
 
 
 def _why_not_fused(block: StmtSRef) -> str:
@@ -108,7 +102,7 @@ def _row_axes(before: list[StmtSRef]) -> int:
     counts = []
     for sref in before:
         stmt = sref.block
-        if is_tiled(sref) or not has_trivial_binding(sref):
+        if conditions.is_tiled(sref) or not has_trivial_binding(sref):
             return 0
         if stmt.init is None:
             continue

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import ROUNDING
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING, all_iters_spatial, is_root, is_tiled
 from tilewright.space.cpu.cpu_rule import OneSketchRule
@@ -22,7 +21,7 @@ class SpatialPass(OneSketchRule):
         return super().apply(sch, block)
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
-        if not loops_of(block):
+        if not block.loops:
             return "it has no loops"
         if not all_iters_spatial(block.block):
             return "it is a reduction"
@@ -35,6 +34,6 @@ class SpatialPass(OneSketchRule):
         """Schedule blocks that a rule has made, and that no other one took in."""
         done = sch
         for sref in list(sch.state.infos):
-            if ROUNDING in sref.block.annotations and not is_tiled(sref):
+            if keys.ROUNDING in sref.block.annotations and not is_tiled(sref):
                 [done] = self.apply(done, done.get_block(sref.name))
         return NotApplied(sch, "it is the root block") if done is sch else [done]

@@ -14,10 +14,9 @@ from enum import Enum
 from typing import Protocol
 
 from tilewright import ir
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, SKIP_ZERO_TERMS, TILING_STRUCTURE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import is_tiled
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import VectorShape
@@ -81,14 +80,14 @@ class TileSite:
     def mark_packing(self, copy: BlockRV, source: ir.Buffer) -> None:
         """Tell whoever builds the program which copies are made of constants, once."""
         if is_layout_free(self.func, source):
-            self.sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+            self.sch.annotate(copy, keys.LAYOUT_REWRITE_PREPROC, True)
 
     def own_loops(self, block: BlockRV, task: LoopRV | None) -> list[LoopRV]:
         """The loops of a block that prepares operands: all, or what a task needs of them."""
         if task is None:
             return self.sch.get_loops(block)
         self.sch.compute_at(block, task, preserve_unit_loops=True)
-        return self.sch.get_loops(block)[len(loops_of(self.sch.get_sref(task))) + 1 :]
+        return self.sch.get_loops(block)[len(self.sch.get_sref(task).loops) + 1 :]
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ class TileBuilder:
     def run(self) -> None:
         """Do all that is needed; raises `NotTiled` or a `ScheduleError` where it is impossible."""
         sch, block = self._sch, self._block
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         self._operands.prepare()
         stages = self._operands.adapt(self._inline_moves())
         self._contraction = self._find_contraction()
@@ -214,7 +213,7 @@ class TileBuilder:
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
         if self._contraction.periods or self._variant.place is ProducerPlace.INLINE:
-            sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
+            sch.annotate(tiles.depth[0], keys.SKIP_ZERO_TERMS, 1)
         self._registers.store(consumer, tile_loop)
         self._registers.finish(tiles)
 

@@ -6,8 +6,7 @@ sums side by side, and chunks of those for the threads, it runs at the speed of 
 
 from __future__ import annotations
 
-from tilewright.ir import Block
-from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.ir import Block, annotation_keys as keys
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
@@ -43,13 +42,12 @@ def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None
     stmt = sch.get_sref(block).block
     nest = BlockNest(stmt)
     lanes = shape.lanes(stmt.writes[0].buffer.dtype.bits)
-    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
     first = sch.get_loops(block)[-len(nest.depth)]
     sch.decompose_reduction(block, first)
     length = nest.extents[nest.depth[-1]] or 0
-    widths = [count * lanes for count in STREAMS if count * lanes <= length]
-    if widths:
-        sch.annotate(first, VECTOR_REDUCTION, choose(sch, widths))
+    if widths := [count * lanes for count in STREAMS if count * lanes <= length]:
+        sch.annotate(first, keys.VECTOR_REDUCTION, choose(sch, widths))
 
 
 @schedule_rules.register("ReduceInVectors")
@@ -81,7 +79,7 @@ class ReduceInVectors(OneSketchRule):
             return block
         chunk, _ = sch.split(sch.get_loops(block)[outermost], [choose(sch, counts), None])
         made = sch.rfactor(chunk, len(stmt.writes[0].region))
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         return made
 
     def _by_rows(self, sch: Schedule, block: BlockRV) -> None:

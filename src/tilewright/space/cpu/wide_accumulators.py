@@ -6,7 +6,7 @@ add up in a narrow type mean the sum, not that.
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import ROUNDING
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.space.base import schedule_rules
@@ -27,4 +27,4 @@ class WideAccumulators(OneSketchRule):
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
         dtype = sch.get_sref(block).block.writes[0].buffer.dtype
-        sch.annotate(sch.widen_accumulator(block, dtype.accumulator), ROUNDING, 1)
+        sch.annotate(sch.widen_accumulator(block, dtype.accumulator), keys.ROUNDING, 1)

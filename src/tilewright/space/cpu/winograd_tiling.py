@@ -16,14 +16,21 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE, WINOGRAD_TILE
+from tilewright.ir import annotation_keys as keys
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, TaskContext, schedule_rules
-from tilewright.space.conditions import all_iters_spatial, iter_extent, why_not_free
+from tilewright.space.conditions import all_iters_spatial, why_not_free
 from tilewright.space.cpu.cpu_rule import NO_PLACE, CpuRule
-from tilewright.space.cpu.elementwise_loops import choose, extent_of, vectorize_last, whole_vectors
+from tilewright.space.cpu.elementwise_loops import (
+    choose,
+    extent_of,
+    vectorize_last,
+    whole_vectors,
+    write_out,
+)
 from tilewright.space.cpu.register_tiling import is_elementwise
 from tilewright.space.cpu.tile_builder import ENOUGH_ACCUMULATORS, used_share
 from tilewright.space.layout_free import is_layout_free
@@ -62,7 +69,7 @@ class ProductExtents:
     @staticmethod
     def of(block: ir.Block) -> ProductExtents | None:
         """The extents of a block, if they are numbers."""
-        extents = [iter_extent(iter_var) for iter_var in block.iter_vars]
+        extents = list(map(known_extent, block.iter_vars))
         if len(extents) != 7 or None in extents:
             return None
         numbers = [extent or 0 for extent in extents]
@@ -87,7 +94,7 @@ class WinogradTiling(CpuRule):
         if reason := why_not_free(sref):
             return NotApplied(sch, reason)
         extents = ProductExtents.of(sref.block)
-        if WINOGRAD_TILE not in sref.block.annotations or extents is None:
+        if keys.WINOGRAD_TILE not in sref.block.annotations or extents is None:
             return NotApplied(sch, "it is not a product of Winograd tiles")
         made = []
         for shape in self._tile_shapes(sref.block, extents):
@@ -194,7 +201,7 @@ class _Builder:
         made = sch.get_producers(products)
         self._data = next(b for b in made if len(sch.get_sref(b).block.iter_vars) == 6)
         self._weights = next(b for b in made if len(sch.get_sref(b).block.iter_vars) == 4)
-        self._outputs = sch.get_sref(products).block.annotations[WINOGRAD_TILE]
+        self._outputs = sch.get_sref(products).block.annotations[keys.WINOGRAD_TILE]
 
     def run(self) -> None:
         """Do all that is needed; raises a `ScheduleError` where it is impossible."""
@@ -203,7 +210,7 @@ class _Builder:
         (result,) = sch.get_consumers(result_rows)
         result = self._with_epilogue(result)
         for block in (self._products, self._data, self._weights, result_rows, result):
-            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         self._pack_weights()  # without a choice, so that no replay does it again
         task, panel = self._transform_results(result, result_rows)
         depth = self._multiply(panel)
@@ -235,40 +242,35 @@ class _Builder:
         task = sch.fuse(n, block_h, block_w, share)
         sch.parallel(task)
         self._keep_local(rows, vector)
-        self._write_out([h, w], lanes)
+        write_out(self._sch, [h, w], lanes)
         return task, panel
 
     def _keep_local(self, rows: BlockRV, loop: LoopRV) -> None:
         """Transform along one axis right before the other, in registers."""
         sch = self._sch
         own = len(sch.get_sref(rows).block.iter_vars)
-        sch.annotate(rows, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(rows, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(rows, loop, preserve_unit_loops=True)
         sch.set_scope(rows, 0, "local")
         *outer, lanes = sch.get_loops(rows)[-own:]
-        self._write_out(outer, whole_vectors(sch, lanes, self._lanes))
-
-    def _write_out(self, loops: Sequence[LoopRV], lanes: LoopRV) -> None:
-        for loop in loops:
-            self._sch.unroll(loop)
-        self._sch.vectorize(lanes)
+        write_out(self._sch, outer, whole_vectors(sch, lanes, self._lanes))
 
     def _multiply(self, panel: LoopRV) -> LoopRV:
         """Register tiles for all points of a panel of filters; the loop of their sums."""
         sch, block, shape = self._sch, self._products, self._shape
         stored = sch.cache_write(block, 0, "local")
-        sch.annotate(stored, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(stored, keys.TILING_STRUCTURE, STRUCTURE)
         sch.compute_at(stored, panel, preserve_unit_loops=True)
         *points, h, w, vector = sch.get_loops(stored)[-6:]
         outer_h, h = sch.split(h, [None, shape.rows])
         outer_w, w = sch.split(w, [None, shape.columns])
         sch.reorder(*points, outer_h, outer_w, h, w, vector)
         sch.compute_at(block, outer_w, preserve_unit_loops=True)
-        self._write_out([h, w], whole_vectors(sch, vector, self._wide))
+        write_out(self._sch, [h, w], whole_vectors(sch, vector, self._wide))
         *own, vector, depth = sch.get_loops(block)[-7:]
         depth, step = sch.split(depth, [None, 1 + (extent_of(sch, depth) % 2 == 0)])
         sch.reorder(depth, step, *own, vector)
-        self._write_out([step, *own], whole_vectors(sch, vector, self._wide))
+        write_out(self._sch, [step, *own], whole_vectors(sch, vector, self._wide))
         return depth
 
     def _pack_weights(self) -> None:
@@ -282,7 +284,7 @@ class _Builder:
 
         sch.transform_layout(block, ("write", 0), panels, assume_injective_transform=True)
         if is_layout_free(function, source):
-            sch.annotate(block, LAYOUT_REWRITE_PREPROC, True)
+            sch.annotate(block, keys.LAYOUT_REWRITE_PREPROC, True)
         *outer, filters = sch.get_loops(block)
         panel, lanes = sch.split(filters, [None, wide])
         sch.reorder(panel, *outer, lanes)
@@ -299,7 +301,7 @@ class _Builder:
         outer, lanes = sch.split(channels, [None, self._lanes])
         sch.reorder(*tiles, outer, eps, nu, lanes)
         self._keep_local(rows, outer)
-        self._write_out([eps, nu], lanes)
+        write_out(self._sch, [eps, nu], lanes)
         for stage in stages:
             self._pad(stage, task)
 
@@ -307,7 +309,7 @@ class _Builder:
         """Bring what a task needs of the image together, with zeros around it."""
         sch = self._sch
         stmt = sch.get_sref(block).block
-        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         match stmt.body:
             case ir.BufferStore(value=ir.BufferLoad()):
                 sch.compute_inline(block)

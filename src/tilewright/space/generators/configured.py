@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from tilewright.errors import TuneError
+from tilewright.space import defaults
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, TaskContext
-from tilewright.space.defaults import (
-    FROM_TARGET,
-    create_mutators,
-    create_postprocs,
-    create_schedule_rules,
-    kind_of_target,
-)
 
 # A list, the name of a kind ("llvm", "cuda-tensorcore", ...), or "from-target" (as is None).
 RulesLike: TypeAlias = Sequence[ScheduleRule] | str | None
@@ -28,21 +22,21 @@ class ConfiguredGenerator(SpaceGenerator):
 
     def __init__(
         self,
-        sch_rules: RulesLike = FROM_TARGET,
-        postprocs: PostprocsLike = FROM_TARGET,
-        mutator_probs: MutatorsLike = FROM_TARGET,
+        sch_rules: RulesLike = defaults.FROM_TARGET,
+        postprocs: PostprocsLike = defaults.FROM_TARGET,
+        mutator_probs: MutatorsLike = defaults.FROM_TARGET,
     ) -> None:
         self.sch_rules: Sequence[ScheduleRule] = ()
         self.postprocs: Sequence[Postproc] = ()
         self.mutator_probs: Mapping[Mutator, float] = {}
         self._by_kind = {  # what is to be filled in, and from which kind it was filled last
-            "sch_rules": (sch_rules, create_schedule_rules),
-            "postprocs": (postprocs, create_postprocs),
-            "mutator_probs": (mutator_probs, create_mutators),
+            "sch_rules": (sch_rules, defaults.create_schedule_rules),
+            "postprocs": (postprocs, defaults.create_postprocs),
+            "mutator_probs": (mutator_probs, defaults.create_mutators),
         }
         self._filled_for: str | None = None
         for name, (given, create) in self._by_kind.items():
-            if given is not None and given != FROM_TARGET:
+            if given is not None and given != defaults.FROM_TARGET:
                 value: Any = create(given) if isinstance(given, str) else given
                 setattr(self, name, value)
 
@@ -55,7 +49,7 @@ class ConfiguredGenerator(SpaceGenerator):
         open_lists = [
             (name, create)
             for name, (given, create) in self._by_kind.items()
-            if given is None or given == FROM_TARGET
+            if given is None or given == defaults.FROM_TARGET
         ]
         if not open_lists:
             return
@@ -66,7 +60,7 @@ class ConfiguredGenerator(SpaceGenerator):
                 f"{type(self).__name__}: {open_lists[0][0]} is to be chosen by the target, but the "
                 "task has none; give TuneContext a target, or the generator its members"
             )
-        kind = kind_of_target(context.target)
+        kind = defaults.kind_of_target(context.target)
         if kind != self._filled_for:
             for name, create in open_lists:
                 setattr(self, name, create(kind))

@@ -14,19 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE, TILING_STRUCTURE
+from tilewright.ir import IRModule, annotation_keys as keys
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives.tensorize import Tensorize
 from tilewright.schedule.trace.instruction import is_step
-from tilewright.space.base import (
-    Mutator,
-    Postproc,
-    ScheduleRule,
-    SpaceGenerator,
-    TaskContext,
-    space_generators,
-)
+from tilewright.space import base
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import kind_of_default_space
 from tilewright.space.generators.post_order_apply import PostOrderApply
@@ -39,8 +31,8 @@ _KERNELS = {"cuda": "cuda-kernels", "vta": "vta"}
 _CPU_KERNELS = "kernels"
 
 
-@space_generators.register("tilewright")
-class DefaultSpace(SpaceGenerator):
+@base.space_generators.register("tilewright")
+class DefaultSpace(base.SpaceGenerator):
     """The generator that tuning uses unless told otherwise."""
 
     has_baselines: ClassVar[bool] = True
@@ -54,7 +46,7 @@ class DefaultSpace(SpaceGenerator):
         self._has_kernels = False
         self._intrin_rules: list[MultiLevelTilingWithIntrin] = []
 
-    def _initialize_with_tune_context(self, context: TaskContext) -> None:
+    def _initialize_with_tune_context(self, context: base.TaskContext) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
         kind = None if context.target is None else _KERNELS.get(context.target.kind.name)
         if kind is not None and context.target is not None:
@@ -77,15 +69,15 @@ class DefaultSpace(SpaceGenerator):
     # not know, so that the members of two may work on the sketches of either.
 
     @property
-    def sch_rules(self) -> Sequence[ScheduleRule]:  # type: ignore[override]
+    def sch_rules(self) -> Sequence[base.ScheduleRule]:  # type: ignore[override]
         return [rule for space in self._chosen for rule in space.sch_rules]
 
     @property
-    def postprocs(self) -> Sequence[Postproc]:  # type: ignore[override]
+    def postprocs(self) -> Sequence[base.Postproc]:  # type: ignore[override]
         return self._chosen[-1].postprocs
 
     @property
-    def mutator_probs(self) -> Mapping[Mutator, float]:  # type: ignore[override]
+    def mutator_probs(self) -> Mapping[base.Mutator, float]:  # type: ignore[override]
         return {
             mutator: probability / len(self._chosen)
             for space in self._chosen
@@ -122,7 +114,7 @@ def has_instruction(sketch: Schedule) -> bool:
 
 def waits_for_instruction(sketch: Schedule) -> bool:
     """True if `RewriteTensorize` will put an instruction into a block."""
-    return any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
+    return any(keys.AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)
 
 
 def _space_of(kind: str) -> PostOrderApply:
@@ -138,5 +130,5 @@ def _is_complete(sketch: Schedule) -> bool:
     blocks = [sref.block for sref in sketch.state.infos if sref.parent is not None]
     busy = [block for block in blocks if not runs_never(block)]
     return bool(busy) and all(
-        TILING_STRUCTURE in block.annotations or block.match_buffers for block in busy
+        keys.TILING_STRUCTURE in block.annotations or block.match_buffers for block in busy
     )

@@ -13,24 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import TuneError
-from tilewright.ir import Block, IRModule
-from tilewright.ir.annotation_keys import SCHEDULE_RULE
+from tilewright.ir import Block, IRModule, annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.space.base import (
-    NotApplied,
-    ScheduleRule,
-    TaskContext,
-    fork_rand_state,
-    space_generators,
-)
+from tilewright.space import base
 from tilewright.space.conditions import blocks_inner_first, runs_never
 from tilewright.space.defaults import FROM_TARGET
-from tilewright.space.generators.configured import (
-    ConfiguredGenerator,
-    MutatorsLike,
-    PostprocsLike,
-    RulesLike,
-)
+from tilewright.space.generators import configured
 from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule
 from tilewright.support.member_failures import MemberFailures
 
@@ -77,8 +65,8 @@ def _of(found: list[RuleApplication]) -> RuleStatistics:
     )
 
 
-@space_generators.register("post-order-apply")
-class PostOrderApply(ConfiguredGenerator):
+@base.space_generators.register("post-order-apply")
+class PostOrderApply(configured.ConfiguredGenerator):
     """Grows sketches with rules; `f_block_filter` chooses the blocks that rules see.
 
     A rule of ours that raises is logged and skipped for that block, as one of the user's own is if
@@ -90,9 +78,9 @@ class PostOrderApply(ConfiguredGenerator):
     def __init__(
         self,
         f_block_filter: Callable[[Block], bool] | None = None,
-        sch_rules: RulesLike = FROM_TARGET,
-        postprocs: PostprocsLike = FROM_TARGET,
-        mutator_probs: MutatorsLike = FROM_TARGET,
+        sch_rules: configured.RulesLike = FROM_TARGET,
+        postprocs: configured.PostprocsLike = FROM_TARGET,
+        mutator_probs: configured.MutatorsLike = FROM_TARGET,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.f_block_filter = f_block_filter
@@ -101,9 +89,9 @@ class PostOrderApply(ConfiguredGenerator):
         self.failures = MemberFailures()
         self.applications: list[RuleApplication] = []
 
-    def _initialize_with_tune_context(self, context: TaskContext) -> None:
+    def _initialize_with_tune_context(self, context: base.TaskContext) -> None:
         super()._initialize_with_tune_context(context)
-        self.rand_state = fork_rand_state(context)
+        self.rand_state = base.fork_rand_state(context)
         self.logger, self.failures = context.logger, context.failures
 
     @property
@@ -113,7 +101,7 @@ class PostOrderApply(ConfiguredGenerator):
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         self.applications = []
-        sch = Schedule(mod, seed=fork_rand_state(self))
+        sch = Schedule(mod, seed=base.fork_rand_state(self))
         blocks = self._collect_blocks(sch)
         sketches = [sch]
         for rule in self.sch_rules:
@@ -134,7 +122,7 @@ class PostOrderApply(ConfiguredGenerator):
         return found
 
     def _apply_rule(
-        self, rule: ScheduleRule, sketches: list[Schedule], blocks: list[BlockRV]
+        self, rule: base.ScheduleRule, sketches: list[Schedule], blocks: list[BlockRV]
     ) -> list[Schedule]:
         done: list[Schedule] = []
         pending = [(sch, len(blocks)) for sch in sketches]  # and how many blocks are left
@@ -148,7 +136,7 @@ class PostOrderApply(ConfiguredGenerator):
             pending.extend((after, left - 1) for after in made)
         return done
 
-    def _visit(self, rule: ScheduleRule, sch: Schedule, block: BlockRV) -> Sequence[Schedule]:
+    def _visit(self, rule: base.ScheduleRule, sch: Schedule, block: BlockRV) -> Sequence[Schedule]:
         """Apply a rule at a block; if it raises, the sketch stays as it was."""
         rule_name, block_name = type(rule).__name__, sch.get_sref(block).name
         length = _trace_length(sch)
@@ -167,7 +155,7 @@ class PostOrderApply(ConfiguredGenerator):
             )
             self.applications.append(RuleApplication(rule_name, block_name, 1, False, text))
             return [sch]
-        reason = made.reason if isinstance(made, NotApplied) else ""
+        reason = made.reason if isinstance(made, base.NotApplied) else ""
         # A rule that looked at loops before it refused has left steps that change nothing.
         changed = not reason and (len(made) != 1 or _trace_length(made[0]) != length)
         self.applications.append(
@@ -192,14 +180,14 @@ def _check_names(function: str, blocks: list[StmtSRef]) -> None:
         seen.add(block.name)
 
 
-def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
+def _is_open(rule: base.ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
     """True when the block is still there, does anything, and no custom rule has claimed it."""
     sref = sch.symbols.get(block)
     if not isinstance(sref, StmtSRef) or sref.stmt is None:
         return False
     if runs_never(sref.block) and not rule.takes_empty:
         return False
-    return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
+    return isinstance(rule, ApplyCustomRule) or keys.SCHEDULE_RULE not in sref.block.annotations
 
 
 def _checked(rule: str, made: object) -> Sequence[Schedule]:

@@ -10,12 +10,7 @@ from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
 from tilewright.space.base import TaskContext, fork_rand_state, space_generators
 from tilewright.space.defaults import FROM_TARGET
-from tilewright.space.generators.configured import (
-    ConfiguredGenerator,
-    MutatorsLike,
-    PostprocsLike,
-    RulesLike,
-)
+from tilewright.space.generators import configured
 
 SchFn: TypeAlias = Callable[[Schedule], "Schedule | Sequence[Schedule] | None"]
 
@@ -25,15 +20,15 @@ class NotASchedule(TuneError, TypeError):
 
 
 @space_generators.register("schedule-fn")
-class ScheduleFn(ConfiguredGenerator):
+class ScheduleFn(configured.ConfiguredGenerator):
     """`sch_fn` changes the schedule it gets, or returns one schedule or a list of them."""
 
     def __init__(
         self,
         sch_fn: SchFn,
-        sch_rules: RulesLike = FROM_TARGET,
-        postprocs: PostprocsLike = FROM_TARGET,
-        mutator_probs: MutatorsLike = FROM_TARGET,
+        sch_rules: configured.RulesLike = FROM_TARGET,
+        postprocs: configured.PostprocsLike = FROM_TARGET,
+        mutator_probs: configured.MutatorsLike = FROM_TARGET,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.sch_fn = sch_fn

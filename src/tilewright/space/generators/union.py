@@ -10,17 +10,12 @@ from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
 from tilewright.space.base import SpaceGenerator, TaskContext, space_generators
 from tilewright.space.defaults import FROM_TARGET
-from tilewright.space.generators.configured import (
-    ConfiguredGenerator,
-    MutatorsLike,
-    PostprocsLike,
-    RulesLike,
-)
+from tilewright.space.generators import configured
 from tilewright.support.member_failures import MemberFailures
 
 
 @space_generators.register("union")
-class SpaceGeneratorUnion(ConfiguredGenerator):
+class SpaceGeneratorUnion(configured.ConfiguredGenerator):
     """The sketches of all.
 
     A generator of ours that raises is logged and left out as long as another one has sketches, as
@@ -30,9 +25,9 @@ class SpaceGeneratorUnion(ConfiguredGenerator):
     def __init__(
         self,
         space_generators: Sequence[SpaceGenerator],
-        sch_rules: RulesLike = FROM_TARGET,
-        postprocs: PostprocsLike = FROM_TARGET,
-        mutator_probs: MutatorsLike = FROM_TARGET,
+        sch_rules: configured.RulesLike = FROM_TARGET,
+        postprocs: configured.PostprocsLike = FROM_TARGET,
+        mutator_probs: configured.MutatorsLike = FROM_TARGET,
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         if not space_generators:

@@ -16,7 +16,6 @@ from tilewright.nest.access import BufferAccess
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import (
     UNUSUAL_BINDING,
@@ -69,7 +68,7 @@ def why_not_elements(block: StmtSRef) -> str:
         return "it is a reduction"
     if not has_trivial_binding(block) or len(block.block.writes) != 1:
         return UNUSUAL_BINDING
-    extents = [constant_extent(loop) for loop in loops_of(block)]
+    extents = [constant_extent(loop) for loop in block.loops]
     return "" if extents and all(extents) else "it has no loops, or ones of unknown extents"
 
 
@@ -144,7 +143,7 @@ def _read_across(block: StmtSRef) -> tuple[int, int, int] | None:
     axis among the loops, and the axis of the result among those of the input."""
     stmt = block.block
     nest = BlockNest(stmt)
-    extents = [constant_extent(loop) or 0 for loop in loops_of(block)]
+    extents = [constant_extent(loop) or 0 for loop in block.loops]
     (write,) = nest.writes
     if len(nest.iters) < 2 or not write.lies_along(nest.iters[-1]):
         return None

@@ -19,7 +19,6 @@ from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.block_nest import BlockNest
 from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
-from tilewright.schedule.state.scope import loops_of, scope_root
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import constant_extent, is_root, runs_never, why_not_free
 from tilewright.space.cpu.row_fusion import shares_an_operand
@@ -54,7 +53,7 @@ class LoopKernels(ScheduleRule):
         sref = sch.get_sref(block)
         if taken := why_not_free(sref):
             return NotApplied(sch, taken)
-        if any(tag_of(loop.loop) for loop in loops_of(sref)):
+        if any(tag_of(loop.loop) for loop in sref.loops):
             return NotApplied(sch, "its loops run on threads already")
         if shares_an_operand(sref) and not runs_never(sref.block):
             return NotApplied(sch, "it shares its operands, so that tiles of them are worth it")
@@ -74,7 +73,7 @@ class LoopKernels(ScheduleRule):
 
 def _share(sch: Schedule, block: BlockRV, *, vectors: bool) -> None:
     stmt = sch.get_sref(block).block
-    if not is_root(scope_root(sch.get_sref(block))):
+    if not is_root(sch.get_sref(block).scope_root):
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
         _decompose(sch, block)  # the block around it has the threads
         return

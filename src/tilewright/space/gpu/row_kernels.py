@@ -22,7 +22,6 @@ from tilewright.nest.loops import known_extent
 from tilewright.nest.placement import static_shape
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import (
     UNUSUAL_BINDING,
@@ -140,7 +139,7 @@ def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
 
 def _extents(block: StmtSRef) -> list[int]:
     """Extents of all loops, 0 for those that are not known."""
-    return [constant_extent(loop) or 0 for loop in loops_of(block)]
+    return [constant_extent(loop) or 0 for loop in block.loops]
 
 
 def _leading(extents: Sequence[int], count: int) -> int:

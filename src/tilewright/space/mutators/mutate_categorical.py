@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import Trace
 from tilewright.space.base import mutators
-from tilewright.space.mutators.decisions import (
-    Draw,
-    RedrawMutator,
-    categorical_draws,
-    draws_behind,
-    has_choice,
-)
+from tilewright.space.mutators import decisions
 
-_OF_OTHERS = (COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT)
+_OF_OTHERS = (keys.COOPERATIVE_FETCH, keys.UNROLL_EXPLICIT, keys.UNROLL_IMPLICIT)
 
 
 @mutators.register("MutateCategorical")
-class MutateCategorical(RedrawMutator):
+class MutateCategorical(decisions.RedrawMutator):
     """Draw again one of the categorical numbers that no other mutator takes care of.
 
     Rules that know which tile sizes make sense list them instead of sampling divisors.
     """
 
-    def draws(self, trace: Trace) -> list[Draw]:
-        taken = set(draws_behind(trace, _OF_OTHERS))
-        draws = categorical_draws(trace).values()
-        return [draw for draw in draws if has_choice(draw) and draw not in taken]
+    def draws(self, trace: Trace) -> list[decisions.Draw]:
+        taken = set(decisions.draws_behind(trace, _OF_OTHERS))
+        draws = decisions.categorical_draws(trace).values()
+        return [draw for draw in draws if decisions.has_choice(draw) and draw not in taken]

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import PARALLEL
+from tilewright.ir import IRModule, annotation_keys as keys
 from tilewright.nest.block_loops import nest_above
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.primitives.annotate import Annotate
 from tilewright.schedule.primitives.get_blocks import GetBlock
-from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, TaskContext, mutators
@@ -40,7 +38,7 @@ class MutateParallel(Mutator):
 
     def apply(self, trace: Trace, seed: int) -> Trace | None:
         engine = RandomEngine(seed)
-        found = notes(trace, (PARALLEL,))
+        found = notes(trace, (keys.PARALLEL,))
         if not found:
             return None
         note = found[engine.integer(0, len(found))]
@@ -68,7 +66,7 @@ class MutateParallel(Mutator):
         sch.trace = None
         scope = sch.get_sref(sch.get_block(found.name, found.func_name))
         return [
-            _products(block, self.max_parallel_extent) for block in child_blocks(sch.state, scope)
+            _products(block, self.max_parallel_extent) for block in sch.state.child_blocks(scope)
         ]
 
 
@@ -77,7 +75,7 @@ def _block_of(trace: Trace, note: Instruction[Annotate]) -> GetBlock:
     for inst in main_part(trace):
         if is_step(inst, GetBlock) and inst.outputs[0] is note.step.block_or_loop:
             return inst.step
-    raise ScheduleError(f"the block annotated with {PARALLEL!r} does not come from get_block")
+    raise ScheduleError(f"the block annotated with {keys.PARALLEL!r} does not come from get_block")
 
 
 def _products(block: StmtSRef, limit: int) -> Products:

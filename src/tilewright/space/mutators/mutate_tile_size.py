@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from tilewright.ir.annotation_keys import COOPERATIVE_FETCH
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import Instruction, Trace
 from tilewright.schedule.primitives.sample_perfect_tile import SamplePerfectTile
 from tilewright.schedule.trace.instruction import is_step
@@ -22,7 +22,7 @@ class MutateTileSize(Mutator):
         engine = RandomEngine(seed)
         drawn = (inst for inst in main_part(trace) if is_step(inst, SamplePerfectTile))
         tiles = [inst for inst in drawn if _is_divisible(trace, inst)]
-        fetches = draws_behind(trace, (COOPERATIVE_FETCH,))
+        fetches = draws_behind(trace, (keys.COOPERATIVE_FETCH,))
         if not tiles and not fetches:
             return None
         chosen = engine.integer(0, len(tiles) + len(fetches))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.annotation_keys import UNROLL_EXPLICIT, UNROLL_IMPLICIT
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import Trace
 from tilewright.space.base import mutators
 from tilewright.space.mutators.decisions import Draw, RedrawMutator, draws_behind
@@ -13,4 +13,4 @@ class MutateUnroll(RedrawMutator):
     """Draw again what a root block notes as its limit for unrolling."""
 
     def draws(self, trace: Trace) -> list[Draw]:
-        return draws_behind(trace, (UNROLL_EXPLICIT, UNROLL_IMPLICIT))
+        return draws_behind(trace, (keys.UNROLL_EXPLICIT, keys.UNROLL_IMPLICIT))

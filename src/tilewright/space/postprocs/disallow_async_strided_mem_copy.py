@@ -8,14 +8,13 @@ each buffer that it fills exists twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.errors import TilewrightError
-from tilewright.ir import IRModule
-from tilewright.ir.annotation_keys import SOFTWARE_PIPELINE_ASYNC_STAGES, SOFTWARE_PIPELINE_STAGE
+from tilewright.ir import IRModule, annotation_keys as keys
 from tilewright.lowering.base import get_pass
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
@@ -33,11 +32,14 @@ _PASSES = (
 )
 
 
-def flattened(mod: IRModule) -> IRModule:
-    """The module with flat buffers; raises LowerError where it cannot be lowered."""
-    for name in _PASSES:
-        mod = get_pass(name)(mod)
-    return mod
+def holds_flat(mod: IRModule, check: Callable[[ir.PrimFunc], bool]) -> bool:
+    """Whether all functions of a module, which must be lowered to flat buffers, pass a check."""
+    try:
+        for name in _PASSES:
+            mod = get_pass(name)(mod)
+    except TilewrightError:
+        return False
+    return all(map(check, mod.functions.values()))
 
 
 @postprocs.register("DisallowAsyncStridedMemCopy")
@@ -45,11 +47,7 @@ class DisallowAsyncStridedMemCopy(Postproc):
     """Reject programs with asynchronous copies from or to memory with gaps."""
 
     def apply(self, sch: Schedule) -> bool:
-        try:
-            lowered = flattened(sch.mod)
-        except TilewrightError:
-            return False
-        return all(_copies_are_contiguous(func) for func in lowered.functions.values())
+        return holds_flat(sch.mod, _copies_are_contiguous)
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def _is_contiguous(access: ir.BufferStore | ir.BufferLoad, copy: _Copy) -> bool:
 
 def _rounds(loop: ir.For) -> ir.PrimExpr:
     """How often the body of a loop runs, without the rounds that fill and empty its pipeline."""
-    stages = [int(stage) for stage in loop.annotations.get(SOFTWARE_PIPELINE_STAGE, ())]
+    stages = [int(stage) for stage in loop.annotations.get(keys.SOFTWARE_PIPELINE_STAGE, ())]
     ahead = max(stages, default=0) - min(stages, default=0)
     if not isinstance(loop.extent, ir.IntImm) or loop.extent.value <= ahead:
         return loop.extent
@@ -108,8 +106,8 @@ def _async_copies(stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> Iterator[_Copy]:
 
 def _async_parts(loop: ir.For) -> tuple[list[ir.Stmt], frozenset[ir.Var]]:
     """The statements of a pipelined loop that run asynchronously, and the buffers it allocates."""
-    stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
-    wanted = loop.annotations.get(SOFTWARE_PIPELINE_ASYNC_STAGES)
+    stages = loop.annotations.get(keys.SOFTWARE_PIPELINE_STAGE)
+    wanted = loop.annotations.get(keys.SOFTWARE_PIPELINE_ASYNC_STAGES)
     body: ir.Stmt = loop.body
     own: set[ir.Var] = set()
     while isinstance(body, ir.Allocate | ir.DeclBuffer | ir.AttrStmt):

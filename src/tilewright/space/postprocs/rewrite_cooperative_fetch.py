@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.primitives.annotate import Annotate
 from tilewright.schedule.primitives.loop_kind import Bind
@@ -46,9 +46,9 @@ class RewriteCooperativeFetch(Postproc):
             match inst.step:
                 case Bind(loop=loop, thread_axis="threadIdx.x" | "threadIdx.y" as axis):
                     threads[axis] = constant_extent(sch.get_sref(loop))
-                case Annotate(ann_key=key) if key == WARP_EXECUTION:
+                case Annotate(ann_key=key) if key == keys.WARP_EXECUTION:
                     threads["threadIdx.x"] = self._warp_size()
-                case Annotate(block, key, lanes) if key == COOPERATIVE_FETCH:
+                case Annotate(block, key, lanes) if key == keys.COOPERATIVE_FETCH:
                     x, y = threads.get("threadIdx.x"), threads.get("threadIdx.y")
                     yield block, x, y, sch.int_of(lanes)  # type: ignore[misc]
 
@@ -64,7 +64,7 @@ class RewriteCooperativeFetch(Postproc):
 def _rewrite(
     sch: Schedule, block: BlockRV, threads_x: int | None, threads_y: int | None, lanes: int
 ) -> None:
-    sch.unannotate(block, COOPERATIVE_FETCH)
+    sch.unannotate(block, keys.COOPERATIVE_FETCH)
     loop = sch.get_loops(block)[-1]
     extent = constant_extent(sch.get_sref(loop))
     if extent is None or threads_x is None:

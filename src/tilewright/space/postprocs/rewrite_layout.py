@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.arith import IndexMap
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
 from tilewright.space.base import Postproc, postprocs
@@ -59,7 +59,7 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
         sch.get_block(copies[-1].name_hint, function)  # traces of TVM have this step
     assert isinstance(body, ir.BlockRealize)
     reads = list(_reads(body.block.body, final, (), {}, None))
-    if any(LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
+    if any(keys.LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
         return False  # it is packed already
     layout = reads[-1].layout(final) if reads else None
     if layout is None or (has_bound_weights(sch.mod[function]) and _keeps_order(layout, final)):
@@ -100,7 +100,7 @@ def _numbers(expressions: Iterable[ir.PrimExpr]) -> list[int]:
 def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
     """Let the block read a copy of the buffer, which may then have another layout."""
     copy = sch.cache_read(block, index, "global")
-    sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+    sch.annotate(copy, keys.LAYOUT_REWRITE_PREPROC, True)
 
 
 def _copies_of(body: ir.Stmt, buffer: ir.Buffer) -> list[ir.Block]:

@@ -9,25 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.ir import ForKind
-from tilewright.ir.annotation_keys import (
-    AUTO_UNROLL_MAX_STEP,
-    PARALLEL,
-    UNROLL_EXPLICIT,
-    UNROLL_EXPLICIT_PRAGMA,
-    UNROLL_IMPLICIT,
-    VECTORIZE,
-)
+from tilewright.ir import ForKind, annotation_keys as keys
 from tilewright.nest.block_loops import NestLoop, nest_above
 from tilewright.nest.contiguity import contiguous_loops
-from tilewright.schedule import LoopRV, Schedule, StmtSRef
+from tilewright.schedule import LoopRV, Schedule, ScheduleState, StmtSRef
 from tilewright.schedule.primitives.loop_kind import can_have_kind
-from tilewright.schedule.state.scope import loops_of, realize_of
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import all_iters_spatial
 
-_KEYS = (PARALLEL, VECTORIZE, UNROLL_EXPLICIT, UNROLL_IMPLICIT)
+_KEYS = (keys.PARALLEL, keys.VECTORIZE, keys.UNROLL_EXPLICIT, keys.UNROLL_IMPLICIT)
 _OFF = -1
 
 
@@ -64,8 +54,7 @@ def _rewrite_function(sch: Schedule, function: str, root: StmtSRef, wishes: _Wis
         if key in root.block.annotations:
             sch.unannotate(root_rv, key)
     for block in sch.get_child_blocks(root_rv):
-        loops = sch.get_loops(block)
-        if loops:
+        if loops := sch.get_loops(block):
             sref = sch.get_sref(block)
             plan = _possible(sch.state, sref, _plan(sref, wishes))
             loops = _fuse(sch, loops, wishes, plan)
@@ -89,15 +78,14 @@ class _Plan:
 def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
     nest = nest_above(block)
     parallel = _parallel_loops(nest, wishes.parallel)
-    vectorize = _vector_loops(nest, len(nest), wishes.vectorize)
-    if vectorize is not None:
+    if (vectorize := _vector_loops(nest, len(nest), wishes.vectorize)) is not None:
         # Contiguity is dear: it is asked only of loops for which it can make a difference.
         could_take_all = parallel > 0 and all(
             loop.is_free and loop.is_spatial and loop.has_one_child and loop.extent is not None
             for loop in nest
         )
         most = len(nest) if could_take_all else vectorize
-        contiguous = contiguous_loops(realize_of(block), nest, most)
+        contiguous = contiguous_loops(block.realize, nest, most)
         if could_take_all and contiguous == len(nest):
             return _Plan(len(nest), len(nest), len(nest))
         vectorize = _vector_loops(nest, contiguous, wishes.vectorize)
@@ -107,7 +95,7 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
 
 def _possible(state: ScheduleState, block: StmtSRef, plan: _Plan) -> _Plan:
     """What of a plan can be carried out: a block that reads what it writes stays as it is."""
-    loops = loops_of(block)
+    loops = block.loops
     first, last = plan.parallel, plan.loops - plan.vectorize
     parallel = all(can_have_kind(state, loop, ForKind.PARALLEL) for loop in loops[:first])
     vectorize = all(can_have_kind(state, loop, ForKind.VECTORIZED) for loop in loops[last:])
@@ -175,5 +163,5 @@ def _fuse(sch: Schedule, loops: list[LoopRV], wishes: _Wishes, plan: _Plan) -> l
 def _mark_unrolling(sch: Schedule, loop: LoopRV, block: StmtSRef, wishes: _Wishes) -> None:
     if wishes.unroll_steps <= 0 or all_iters_spatial(block.block):
         return
-    sch.annotate(loop, AUTO_UNROLL_MAX_STEP, wishes.unroll_steps)
-    sch.annotate(loop, UNROLL_EXPLICIT_PRAGMA, int(wishes.unroll_explicit != _OFF))
+    sch.annotate(loop, keys.AUTO_UNROLL_MAX_STEP, wishes.unroll_steps)
+    sch.annotate(loop, keys.UNROLL_EXPLICIT_PRAGMA, int(wishes.unroll_explicit != _OFF))

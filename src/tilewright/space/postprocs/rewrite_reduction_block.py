@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import IterType, uses_var
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
+from tilewright.ir import IterType, annotation_keys as keys, uses_var
 from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.schedule.state.scope import loops_of, realize_of
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule import BlockRV, Schedule, ScheduleState, StmtSRef
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import blocks_in_order
 
@@ -43,23 +40,23 @@ def _decomposable(state: ScheduleState) -> Iterator[tuple[str, str, int]]:
 def _reduces_over_threads(block: StmtSRef) -> bool:
     threads = {
         sref.loop.loop_var
-        for sref in loops_of(block)
+        for sref in block.loops
         if tag_of(sref.loop).startswith(("blockIdx", "threadIdx"))
     }
     return bool(threads) and any(
         iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, threads.__contains__)
-        for iter_var, value in realize_of(block).bindings
+        for iter_var, value in block.realize.bindings
     )
 
 
 def _pass_on_intrinsics(sch: Schedule, block: BlockRV, init: BlockRV) -> None:
     """The initialisation gets the intrinsic meant for it instead of the one of its block."""
     annotations = sch.get_sref(block).block.annotations
-    if AUTO_TENSORIZE not in annotations:
+    if keys.AUTO_TENSORIZE not in annotations:
         return
-    for_init = annotations.get(AUTO_TENSORIZE_INIT)
-    sch.unannotate(init, AUTO_TENSORIZE)
-    sch.annotate(init, AUTO_TENSORIZE, for_init or "")
+    for_init = annotations.get(keys.AUTO_TENSORIZE_INIT)
+    sch.unannotate(init, keys.AUTO_TENSORIZE)
+    sch.annotate(init, keys.AUTO_TENSORIZE, for_init or "")
     if for_init is not None:
-        sch.unannotate(block, AUTO_TENSORIZE_INIT)
-        sch.unannotate(init, AUTO_TENSORIZE_INIT)
+        sch.unannotate(block, keys.AUTO_TENSORIZE_INIT)
+        sch.unannotate(init, keys.AUTO_TENSORIZE_INIT)

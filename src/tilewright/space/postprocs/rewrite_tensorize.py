@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from tilewright.errors import TilewrightError
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.conditions import blocks_inner_first
@@ -32,10 +32,10 @@ class RewriteTensorize(Postproc):
 
     def apply(self, sch: Schedule) -> bool:
         marked = [
-            (block.name, function, str(block.block.annotations[AUTO_TENSORIZE]))
+            (block.name, function, str(block.block.annotations[keys.AUTO_TENSORIZE]))
             for function, root in sch.state.roots.items()
             for block in blocks_inner_first(sch.state, root)
-            if AUTO_TENSORIZE in block.block.annotations
+            if keys.AUTO_TENSORIZE in block.block.annotations
         ]
         for name, function, intrin in marked:
             if intrin:
@@ -46,7 +46,7 @@ class RewriteTensorize(Postproc):
 
     def _tensorize(self, sch: Schedule, name: str, function: str, intrin: str) -> None:
         block = sch.get_block(name, function)
-        sch.unannotate(block, AUTO_TENSORIZE)
+        sch.unannotate(block, keys.AUTO_TENSORIZE)
         try:
             _tensorize(sch, block, function, intrin)
         except TilewrightError as error:
@@ -76,7 +76,7 @@ def _pack_operands(sch: Schedule, block: BlockRV, function: str) -> bool:
 
 def _vectorize_only_loop(sch: Schedule, name: str, function: str) -> None:
     block = sch.get_block(name, function)
-    sch.unannotate(block, AUTO_TENSORIZE)
+    sch.unannotate(block, keys.AUTO_TENSORIZE)
     (child,) = sch.get_child_blocks(block)
     (loop,) = sch.get_loops(child)
     sch.vectorize(loop)

@@ -6,9 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from tilewright.nest.kernels import tag_of
-from tilewright.schedule import Schedule, StmtSRef
-from tilewright.schedule.state.scope import child_blocks
-from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule import Schedule, ScheduleState, StmtSRef
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx
@@ -43,7 +41,7 @@ class RewriteUnboundBlock(Postproc):
 
 def _unbound_below(state: ScheduleState, scope: StmtSRef) -> Iterator[StmtSRef]:
     """The outermost blocks below `scope` that are not under both kinds of thread axes."""
-    for block in child_blocks(state, scope):
+    for block in state.child_blocks(scope):
         if not _has_threads(block):
             yield block
         else:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tilewright.ir import PrimFunc
-from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
+from tilewright.ir import PrimFunc, annotation_keys as keys
 from tilewright.nest.kernels import Kernel, Leaf, kernels_of, tag_of
 from tilewright.nest.loops import known_extent
 from tilewright.schedule import Schedule
@@ -75,13 +74,13 @@ class VerifyGPUCode(Postproc):
     def _has_wanted_threads(self, leaf: Leaf) -> bool:
         """A block that says how many threads it needs gets them."""
         notes = leaf.realize.block.annotations
-        low, high = notes.get(THREAD_EXTENT_LOW), notes.get(THREAD_EXTENT_HIGH)
+        low, high = notes.get(keys.THREAD_EXTENT_LOW), notes.get(keys.THREAD_EXTENT_HIGH)
         if low is None or high is None:
             return True
         extents = {
             tag_of(loop): known_extent(loop) for loop in leaf.loops if tag_of(loop) in _THREADS
         }
-        if notes.get(WARP_EXECUTION):
+        if notes.get(keys.WARP_EXECUTION):
             extents["threadIdx.x"] = self.thread_warp_size
         known = [extent for extent in extents.values() if extent is not None]
         return len(known) == len(extents) and low <= math.prod(known) <= high

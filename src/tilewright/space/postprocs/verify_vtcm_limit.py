@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tilewright.errors import TilewrightError
 from tilewright.ir import Allocate, IntImm, Stmt, children
 from tilewright.ir.expr import PointerType
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import gpu_number
-from tilewright.space.postprocs.disallow_async_strided_mem_copy import flattened
+from tilewright.space.postprocs.disallow_async_strided_mem_copy import holds_flat
 
 CAPACITY = "vtcm-capacity"
 _SCOPE = "global.vtcm"
@@ -27,14 +26,8 @@ class VerifyVTCMLimit(Postproc):
         self.vtcm_capacity = gpu_number(context.target, CAPACITY) or 0
 
     def apply(self, sch: Schedule) -> bool:
-        if self.vtcm_capacity <= 0:
-            return True
-        try:
-            lowered = flattened(sch.mod)
-        except TilewrightError:
-            return False
-        needed = (_peak_bytes(func.body) for func in lowered.functions.values())
-        return all(size <= self.vtcm_capacity for size in needed)
+        most = self.vtcm_capacity
+        return most <= 0 or holds_flat(sch.mod, lambda func: _peak_bytes(func.body) <= most)
 
 
 def _peak_bytes(stmt: Stmt) -> float:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, PrimFunc
-from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
+from tilewright.ir import Block, PrimFunc, annotation_keys as keys
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.nest.access import BufferAccess
 from tilewright.nest.block_nest import BlockNest
@@ -25,7 +24,6 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
-from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.layout_free import is_layout_free
@@ -197,7 +195,7 @@ def _copy(sch: Schedule, block: BlockRV, role: Role, mark_packing: bool) -> Bloc
     func, source = sch.mod[sch.state.function_of(sref)], _access(sref.block, role).buffer
     made = sch.cache_read(block, number, "global")
     if mark_packing and is_layout_free(func, source):
-        sch.annotate(made, LAYOUT_REWRITE_PREPROC, True)
+        sch.annotate(made, keys.LAYOUT_REWRITE_PREPROC, True)
     return made
 
 
@@ -235,8 +233,7 @@ class IntrinFit:
     def of(block: ir.Block, desc: ir.PrimFunc) -> IntrinFit | None:
         """What stands for what, None if the block computes something else."""
         target = description_nest(desc)[1].block
-        matched = match_bodies(block, target)
-        if matched is None:
+        if (matched := match_bodies(block, target)) is None:
             return None
         pairs = list(matched.buffer_map.items())
         mine = [BufferAccess.at(own, matched.mine[own]) for own, _ in pairs]
@@ -335,7 +332,7 @@ class _Adapter:
             place = {var: len(iters) + number for number, var in enumerate(self._fit.chosen)}
             order = sorted(range(len(iters)), key=lambda n: place.get(iters[n].var, n))
             sch.reorder_block_iter_var(self._block, order)
-        bound = realize_of(sch.get_sref(self._block)).iter_values
+        bound = sch.get_sref(self._block).realize.iter_values
         loops: dict[ir.PrimExpr, LoopRV] = {
             sch.get_sref(loop).loop.loop_var: loop for loop in sch.get_loops(self._block)
         }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, IterType
-from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.ir import Buffer, IterType, annotation_keys as keys
 from tilewright.ir.tensor_intrin import Computes, intrins_for
 from tilewright.schedule import BlockRV, LoopRV
 from tilewright.space.cpu.elementwise_loops import extent_of
@@ -56,7 +55,7 @@ class StartSums:
         sch.tensorize(unit, name)
         (zero,) = sch.get_child_blocks(init)
         for block in (unit, init, zero):
-            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         sch.vectorize(sch.get_loops(zero)[-1])
 
     def by_instruction(self, name: str, task: LoopRV | None) -> None:
@@ -86,7 +85,7 @@ class StartSums:
         loops = sch.get_loops(start)
         if not rows:
             raise NotTiled
-        sch.annotate(start, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(start, keys.TILING_STRUCTURE, STRUCTURE)
         row = sch.fuse(*loops[:rows]) if rows > 1 else loops[0]
         sch.parallel(row)
         if len(loops) == rows + 1:
@@ -97,7 +96,7 @@ class StartSums:
         sch.decompose_reduction(start, loops[rows])
         lanes = START_VECTORS * self.site.shape.lanes(stmt.writes[0].buffer.dtype.bits)
         if extent_of(sch, loops[-1]) >= lanes:
-            sch.annotate(loops[rows], VECTOR_REDUCTION, lanes)
+            sch.annotate(loops[rows], keys.VECTOR_REDUCTION, lanes)
 
     def _sum_row(self, row: LoopRV, depth: LoopRV, instruction: tuple[str, Computes]) -> None:
         """Sum up a row by an instruction that makes some sums side by side, and then those."""
@@ -124,7 +123,7 @@ class StartSums:
         column, lane = sch.split(columns, [None, lanes])
         depth = loops[len(spatial) :]
         sch.reorder(*outer, column, *depth, lane)
-        sch.annotate(start, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(start, keys.TILING_STRUCTURE, STRUCTURE)
         sch.parallel(sch.fuse(*outer, column) if outer else column)
         sch.vectorize(lane)
         sch.decompose_reduction(start, depth[0])

@@ -13,27 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, PrimFunc
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Block, PrimFunc, annotation_keys as keys
 from tilewright.ir.tensor_intrin import features_of_intrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not_free
+from tilewright.space.cpu import tile_builder
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.elementwise_loops import write_out
 from tilewright.space.cpu.register_tiling import VectorRegisters, store_vectors
-from tilewright.space.cpu.tile_builder import (
-    STRUCTURE,
-    NotTiled,
-    ProducerPlace,
-    Registers,
-    TileBuilder,
-    Tiles,
-    TileSite,
-    TileVariant,
-    Units,
-)
 from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
 from tilewright.space.tensor.unit_packing import UnitOperands
@@ -102,33 +92,39 @@ class TensorTiling(CpuRule):
         for variant in self._variants(sch, block, fit, group):
             copy = sch.copy()
             try:
-                site = TileSite(copy, block, variant, self._shape, self._cores)
+                site = tile_builder.TileSite(copy, block, variant, self._shape, self._cores)
                 tensor_tile(site, fit, group, self._features).run()
-            except (NotTiled, ScheduleError):
+            except (tile_builder.NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)
         return sketches
 
     def _variants(
         self, sch: Schedule, block: BlockRV, fit: TensorFit, group: TensorGroup
-    ) -> list[TileVariant]:
+    ) -> list[tile_builder.TileVariant]:
         units = -(-fit.found.extents[fit.found.vector] // fit.tile.lanes)
         most = MAX_VECTORS if group.store is None else 1
         widths = [count for count in range(1, most + 1) if units % count == 0]
         wide = [count for count in widths if count > 1] or widths
         has_producers = bool(neighbours(sch, sch.get_sref(block), before=True))
-        places = [ProducerPlace.BEFORE]
+        places = [tile_builder.ProducerPlace.BEFORE]
         if fit.found.rows and (has_producers or fit.shifted in fit.found.left):
-            places.append(ProducerPlace.BESIDE)
+            places.append(tile_builder.ProducerPlace.BESIDE)
         variants = [
-            TileVariant(count, packed=not fit.is_packed, place=place)
+            tile_builder.TileVariant(count, packed=not fit.is_packed, place=place)
             for count in wide
             for place in places
         ]
         func = sch.mod[sch.state.function_of(sch.get_sref(block))]
         if not fit.is_packed and not fit.is_constant(func, sch.get_sref(block).block):
-            before = [variant for variant in variants if variant.place is ProducerPlace.BEFORE]
-            variants += [replace(variant, packing=ProducerPlace.BESIDE) for variant in before]
+            before = [
+                variant
+                for variant in variants
+                if variant.place is tile_builder.ProducerPlace.BEFORE
+            ]
+            variants += [
+                replace(variant, packing=tile_builder.ProducerPlace.BESIDE) for variant in before
+            ]
         return variants
 
 
@@ -148,37 +144,35 @@ def _competes(fit: TensorFit, taken: TensorFit, func: PrimFunc, block: Block) ->
 
 
 def tensor_tile(
-    site: TileSite, fit: TensorFit, group: TensorGroup, features: frozenset[str]
-) -> TileBuilder:
+    site: tile_builder.TileSite, fit: TensorFit, group: TensorGroup, features: frozenset[str]
+) -> tile_builder.TileBuilder:
     """A tile whose innermost step is an instruction; extents are counted in its units."""
-    registers: Registers
+    registers: tile_builder.Registers
     if group.store is None:
         columns = site.variant.columns
         wide = columns * fit.tile.lanes
         registers = VectorRegisters(site, wide, columns, _compute(fit.tile.intrin))
     else:
         registers = OwnRegisters(site, fit, group)
-    return TileBuilder(
-        site, UnitOperands(site, fit, features), registers, Units(fit.units, fit.order)
+    return tile_builder.TileBuilder(
+        site, UnitOperands(site, fit, features), registers, tile_builder.Units(fit.units, fit.order)
     )
 
 
-def _compute(intrin: str) -> Callable[[TileSite, Tiles], None]:
+def _compute(intrin: str) -> Callable[[tile_builder.TileSite, tile_builder.Tiles], None]:
     """Let an instruction carry out a unit; the initialisation is a step of its own."""
 
-    def compute(site: TileSite, tiles: Tiles) -> None:
+    def compute(site: tile_builder.TileSite, tiles: tile_builder.Tiles) -> None:
         sch = site.sch
         sch.unroll(tiles.lanes)
         unit = sch.blockize(tiles.units[0])
-        sch.annotate(unit, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(unit, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         init = sch.decompose_reduction(unit, tiles.depth[0])
         sch.tensorize(unit, intrin)
         (step,) = sch.get_child_blocks(init)
-        sch.annotate(step, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(step, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         *rows, lanes = sch.get_loops(step)
-        for loop in rows:
-            sch.unroll(loop)
-        sch.vectorize(lanes)
+        write_out(sch, rows, lanes)
 
     return compute
 
@@ -187,7 +181,7 @@ def _compute(intrin: str) -> Callable[[TileSite, Tiles], None]:
 class OwnRegisters:
     """Registers that hold the results of one unit; instructions set them to zero and store them."""
 
-    site: TileSite
+    site: tile_builder.TileSite
     fit: TensorFit
     group: TensorGroup
     consumers: list[BlockRV] = field(default_factory=list)
@@ -208,7 +202,7 @@ class OwnRegisters:
         copy = sch.cache_write(block, 0, self.fit.tile.out.buffer.scope)
         for stage in (copy, *self.consumers):
             sch.reverse_compute_at(stage, tile_loop, preserve_unit_loops=True)
-            sch.annotate(stage, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(stage, keys.TILING_STRUCTURE, tile_builder.STRUCTURE)
         return copy
 
     def store(self, consumer: BlockRV, tile_loop: LoopRV) -> None:
@@ -218,7 +212,7 @@ class OwnRegisters:
         assert self.group.store is not None
         sch.tensorize(sch.get_loops(consumer)[-2], self.group.store)
 
-    def finish(self, tiles: Tiles) -> None:
+    def finish(self, tiles: tile_builder.Tiles) -> None:
         sch = self.site.sch
         unit = sch.blockize(tiles.units[0])
         init = sch.decompose_reduction(unit, tiles.depth[0])

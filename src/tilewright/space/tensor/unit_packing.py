@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import Buffer, PrimExpr, floordiv, floormod
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Buffer, PrimExpr, annotation_keys as keys, floordiv, floormod
 from tilewright.ir.tensor_intrin import intrins_for
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV
-from tilewright.schedule.state.scope import loops_of
 from tilewright.space.cpu.contraction import Contraction
-from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass
+from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass, write_out
 from tilewright.space.cpu.tile_builder import STRUCTURE, ProducerPlace, TileSite
 from tilewright.space.tensor.fit import TensorFit, pad_to_units
 from tilewright.space.tensor.start_sums import StartSums
@@ -84,7 +82,7 @@ class UnitPacking:
         source = sch.get_sref(copy).block.reads[0].buffer
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
-        sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(copy, keys.TILING_STRUCTURE, STRUCTURE)
         # Zeros that were written into the copy are not moved by shuffles of rows.
         is_plain = self.padding is None or not self.is_constant
         return Copied(copy, source, lane_axis == len(right.indices) - 1 and is_plain, padding)
@@ -116,8 +114,7 @@ class UnitPacking:
         if copied.is_row_major:
             copy = self._shuffled(copied, loops[-len(units) - 1], units)
         else:
-            sch.unroll(units[-2])
-            sch.vectorize(units[-1])
+            write_out(sch, [units[-2]], units[-1])
             if copied.padding is not None:
                 self._pad_in_registers(copied.padding, units[-2])
         self.site.mark_packing(copy, copied.source)
@@ -131,12 +128,10 @@ class UnitPacking:
         if shuffle is not None:
             lanes = within
         else:
-            shuffle = self._shuffle(copied, lanes, step, 1)
-            if shuffle is None:
+            if (shuffle := self._shuffle(copied, lanes, step, 1)) is None:
                 if copied.padding is not None:
                     own_pass(sch, copied.padding)
-                sch.unroll(lanes)
-                sch.vectorize(step)
+                write_out(sch, [lanes], step)
                 return copied.block
             _, lanes = sch.split(lanes, [None, shuffle[0]])
         unit = sch.blockize(lanes)
@@ -168,14 +163,12 @@ class UnitPacking:
         sch = self.site.sch
         sch.compute_at(padding, loop)
         sch.set_scope(padding, 0, "local")
-        outside = len(loops_of(sch.get_sref(loop))) + 1
+        outside = len(sch.get_sref(loop).loops) + 1
         zeros = sch.decompose_padding(padding, sch.get_loops(padding)[outside])
         for block in (zeros, padding):
-            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
             *rows, lanes = sch.get_loops(block)[outside:]
-            for row in rows:
-                sch.unroll(row)
-            sch.vectorize(lanes)
+            write_out(sch, rows, lanes)
 
     def _rows_at_once(self, loops: Sequence[LoopRV]) -> list[LoopRV]:
         """Cut the rows of an operand into blocks, each of which goes through all panels.

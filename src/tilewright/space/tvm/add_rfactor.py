@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import IterType
-from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
+from tilewright.ir import IterType, annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
@@ -47,7 +46,7 @@ class AddRFactor(ScheduleRule):
             return None
         made.get_loops(partial)
         # Partial results find their own place later, just like the block itself.
-        made.annotate(block, RANDOM_COMPUTE_PRODUCER, 1)
+        made.annotate(block, keys.RANDOM_COMPUTE_PRODUCER, 1)
         return made
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from tilewright.errors import RegistryError, TuneError
-from tilewright.ir.annotation_keys import SCHEDULE_RULE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.target import Target
@@ -56,8 +56,7 @@ def add_custom_rule_lookup(lookup: Lookup) -> None:
 def find_custom_rule(name: str) -> CustomRule | None:
     """The custom rule of that full name; what was looked up elsewhere wins over ours."""
     for lookup in reversed(_lookups):
-        found = lookup(name)
-        if found is not None:
+        if (found := lookup(name)) is not None:
             return found
     return _rules.get(name)
 
@@ -76,15 +75,14 @@ class ApplyCustomRule(ScheduleRule):
         self.target, self.logger = context.target, context.logger
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        name = sch.get_sref(block).block.annotations.get(SCHEDULE_RULE)
+        name = sch.get_sref(block).block.annotations.get(keys.SCHEDULE_RULE)
         if name is None or name == "None":
             return NotApplied(sch, "it names no rule of its own")
         if self.target is None:
             raise TuneError("ApplyCustomRule must be initialised with a TuneContext first")
         tried = [f"{PREFIX}.{key}.{name}" for key in self.target.keys]
         for full_name in tried:
-            rule = find_custom_rule(full_name)
-            if rule is not None:
+            if (rule := find_custom_rule(full_name)) is not None:
                 return list(rule(sch, block))
         # Operators (`topi.nn.pool2d`) offer such names to whoever registers something for them.
         is_offer = str(name).startswith(f"{PREFIX}.")
@@ -96,5 +94,5 @@ class ApplyCustomRule(ScheduleRule):
             name,
             ", ".join(tried),
         )
-        sch.unannotate(block, SCHEDULE_RULE)
+        sch.unannotate(block, keys.SCHEDULE_RULE)
         return [sch]

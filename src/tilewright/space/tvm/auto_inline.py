@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tilewright import ir
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.nest.loops import known_extent
 from tilewright.nest.nests import distinct_loads
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
@@ -18,7 +19,6 @@ from tilewright.schedule.conditions.checks import is_complete_block
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
-from tilewright.schedule.state.scope import realize_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import all_iters_spatial, is_root, is_spatial_function
 
@@ -38,6 +38,7 @@ class Inline(enum.Enum):
 
 
 @schedule_rules.register("AutoInline")
+@dataclass(eq=False, repr=False)
 class AutoInline(ScheduleRule):
     """Inlines blocks into consumers and producers unless one of the conditions forbids it.
 
@@ -46,25 +47,17 @@ class AutoInline(ScheduleRule):
     the search decides about a few, a block with more of them stays.
     """
 
-    def __init__(
-        self,
-        into_producer: bool,
-        into_consumer: bool,
-        inline_const_tensor: bool,
-        disallow_if_then_else: bool,
-        require_injective: bool,
-        require_ordered: bool,
-        disallow_op: Sequence[str] | None = None,
-        count_recomputation: bool = False,
-    ) -> None:
-        self.into_producer = into_producer
-        self.into_consumer = into_consumer
-        self.inline_const_tensor = inline_const_tensor
-        self.disallow_if_then_else = disallow_if_then_else
-        self.require_injective = require_injective
-        self.require_ordered = require_ordered
-        self.disallow_op = list(disallow_op or ())
-        self.count_recomputation = count_recomputation
+    into_producer: bool
+    into_consumer: bool
+    inline_const_tensor: bool
+    disallow_if_then_else: bool
+    require_injective: bool
+    require_ordered: bool
+    disallow_op: Sequence[str] = ()
+    count_recomputation: bool = False
+
+    def __post_init__(self) -> None:
+        self.disallow_op = list(self.disallow_op or ())
         for name in self.disallow_op:
             ir.Op.get(name)  # raises if there is no such function
 
@@ -94,8 +87,8 @@ class AutoInline(ScheduleRule):
             return unfit
         if not is_spatial_function(sch.state, block) and (costly := self._why_costly(block)):
             return unfit or costly
-        if stmt.annotations.get(INLINE_RULE) == "disable":
-            return unfit or f"its annotation {INLINE_RULE} forbids it"
+        if stmt.annotations.get(keys.INLINE_RULE) == "disable":
+            return unfit or f"its annotation {keys.INLINE_RULE} forbids it"
         if self.into_consumer and _fits_consumers(sch, block):
             return REPEATED if self._repeated(sch, block) > MOST_REPEATED else Inline.INTO_CONSUMER
         if self.into_producer and _fits_producer(sch, block):
@@ -107,7 +100,7 @@ class AutoInline(ScheduleRule):
 
     def _why_costly(self, block: StmtSRef) -> str:
         """Why computing the block again where it is used may cost more than it saves."""
-        realize, stmt = realize_of(block), block.block
+        realize, stmt = block.realize, block.block
         called = {call.op for call in ir.nodes_of(realize, ir.Call)} if self.disallow_op else set()
         for name in self.disallow_op:
             if ir.Op.get(name) in called:
@@ -141,7 +134,7 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
         len(producers) == 1
         and is_complete_block(sch.state, producers[0])
         and can_reverse_compute_inline(sch.state, block)
-        and AUTO_TENSORIZE not in producers[0].block.annotations
+        and keys.AUTO_TENSORIZE not in producers[0].block.annotations
     )
 
 

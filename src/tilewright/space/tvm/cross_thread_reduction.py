@@ -17,12 +17,8 @@ from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.primitives.split import Split
 from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.schedule.trace.instruction import is_step
+from tilewright.space import conditions
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
-from tilewright.space.conditions import (
-    constant_extent,
-    needs_multi_level_tiling,
-    why_not_split_reduction,
-)
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
 from tilewright.space.tvm.add_rfactor import reorder_and_fuse_reduction_loops, reseeded_copy
 
@@ -71,7 +67,7 @@ class CrossThreadReduction(ScheduleRule):
         if self.max_threads_per_block is None or self.warp_size is None:
             return NotApplied(sch, "the target does not say how many threads it has")
         sref, most = sch.get_sref(block), self.max_threads_per_block
-        if reason := why_not_split_reduction(sch.state, sref, most):
+        if reason := conditions.why_not_split_reduction(sch.state, sref, most):
             return NotApplied(sch, reason)
         made = reseeded_copy(sch)
         self._share_reduction(made, block)
@@ -93,7 +89,7 @@ def _find_place(sch: Schedule, block: BlockRV) -> _Place | None:
     if len(sch.get_sref(block).block.writes) != 1:
         return None
     consumers = sch.get_consumers(block)
-    if not consumers or needs_multi_level_tiling(sch.get_sref(consumers[0])):
+    if not consumers or conditions.needs_multi_level_tiling(sch.get_sref(consumers[0])):
         return None
     common = lowest_common_ancestor([sch.get_sref(consumer) for consumer in consumers])
     if len(consumers) > 1 and not common.is_loop:
@@ -130,8 +126,7 @@ def _move_to_consumer(
     loop = place.loop
     chosen: int | ExprRV = threads
     around = map(sch.get_sref, sch.get_loops(place.consumer))
-    bound = [loop for loop in around if tag_of(loop.loop).startswith("threadIdx")]
-    if bound:
+    if bound := [loop for loop in around if tag_of(loop.loop).startswith("threadIdx")]:
         chosen = _threads_of(sch, bound[0])
     else:
         outer, inner = sch.split(place.innermost, [None, threads])
@@ -149,7 +144,6 @@ def _threads_of(sch: Schedule, thread_loop: StmtSRef) -> int | ExprRV:
             made, factor = sch.symbols.get(inst.outputs[-1]), inst.step.factors[-1]
             if made is thread_loop and isinstance(factor, ExprRV):
                 return factor
-    extent = constant_extent(thread_loop)
-    if extent is None:
+    if (extent := conditions.constant_extent(thread_loop)) is None:
         raise TuneError(f"CrossThreadReduction: {thread_loop.name!r} has no constant extent")
     return extent

@@ -15,17 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from typing_extensions import Self
 
 from tilewright.errors import TuneError
-from tilewright.ir import For, IntImm, IterType, PrimExpr, SeqStmt
-from tilewright.ir.annotation_keys import (
-    COOPERATIVE_FETCH,
-    SOFTWARE_PIPELINE_ASYNC_STAGES,
-    SOFTWARE_PIPELINE_ORDER,
-    SOFTWARE_PIPELINE_STAGE,
-    THREAD_EXTENT_HIGH,
-    THREAD_EXTENT_LOW,
-    TILING_STRUCTURE,
-    WRITE_CACHE_LEVEL,
-)
+from tilewright.ir import For, IntImm, IterType, PrimExpr, SeqStmt, annotation_keys as keys
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_write_cache
@@ -36,21 +26,18 @@ from tilewright.target import Target
 Requirement = Literal["no", "may", "must"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ReuseType:
     """`levels` are tiles counted from 1, outermost first; a copy lives in `scope`."""
 
-    req: Requirement
-    levels: tuple[int, ...]
-    scope: str
+    req: Requirement = "no"
+    levels: Sequence[int] = ()
+    scope: str = ""
 
-    def __init__(
-        self, req: Requirement = "no", levels: Sequence[int] = (), scope: str = ""
-    ) -> None:
-        if req not in get_args(Requirement):
-            raise TuneError(f"ReuseType: req is 'no', 'may' or 'must', got {req!r}")
-        for name, value in (("req", req), ("levels", tuple(levels)), ("scope", scope)):
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        if self.req not in get_args(Requirement):
+            raise TuneError(f"ReuseType: req is 'no', 'may' or 'must', got {self.req!r}")
+        object.__setattr__(self, "levels", tuple(self.levels))
 
     def as_dict(self) -> dict[str, object]:
         """The form in which rules of TVM take it."""
@@ -148,8 +135,7 @@ class MultiLevelTiling(ScheduleRule):
         if self.reuse_read.req == "may":
             raise TuneError("MultiLevelTiling: reuse_read is 'no' or 'must', 'may' is not possible")
         for what, reuse in (("reuse_read", self.reuse_read), ("reuse_write", self.reuse_write)):
-            wrong = [level for level in reuse.levels if not 1 <= level <= len(self.structure)]
-            if wrong:
+            if wrong := [level for level in reuse.levels if not 1 <= level <= len(self.structure)]:
                 raise TuneError(
                     f"MultiLevelTiling: {what} has the levels {wrong}, the structure "
                     f"{self.structure!r} has the levels 1 to {len(self.structure)}"
@@ -171,7 +157,7 @@ class MultiLevelTiling(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         if reason := self.why_not(sch, block):
             return NotApplied(sch, reason)
-        sch.annotate(block, TILING_STRUCTURE, self.structure)
+        sch.annotate(block, keys.TILING_STRUCTURE, self.structure)
         return [state.sch for state in self.run(TilingState(sch, block))]
 
     def why_not(self, sch: Schedule, block: BlockRV) -> str:
@@ -211,8 +197,8 @@ class MultiLevelTiling(ScheduleRule):
             state.tiles[slot] = [fused]
         if self.thread_warp_size is not None and self.max_threads_per_block is not None:
             wide = nest.points(nest.spatial) > 2 * self.thread_warp_size
-            sch.annotate(block, THREAD_EXTENT_LOW, self.thread_warp_size if wide else 1)
-            sch.annotate(block, THREAD_EXTENT_HIGH, self.max_threads_per_block)
+            sch.annotate(block, keys.THREAD_EXTENT_LOW, self.thread_warp_size if wide else 1)
+            sch.annotate(block, keys.THREAD_EXTENT_HIGH, self.max_threads_per_block)
         return [state]
 
     def _split_all(self, state: TilingState, loops: Sequence[LoopRV]) -> None:
@@ -262,8 +248,7 @@ class MultiLevelTiling(ScheduleRule):
 
     def _write_reuse_of(self, block: StmtSRef) -> ReuseType:
         """What the rule asks for, unless the block itself names its levels."""
-        levels = block.block.annotations.get(WRITE_CACHE_LEVEL)
-        if levels is None:
+        if (levels := block.block.annotations.get(keys.WRITE_CACHE_LEVEL)) is None:
             return self.reuse_write
         numbers = [level.value if isinstance(level, IntImm) else int(level) for level in levels]
         return ReuseType("must", numbers, self.reuse_write.scope)
@@ -304,10 +289,9 @@ class MultiLevelTiling(ScheduleRule):
     def annotate_cooperative_fetch(self, sch: Schedule, cache: BlockRV) -> None:
         """Choose how many elements each thread copies at once."""
         dtype = str(sch.get_sref(cache).block.writes[0].buffer.dtype)
-        lengths = [n for n in self.vector_load_lens if _can_load(dtype, n)]
-        if lengths:
+        if lengths := [n for n in self.vector_load_lens if _can_load(dtype, n)]:
             chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
-            sch.annotate(cache, COOPERATIVE_FETCH, chosen)
+            sch.annotate(cache, keys.COOPERATIVE_FETCH, chosen)
 
     # --- copies that overlap with computing -----------------------------------------------------
 
@@ -323,9 +307,9 @@ class MultiLevelTiling(ScheduleRule):
     def _pipelined(self, state: TilingState, stages: int) -> TilingState:
         made = state.copy()
         loop = made.sch.fuse(*made.tiles[self.r_indices[0]])
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_STAGE, [0, 0, stages - 2])
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_ORDER, [0, 1, 2])
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_ASYNC_STAGES, [0])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_STAGE, [0, 0, stages - 2])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_ORDER, [0, 1, 2])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_ASYNC_STAGES, [0])
         return made
 
 

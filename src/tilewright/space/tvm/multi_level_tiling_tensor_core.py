@@ -13,36 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.errors import TuneError
+from tilewright.ir import annotation_keys as keys
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import (
-    AUTO_TENSORIZE,
-    AUTO_TENSORIZE_INIT,
-    DOUBLE_BUFFER_SCOPE,
-    MANIFEST_SHARED_MEMORY_LOCAL_STAGE,
-    PERMUTED_LAYOUT,
-    SOFTWARE_PIPELINE_ASYNC_STAGES,
-    SOFTWARE_PIPELINE_ORDER,
-    SOFTWARE_PIPELINE_STAGE,
-    TILING_STRUCTURE,
-    WARP_EXECUTION,
-)
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.base import NotApplied, schedule_rules
-from tilewright.space.tvm.multi_level_tiling import (
-    MultiLevelTiling,
-    ReuseLike,
-    SubRule,
-    TilingState,
-)
+from tilewright.space.tvm import multi_level_tiling, tensor_core_layout
 from tilewright.space.tvm.tensor_core_fragments import IntrinGroup
-from tilewright.space.tvm.tensor_core_layout import (
-    Reindexed,
-    accumulator_layout,
-    transform_for_tensorization,
-)
 
 _WARP_AXIS = "threadIdx.y"
 _FRAGMENTS = ((0, "matrix_a", "load_a"), (1, "matrix_b", "load_b"))
@@ -54,22 +33,22 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass
-class TensorCoreState(TilingState):
+class TensorCoreState(multi_level_tiling.TilingState):
     """A block half-way to tensor cores."""
 
     group: IntrinGroup = field(kw_only=True)  # the instructions to use
     mapping: AutoTensorizeMappingInfo = field(kw_only=True)
-    reindexed: Reindexed | None = None
+    reindexed: tensor_core_layout.Reindexed | None = None
 
     @property
-    def copies(self) -> Reindexed:
+    def copies(self) -> tensor_core_layout.Reindexed:
         """The blocks that change layouts."""
         assert self.reindexed is not None
         return self.reindexed
 
 
 @schedule_rules.register("MultiLevelTilingTensorCore")
-class MultiLevelTilingTensorCore(MultiLevelTiling):
+class MultiLevelTilingTensorCore(multi_level_tiling.MultiLevelTiling):
     """Tiles blocks that are matrix products up to the order of their iterators.
 
     Of `intrin_groups` each that fits gives sketches of its own. `permuted_layout`: where fragments
@@ -83,8 +62,8 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         tile_binds: Sequence[str] | None = None,
         max_innermost_factor: int | None = None,
         vector_load_lens: Sequence[int] | None = None,
-        reuse_read: ReuseLike = None,
-        reuse_write: ReuseLike = None,
+        reuse_read: multi_level_tiling.ReuseLike = None,
+        reuse_write: multi_level_tiling.ReuseLike = None,
         use_software_pipeline: bool = False,
         permuted_layout: bool = False,
     ) -> None:
@@ -131,7 +110,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         # The last group first, as TVM does: the order decides which random numbers each one gets.
         for group, mapping in reversed(self._fitting(sch, block)):
             made = sch.copy()
-            made.annotate(block, TILING_STRUCTURE, self.structure)
+            made.annotate(block, keys.TILING_STRUCTURE, self.structure)
             states.append(TensorCoreState(made, block, group=group, mapping=mapping))
         done = [after.sch for state in states for after in self.run(state)]
         return done or NotApplied(sch, "it does not compute what the tensor instructions do")
@@ -152,7 +131,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
                 found.append((group, mapping))
         return found
 
-    def sub_rules(self) -> Sequence[SubRule]:
+    def sub_rules(self) -> Sequence[multi_level_tiling.SubRule]:
         return (
             self.transform_for_tensorization,
             self.tile_loop_nest,
@@ -169,14 +148,14 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
     def transform_for_tensorization(self, state: TensorCoreState) -> list[TensorCoreState]:
         """Bring buffers into the layouts of the instruction, and its loops into a block."""
         sch, block, names = state.sch, state.block, state.group
-        reindexed = transform_for_tensorization(sch, block, state.mapping)
+        reindexed = tensor_core_layout.transform_for_tensorization(sch, block, state.mapping)
         tile = tile_with_tensor_intrin(sch, block, names.tiles.compute, allow_padding=True)
         if tile is None:
             return []
         outer = sch.blockize(tile)
-        sch.annotate(outer, AUTO_TENSORIZE, names.compute)
-        sch.annotate(outer, AUTO_TENSORIZE_INIT, names.init)
-        sch.annotate(outer, WARP_EXECUTION, 1)
+        sch.annotate(outer, keys.AUTO_TENSORIZE, names.compute)
+        sch.annotate(outer, keys.AUTO_TENSORIZE_INIT, names.init)
+        sch.annotate(outer, keys.WARP_EXECUTION, 1)
         return [replace(state, block=outer, reindexed=reindexed)]
 
     def transform_output_layout(self, state: TensorCoreState) -> list[TensorCoreState]:
@@ -186,7 +165,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         inside = [slot for slot in self.s_indices if slot > warps]
         rows, columns = ([state.factors[slot][loop] for slot in inside] for loop in (-2, -1))
         ndim = sch.get_sref(block).block.writes[0].buffer.ndim
-        layout = accumulator_layout(ndim, state.group.tiles.init, rows, columns)
+        layout = tensor_core_layout.accumulator_layout(ndim, state.group.tiles.init, rows, columns)
         sch.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
         return [state]
 
@@ -206,7 +185,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         sch.reverse_compute_inline(state.copies.write)
         group.spread(sch, store, "read", group.init)
         whole_store = sch.blockize(sch.get_loops(store)[-2])
-        sch.annotate(whole_store, AUTO_TENSORIZE, group.store)
+        sch.annotate(whole_store, keys.AUTO_TENSORIZE, group.store)
         sch.fuse(*sch.get_loops(write_back)[-5:])
         self.annotate_cooperative_fetch(sch, write_back)
         return [state]
@@ -223,12 +202,12 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
                 return []
             name: str = getattr(state.group, key)
             state.group.spread(sch, load, "write", name)
-            sch.annotate(sch.blockize(tile), AUTO_TENSORIZE, name)
+            sch.annotate(sch.blockize(tile), keys.AUTO_TENSORIZE, name)
         for copy in state.copies.reads:
             sch.compute_inline(copy)
         for cache in state.read_caches.values():
             if self.permuted_layout and state.group.is_mma:
-                sch.annotate(cache, PERMUTED_LAYOUT, 1)
+                sch.annotate(cache, keys.PERMUTED_LAYOUT, 1)
             else:
                 _pad_rows(sch, cache)
         return [state]
@@ -244,17 +223,17 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         if state.group.is_mma and self.async_stages:
             return [self._copied_ahead(state, stages) for stages in _STAGES]
         for cache in state.read_caches.values():
-            sch.annotate(cache, MANIFEST_SHARED_MEMORY_LOCAL_STAGE, 1)
-            sch.annotate(cache, DOUBLE_BUFFER_SCOPE, 0)
+            sch.annotate(cache, keys.MANIFEST_SHARED_MEMORY_LOCAL_STAGE, 1)
+            sch.annotate(cache, keys.DOUBLE_BUFFER_SCOPE, 0)
         # Inside: load a, load b | compute.
         inner = state.tiles[self.r_indices[1]][-1]
-        sch.annotate(inner, SOFTWARE_PIPELINE_STAGE, [0, 0, 1])
-        sch.annotate(inner, SOFTWARE_PIPELINE_ORDER, [0, 1, 2])
+        sch.annotate(inner, keys.SOFTWARE_PIPELINE_STAGE, [0, 0, 1])
+        sch.annotate(inner, keys.SOFTWARE_PIPELINE_ORDER, [0, 1, 2])
         # Outside: both inputs to registers, from there to shared memory, then the three parts of
         # the inner pipeline (its beginning, its body, its end); only the last two wait.
         outer = state.tiles[self.r_indices[0]][-1]
-        sch.annotate(outer, SOFTWARE_PIPELINE_STAGE, [0, 0, 0, 0, 0, 1, 1])
-        sch.annotate(outer, SOFTWARE_PIPELINE_ORDER, [0, 3, 1, 4, 5, 2, 6])
+        sch.annotate(outer, keys.SOFTWARE_PIPELINE_STAGE, [0, 0, 0, 0, 0, 1, 1])
+        sch.annotate(outer, keys.SOFTWARE_PIPELINE_ORDER, [0, 3, 1, 4, 5, 2, 6])
         return [state]
 
     def _copied_ahead(self, state: TensorCoreState, stages: int) -> TensorCoreState:
@@ -265,17 +244,16 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
         """
         made = state.copy()
         loop = made.tiles[self.r_indices[0]][-1]
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_STAGE, [0, 0, stages - 1])
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_ORDER, [1, 2, 0])
-        made.sch.annotate(loop, SOFTWARE_PIPELINE_ASYNC_STAGES, [0])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_STAGE, [0, 0, stages - 1])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_ORDER, [1, 2, 0])
+        made.sch.annotate(loop, keys.SOFTWARE_PIPELINE_ASYNC_STAGES, [0])
         return made
 
 
 def _pad_rows(sch: Schedule, cache: BlockRV) -> None:
     """Let rows in shared memory start in different banks."""
     buffer = sch.get_sref(cache).block.writes[0].buffer
-    offset = _ROW_OFFSET.get(str(buffer.dtype))
-    if offset is None:
+    if (offset := _ROW_OFFSET.get(str(buffer.dtype))) is None:
         _logger.warning(
             "MultiLevelTilingTensorCore: no padding against bank conflicts is known for %s of "
             "type %s",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tilewright.ir import IntImm
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.schedule.state.scope import realize_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.tvm.multi_level_tiling import Factor, MultiLevelTiling, ReuseLike
 
@@ -52,6 +51,6 @@ def _runs_over_last_dimension(sch: Schedule, block: BlockRV, loop: LoopRV) -> bo
     """True for the loop bound to the iterator that stands where the last dimension does."""
     sref = sch.get_sref(block)
     position = sref.block.writes[0].buffer.ndim - 1
-    values = realize_of(sref).iter_values
+    values = sref.realize.iter_values
     loop_var = sch.get_sref(loop).loop.loop_var
     return 0 <= position < len(values) and values[position] is loop_var

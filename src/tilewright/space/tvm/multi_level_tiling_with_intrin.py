@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.ir import Block
-from tilewright.ir.annotation_keys import AUTO_TENSORIZE
+from tilewright.ir import Block, annotation_keys as keys
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
@@ -15,17 +14,11 @@ from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import why_not_free
 from tilewright.space.tensor.fit import adapt_to_intrin, is_tensorizable
-from tilewright.space.tvm.multi_level_tiling import (
-    FilterFn,
-    MultiLevelTiling,
-    ReuseLike,
-    SubRule,
-    TilingState,
-)
+from tilewright.space.tvm import multi_level_tiling
 
 
 @schedule_rules.register("MultiLevelTilingWithIntrin")
-class MultiLevelTilingWithIntrin(MultiLevelTiling):
+class MultiLevelTilingWithIntrin(multi_level_tiling.MultiLevelTiling):
     """Tiles blocks that compute what the instruction `intrin_name` does, and no others.
 
     With `adapt_operands`, extents that do not divide are padded where that pays, operands are
@@ -39,9 +32,9 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         tile_binds: Sequence[str] | None = None,
         max_innermost_factor: int | None = None,
         vector_load_lens: Sequence[int] | None = None,
-        reuse_read: ReuseLike = None,
-        reuse_write: ReuseLike = None,
-        filter_fn: FilterFn | None = None,
+        reuse_read: multi_level_tiling.ReuseLike = None,
+        reuse_write: multi_level_tiling.ReuseLike = None,
+        filter_fn: multi_level_tiling.FilterFn | None = None,
         *,
         adapt_operands: bool = False,
     ) -> None:
@@ -74,10 +67,12 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
             return NotApplied(sch, "its loops do not fit the tensor instruction")
         return [*made, sch] if self.adapt_operands else made
 
-    def sub_rules(self) -> Sequence[SubRule]:
+    def sub_rules(self) -> Sequence[multi_level_tiling.SubRule]:
         return (self.tile_for_intrin, *super().sub_rules())
 
-    def tile_for_intrin(self, state: TilingState) -> list[TilingState]:
+    def tile_for_intrin(
+        self, state: multi_level_tiling.TilingState
+    ) -> list[multi_level_tiling.TilingState]:
         """Make the loops of the instruction a block of their own, around which tiles are put."""
         sch = state.sch
         if self.adapt_operands and not adapt_to_intrin(sch, state.block, self.intrin):
@@ -88,5 +83,5 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         outer = sch.blockize(tile)
         if self.adapt_operands and not is_tensorizable(sch, outer, self.intrin):
             return []
-        sch.annotate(outer, AUTO_TENSORIZE, self.intrin_name)
+        sch.annotate(outer, keys.AUTO_TENSORIZE, self.intrin_name)
         return [replace(state, block=outer)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import TuneError
-from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
@@ -41,13 +41,13 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             return NotApplied(sch, "it annotates root blocks only")
         unrolls = bool(self.unroll_max_steps) and not is_spatial_function(sch.state, root)
         if self.max_jobs_per_core != -1:
-            sch.annotate(block, PARALLEL, self.max_parallel_extent)
+            sch.annotate(block, keys.PARALLEL, self.max_parallel_extent)
         if self.max_vectorize_extent != -1:
-            sch.annotate(block, VECTORIZE, self.max_vectorize_extent)
+            sch.annotate(block, keys.VECTORIZE, self.max_vectorize_extent)
         if unrolls:
             steps = self.unroll_max_steps
             chosen = sch.sample_categorical(steps, [1.0 / len(steps)] * len(steps))
-            key = UNROLL_EXPLICIT if self.unroll_explicit else UNROLL_IMPLICIT
+            key = keys.UNROLL_EXPLICIT if self.unroll_explicit else keys.UNROLL_IMPLICIT
             sch.annotate(block, key, chosen)
         return [sch]
 

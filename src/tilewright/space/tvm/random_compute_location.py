@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
+from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import child_blocks, loops_of
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import in_root_scope, why_not_free
 
@@ -20,14 +19,14 @@ class RandomComputeLocation(ScheduleRule):
         if reason := _why_not_movable(sch, sref):
             return NotApplied(sch, reason)
         blocks = [block]
-        if sref.block.annotations.get(RANDOM_COMPUTE_PRODUCER):
+        if sref.block.annotations.get(keys.RANDOM_COMPUTE_PRODUCER):
             producers = sch.get_producers(block)
             if len(producers) != 1:
                 raise ScheduleError(
-                    f"block {sref.name!r} is annotated with {RANDOM_COMPUTE_PRODUCER!r}, which "
-                    f"needs exactly one producer; it has {len(producers)}"
+                    f"block {sref.name!r} is annotated with {keys.RANDOM_COMPUTE_PRODUCER!r}, "
+                    f"which needs exactly one producer; it has {len(producers)}"
                 )
-            sch.unannotate(block, RANDOM_COMPUTE_PRODUCER)
+            sch.unannotate(block, keys.RANDOM_COMPUTE_PRODUCER)
             blocks += producers
         for moved in blocks:
             location = sch.sample_compute_location(moved)
@@ -37,7 +36,7 @@ class RandomComputeLocation(ScheduleRule):
 
 def _why_not_movable(sch: Schedule, block: StmtSRef) -> str:
     """Why a block is no stage that stands alone under its loops and is read later."""
-    loops = loops_of(block)
+    loops = block.loops
     if taken := why_not_free(block):
         return taken
     if not in_root_scope(block):
@@ -46,5 +45,5 @@ def _why_not_movable(sch: Schedule, block: StmtSRef) -> str:
         return "it has no loops"
     if not neighbours(sch, block, before=False):
         return "no other block reads its result"
-    alone = len(child_blocks(sch.state, loops[0])) == 1
+    alone = len(sch.state.child_blocks(loops[0])) == 1
     return "" if alone else "it shares its loops with another block"

@@ -7,8 +7,7 @@ the sum. What follows a sum is computed where a tile is stored. The search choos
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, BufferRegion, IntImm, IterType
-from tilewright.ir.annotation_keys import TILING_STRUCTURE
+from tilewright.ir import Block, BufferRegion, IntImm, IterType, annotation_keys as keys
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.vta.names import ACC, BLOCK, GEMM, INP, WGT
@@ -88,7 +87,7 @@ def _schedule(sch: Schedule, block: BlockRV) -> None:
     start = sch.decompose_reduction(block, step)
     sch.tensorize(sch.get_loops(block)[-2], GEMM)
     for made in (out, data, blocks, start):
-        sch.annotate(made, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(made, keys.TILING_STRUCTURE, STRUCTURE)
 
 
 def _inlined_consumers(sch: Schedule, block: BlockRV) -> BlockRV:

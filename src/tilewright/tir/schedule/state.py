@@ -10,7 +10,7 @@ from tilewright.schedule import ScheduleState as State, StmtSRef
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.core import as_debug_mask
 from tilewright.schedule.state.flags import adopt_initial_flags, is_stage_pipeline, region_cover
-from tilewright.schedule.state.scope import BlockScope, scope_of
+from tilewright.schedule.state.scope import BlockScope
 from tilewright.schedule.state.state import VERIFY_CACHED_FLAGS, VERIFY_SREF_TREE
 
 
@@ -48,7 +48,7 @@ class StandaloneScheduleState(State, metaclass=_OfSchedules):
 
     def get_block_scope(self, block_sref: StmtSRef) -> BlockScope:
         """The dependencies among the blocks directly below a block."""
-        return scope_of(self, block_sref)
+        return self.scope_of(block_sref)
 
     def _get_cached_flags(self, block_sref: StmtSRef) -> CachedFlags:
         is_root = block_sref.parent is None

@@ -11,7 +11,6 @@ import pytest
 from tilewright.ir import For, ForKind, IntImm, IRModule, PrimFunc, assert_structural_equal
 from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.schedule import Schedule
-from tilewright.schedule.state.scope import loops_of
 from tilewright.script import tir as T
 from tilewright.space.postprocs import RewriteParallelVectorizeUnroll
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
@@ -93,7 +92,7 @@ def nest(sch: Schedule, block: str) -> list[tuple[str, int]]:
 
 
 def _loops(sch: Schedule, block: str) -> list[For]:
-    return [sref.loop for sref in loops_of(sch.get_sref(sch.get_block(block)))]
+    return [sref.loop for sref in sch.get_sref(sch.get_block(block)).loops]
 
 
 def _kind(loop: For) -> str:
