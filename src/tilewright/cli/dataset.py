@@ -18,6 +18,7 @@ from tilewright.dataset import (
 )
 from tilewright.dataset.collect import ZOO
 from tilewright.dataset.measuring import MeasureOptions
+from tilewright.support.text import counted
 
 
 def collect(folder: Path, models: Sequence[str], zoo: Path | None) -> None:
@@ -45,4 +46,4 @@ def measure(folder: Path, models: Sequence[str] | None, format: str, batch_size:
 def train(folder: Path, output: Path, held_out: Sequence[str] | None) -> None:
     """`train`."""
     model = pretrain(Dataset(folder), held_out or (), output)
-    typer.echo(f"{output}: trained on {model.num_samples} measurements")
+    typer.echo(f"{output}: trained on {counted(model.num_samples, 'measurement')}")

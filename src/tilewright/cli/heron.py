@@ -18,10 +18,11 @@ from tilewright.heron.rules.user_defined import loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.heron.tuned import best_of_records, measured_again
 from tilewright.heron.tuning import HeronResult, HeronRun
-from tilewright.report.units import count, seconds
+from tilewright.report.units import seconds
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import NoSolutionError
 from tilewright.solver.conflicts import conflict_of
+from tilewright.support.text import counted
 
 NOTHING_WORKED = 1
 
@@ -100,7 +101,7 @@ def _tune(
     if not command.is_tuned:
         job.write_space()
     variables = len(space.problem.variables)
-    size = f"{count(variables, 'variable')}, {solutions_in_words(solutions.count)}"
+    size = f"{counted(variables, 'variable')}, {solutions_in_words(solutions.count)}"
     console.print(f"{name}: {size}; {folder}", markup=False)
     if not command.measures:
         return None
@@ -116,7 +117,7 @@ def _tune(
 
 def _summary(name: str, space: HeronSpace, result: HeronResult) -> str:
     failed = len(result.failures)
-    legal = f"{result.trials - failed} of {count(result.trials, 'trial')} ran"
+    legal = f"{result.trials - failed} of {counted(result.trials, 'trial')} ran"
     if result.best_secs is None:
         return f"{name}: nothing ran; {result.failures[0] if failed else 'no candidates'}"
     rate = space.operation.flop / result.best_secs / 1e9

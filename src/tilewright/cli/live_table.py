@@ -13,7 +13,8 @@ from tilewright.cli.console import may_redraw, print_json
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report.roofline import Peaks
-from tilewright.report.units import count, duration, gflops, percent, seconds
+from tilewright.report.units import duration, gflops, percent, seconds
+from tilewright.support.text import counted
 from tilewright.tune.events import (
     Event,
     MemberFailed,
@@ -106,8 +107,9 @@ def _cells(state: TaskState) -> tuple[str, ...]:
 
 def status_line(progress: Progress) -> str:
     """Trials, time, what is left."""
-    most = "" if progress.max_trials is None else f" of {progress.max_trials}"
-    trials = f"{progress.trials}{most} trials"
+    trials = counted(progress.trials, "trial")
+    if progress.max_trials is not None:
+        trials = f"{progress.trials} of {counted(progress.max_trials, 'trial')}"
     left = progress.remaining()
     budget = progress.budget_secs
     elapsed = duration(progress.elapsed)
@@ -182,8 +184,8 @@ def _task_line(state: TaskState) -> str:
     """A task before its first round; one that needs no more trials has no sketches either."""
     sketches, known = len(state.task.search.sketches), state.task.counts.reused
     parts = [
-        count(sketches, "sketch", "sketches") if sketches else "",
-        f"{count(known, 'trial')} known from earlier runs" if known else "",
+        counted(sketches, "sketch", "sketches") if sketches else "",
+        f"{counted(known, 'trial')} known from earlier runs" if known else "",
     ]
     return f"task {state.name}: {', '.join([state.shape, *filter(None, parts)])}"
 

@@ -12,7 +12,8 @@ from tilewright.cli.live_table import Display, JsonLines, LiveTable, PlainLines,
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report.roofline import Peaks
-from tilewright.report.units import count, percent, seconds
+from tilewright.report.units import percent, seconds
+from tilewright.support.text import counted
 from tilewright.tune.events import (
     Event,
     MemberFailed,
@@ -129,7 +130,7 @@ class ModelTable(LiveTable):
         busy = [n for n, state in enumerate(shown) if state.phase not in ("waiting", DONE)]
         table = make_table(HEADER, [_cells(progress, state) for state in shown], width, busy)
         hidden = len(by_share) - len(shown)
-        rest = [Text(f"... and {count(hidden, 'smaller task')}")] if hidden else []
+        rest = [Text(f"... and {counted(hidden, 'smaller task')}")] if hidden else []
         below = [latency_line(progress), status_line(progress)]
         return Group(table, *rest, *(Text(line, "bold") for line in below))
 
@@ -144,12 +145,13 @@ class ModelLines(PlainLines):
         match event:
             case TuningStarted():
                 known = sum(state.task.counts.reused for state in progress.tasks)
-                earlier = f", {count(known, 'trial')} known from earlier runs" if known else ""
-                return [f"{count(len(progress.tasks), 'task')}{earlier}"]
+                earlier = f", {counted(known, 'trial')} known from earlier runs" if known else ""
+                return [f"{counted(len(progress.tasks), 'task')}{earlier}"]
             case RoundMeasured(task_id):
                 cells = _cells(progress, progress.tasks[task_id])
                 name, _, best, share, gain, _, trials, _ = cells
-                own = f"{name}: {best} ({gain}), {share} of the model after {trials} trials"
+                spent = counted(int(trials), "trial")
+                own = f"{name}: {best} ({gain}), {share} of the model after {spent}"
                 return [f"{latency_line(progress)}; {own}; {status_line(progress)}"]
             case TaskFinished(task_id, reason):
                 return [f"{progress.tasks[task_id].name}: finished, {reason}"]

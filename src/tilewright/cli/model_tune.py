@@ -15,7 +15,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
 from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.options import database_line, database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -33,8 +33,9 @@ from tilewright.model.tasks import ExtractedTask
 from tilewright.model.tuning import ModelTuning
 from tilewright.report.model_notes import keep_final
 from tilewright.report.roofline import MeasuredPeaks
-from tilewright.report.units import count, duration, seconds
+from tilewright.report.units import duration, seconds
 from tilewright.space.generators import create_space_generator
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
@@ -73,15 +74,14 @@ def _headline(model: Model, tasks: Sequence[ExtractedTask]) -> str:
     flop = sum(task.weight * task.flop for task in tasks)
     kernels = sum(task.weight for task in tasks)
     return (
-        f"{model.name}: {count(len(model.graph.nodes), 'operator')}, {count(kernels, 'kernel')} "
-        f"in {count(len(tasks), 'task')}, {flop / 1e9:.3g} GFLOP"
+        f"{model.name}: {counted(len(model.graph.nodes), 'operator')}, "
+        f"{counted(kernels, 'kernel')} in {counted(len(tasks), 'task')}, {flop / 1e9:.3g} GFLOP"
     )
 
 
 def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     url = database_url(job.options.db)
-    known = f", {count(len(database), 'record')} so far" if len(database) else ""
-    job.tell(f"database {url}{known}")
+    job.tell(database_line(url, database))
     peaks = MeasuredPeaks.stored(database, job.target)
     display = make_model_display(job.console, peaks, as_json=job.options.as_json)
     interrupted, profiler = False, Profiler()
@@ -111,8 +111,8 @@ def _tiled(report: ServiceReport) -> list[str]:
     worst = max(report.tiled, key=lambda tiled: tiled.errors[0])
     own, direct = worst.errors
     return [
-        f"{count(len(report.tiled), 'convolution')} by Winograd's tiles: errors up to {own:.1e} of "
-        f"the largest result ({worst.source}, {direct:.1e} if direct); --no-winograd avoids them"
+        f"{counted(len(report.tiled), 'convolution')} by Winograd's tiles: errors up to {own:.1e} "
+        f"of the largest result ({worst.source}, {direct:.1e} if direct); --no-winograd avoids them"
     ]
 
 
@@ -210,7 +210,7 @@ class _Job:
         if self.progress is not None:
             verb = "interrupted after" if interrupted else "done in"
             spent = duration(self.progress.elapsed)
-            lines.append(f"{verb} {spent}: {count(self.progress.trials, 'trial')}")
+            lines.append(f"{verb} {spent}: {counted(self.progress.trials, 'trial')}")
         if self.final is not None:
             before, now = self.final.calculated_secs, self.final.secs
             lines.append(

@@ -15,6 +15,7 @@ from tilewright.errors import DatabaseError, TargetError
 from tilewright.runtime.devices import cuda
 from tilewright.script import from_source
 from tilewright.support.files import make_folder
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 _NOTHING = """
@@ -45,6 +46,12 @@ def buildable_target(text: str) -> Target:
 def database_url(given: str | None) -> str:
     """The database that an option names, or the one of the current directory, for people."""
     return str(DEFAULT_DATABASE) if given is None else without_password(given)
+
+
+def database_line(url: str, database: Database) -> str:
+    """What a command that adds to a database says first."""
+    known = f", {counted(len(database), 'record')} so far" if len(database) else ""
+    return f"database {url}{known}"
 
 
 @contextlib.contextmanager

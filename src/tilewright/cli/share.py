@@ -14,7 +14,7 @@ from tilewright.cli.tables import print_table
 from tilewright.database import similarity
 from tilewright.database.record_ids import record_id
 from tilewright.records import RunnerResult
-from tilewright.report.units import count, seconds, short_target
+from tilewright.report.units import seconds, short_target
 from tilewright.sharing import (
     Comparison,
     OpenedBundle,
@@ -29,7 +29,7 @@ from tilewright.sharing.bundle import SUFFIX
 from tilewright.sharing.comparing import ComparedRow
 from tilewright.sharing.intervals import ratio_of
 from tilewright.support.table_files import write_csv, write_parquet
-from tilewright.support.text import printable
+from tilewright.support.text import counted, printable
 from tilewright.target import Target
 
 _HEADER = ("name", "A", "B", "B / A", "B is")
@@ -75,7 +75,7 @@ def _print(made: Comparison) -> None:
         if names:
             console.print(f"only in {side}: {', '.join(names)}", markup=False)
     total = made.total
-    told = count(len(made.rows), "row") + " in both"
+    told = counted(len(made.rows), "row") + " in both"
     mean = "" if total is None else f", geometric mean of B / A {total}"
     console.print(f"{told}{mean}", markup=False)
 

@@ -14,7 +14,7 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.models import is_model
-from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.options import database_line, database_url, runnable_target, writing
 from tilewright.cli.programs import Program, all_programs, open_all
 from tilewright.cli.progress import Progress
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -27,9 +27,10 @@ from tilewright.measure.side_by_side import measure_alone
 from tilewright.records import ZERO_SEARCH
 from tilewright.report.packing import packed_before, packed_by, packing_note
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
-from tilewright.report.units import count, duration, gflops, percent, seconds
+from tilewright.report.units import duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
 from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
@@ -134,8 +135,7 @@ class _Search:
     def run(self) -> Summary:
         url, as_json = database_url(self.options.db), self.options.as_json
         if not as_json:
-            known = f", {count(len(self.database), 'record')} so far" if len(self.database) else ""
-            self.console.print(f"database {url}{known}", markup=False)
+            self.console.print(database_line(url, self.database), markup=False)
         peaks = MeasuredPeaks.stored(self.database, self.target)
         display = make_display(self.console, peaks, as_json=as_json)
         interrupted, fault = False, None
@@ -294,9 +294,9 @@ class Summary:
     def _trials(self) -> str:
         trials, reused = self.progress.trials, self.progress.reused
         if trials and reused == trials:
-            return f"all {count(trials, 'trial')} were known already, nothing was measured again"
+            return f"all {counted(trials, 'trial')} were known already, nothing was measured again"
         known = f", {reused} of them known already" if reused else ""
-        return f"{count(trials, 'trial')}{known}"
+        return f"{counted(trials, 'trial')}{known}"
 
     def as_json(self) -> dict[str, object]:
         """As plain values."""

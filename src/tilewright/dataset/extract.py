@@ -13,6 +13,7 @@ from tilewright.frontend.onnx import import_onnx
 from tilewright.frontend.partial import PartialImportWarning
 from tilewright.model.tasks import extract_tasks
 from tilewright.records import Workload
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 Tell = Callable[[str], object]
@@ -42,7 +43,7 @@ def extract_dataset_tasks(
             failed.append(path.stem)
             continue
         write_rows(dataset.tasks_file(path.stem), [task.as_row() for task in tasks])
-        tell(f"{path.stem}: {len(tasks)} tasks")
+        tell(f"{path.stem}: {counted(len(tasks), 'task')}")
     if len(failed) == len(files):
         raise TuneError(f"no model could be imported: {', '.join(failed)}")
     return dataset

@@ -11,6 +11,7 @@ from tilewright.dataset.rows import write_rows
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord, candidate_hash
 from tilewright.search import EvolutionarySearch
+from tilewright.support.text import counted
 from tilewright.tune.context import TuneContext
 
 Tell = Callable[[str], object]
@@ -46,7 +47,7 @@ def sample_candidates(
             tell(f"{task.model}/{task.name}: skipped: {error}")
             continue
         write_rows(path, [row_of(_record(candidate, task)) for candidate in found])
-        tell(f"{task.model}/{task.name}: {len(found)} candidates")
+        tell(f"{task.model}/{task.name}: {counted(len(found), 'candidate')}")
     return dataset
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.errors import RuntimeFailure
 from tilewright.jit.function import JitFunction
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 
 
 class JitModule:
@@ -44,4 +45,5 @@ class JitModule:
         return [*super().__dir__(), *self._functions]
 
     def __repr__(self) -> str:
-        return f"<{len(self)} functions: {', '.join(map(repr, self._functions.values()))}>"
+        listed = ", ".join(map(repr, self._functions.values()))
+        return f"<{counted(len(self), 'function')}: {listed}>"

@@ -10,8 +10,9 @@ from tilewright import ir
 from tilewright.ir import intrinsics
 from tilewright.script import diagnostics, forms, statements
 from tilewright.script.assignments import assign_python
-from tilewright.script.diagnostics import counted, described, verb_for
+from tilewright.script.diagnostics import described, verb_for
 from tilewright.script.parser import STATEMENTS, Parser
+from tilewright.support.text import counted
 
 
 @STATEMENTS.of(ast.For)
