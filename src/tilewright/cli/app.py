@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import dataset_app, db_app, model_app, rpc_app, share_app, space_app
-from tilewright.cli.arguments import (
-    PROGRAM_FORMS,
-    ClusterOption,
-    CostModelOption,
-    DatabaseOption,
-    JsonOption,
-    OutputOption,
-    ProgramArgument,
-    TargetOption,
-    with_model_options,
-    work_of,
-)
+from tilewright.cli import arguments, dataset_app, db_app, model_app, rpc_app, share_app, space_app
 from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
 from tilewright.config import no_color
@@ -61,12 +49,13 @@ def root(
 
 
 @app.command()
-@with_model_options
+@arguments.with_model_options
 def tune(
     programs: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM...", help=f"{PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC."
+            metavar="PROGRAM...",
+            help=f"{arguments.PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC.",
         ),
     ],
     budget: Annotated[
@@ -86,7 +75,7 @@ def tune(
             "(64 trials a task), normal (256, or fewer if nothing improves), max (2048).",
         ),
     ] = "normal",
-    db: DatabaseOption = None,
+    db: arguments.DatabaseOption = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -96,7 +85,7 @@ def tune(
             "measured times agree. Random by default.",
         ),
     ] = None,
-    target: TargetOption = "llvm",
+    target: arguments.TargetOption = "llvm",
     profile: Annotated[
         bool, typer.Option("--profile", help="Print at the end where the time went.")
     ] = False,
@@ -127,9 +116,9 @@ def tune(
             help="Tune for weights that are packed once, by Module.bind: packing is not counted.",
         ),
     ] = False,
-    output: OutputOption = None,
-    cost_model: CostModelOption = None,
-    on: ClusterOption = None,
+    output: arguments.OutputOption = None,
+    cost_model: arguments.CostModelOption = None,
+    on: arguments.ClusterOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -138,7 +127,7 @@ def tune(
     A model is checked against the original and saved.
     """
     with early_interrupt() as pending:
-        work = work_of("tune")
+        work = arguments.work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
             bound, pending, reading, output, cost_model, on,
@@ -157,26 +146,26 @@ def show(
             "`best` if the database has one task.",
         ),
     ],
-    db: DatabaseOption = None,
-    target: TargetOption = "llvm",
+    db: arguments.DatabaseOption = None,
+    target: arguments.TargetOption = "llvm",
     trace: Annotated[bool, typer.Option("--trace", help="The steps of the schedule.")] = False,
     script: Annotated[bool, typer.Option("--script", help="The scheduled program.")] = False,
     llvm: Annotated[bool, typer.Option("--llvm", help="The optimised LLVM IR.")] = False,
     asm: Annotated[bool, typer.Option("--asm", help="The machine code.")] = False,
-    json: JsonOption = False,
+    json: arguments.JsonOption = False,
 ) -> None:
     """Show a record: trace and script, or what the options ask for."""
     wanted = {"trace": trace, "script": script, "llvm": llvm, "asm": asm}
     views = [name for name, is_wanted in wanted.items() if is_wanted]
-    work_of("show").run(record, db, target, views, as_json=json)
+    arguments.work_of("show").run(record, db, target, views, as_json=json)
 
 
 @app.command()
-@with_model_options
+@arguments.with_model_options
 def bench(
-    program: ProgramArgument,
-    db: DatabaseOption = None,
-    target: TargetOption = "llvm",
+    program: arguments.ProgramArgument,
+    db: arguments.DatabaseOption = None,
+    target: arguments.TargetOption = "llvm",
     against: Annotated[
         str | None,
         typer.Option(
@@ -186,7 +175,7 @@ def bench(
             "for a model a list of onnxruntime, torch, openvino.",
         ),
     ] = None,
-    json: JsonOption = False,
+    json: arguments.JsonOption = False,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -194,7 +183,7 @@ def bench(
 
     A model: as it is calculated, as it was tuned, and its rivals.
     """
-    work = work_of("bench")
+    work = arguments.work_of("bench")
     command = work.BenchCommand(program, db, target, against, reading)
     raise typer.Exit(work.run(command, as_json=json))
 
@@ -204,15 +193,15 @@ def report(
     destination: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the report.")
     ] = Path("report.html"),
-    db: DatabaseOption = None,
+    db: arguments.DatabaseOption = None,
 ) -> None:
     """Write a report on a database: one HTML file that needs no network."""
-    work_of("report").run(destination, db)
+    arguments.work_of("report").run(destination, db)
 
 
 @app.command()
 def serve(
-    db: DatabaseOption = None,
+    db: arguments.DatabaseOption = None,
     host: Annotated[
         str,
         typer.Option("--host", metavar="HOST", help="Where to listen; others need --token."),
@@ -229,14 +218,14 @@ def serve(
     ] = None,
 ) -> None:
     """Show a database in a browser, live while it is tuned into."""
-    work_of("serve").run(db, host, port, token)
+    arguments.work_of("serve").run(db, host, port, token)
 
 
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def run(
-    arguments: Annotated[
+    given: Annotated[
         list[str],
         typer.Argument(
             metavar="SCRIPT [ARGUMENT]",
@@ -245,7 +234,7 @@ def run(
     ],
 ) -> None:
     """Run a script written for TVM 0.14 unchanged: `import tvm` imports Tilewright."""
-    work_of("run").run(arguments)
+    arguments.work_of("run").run(given)
 
 
 @app.command()
@@ -271,7 +260,7 @@ def heron(
     ] = False,
 ) -> None:
     """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
-    work = work_of("heron")
+    work = arguments.work_of("heron")
     command = work.HeronCommand(platform, config, seed, trials, measure, show_space, tuned)
     raise typer.Exit(work.run(command))
 
@@ -281,7 +270,7 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check what works on this machine, and say how to fix what does not."""
-    raise typer.Exit(work_of("doctor").run(as_json=json))
+    raise typer.Exit(arguments.work_of("doctor").run(as_json=json))
 
 
 model_app.add_to(app)

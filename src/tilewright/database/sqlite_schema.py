@@ -6,13 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tilewright.database.sql_tables import (
-    READABLE_FROM,
-    SCHEMA_VERSION,
-    TABLES,
-    refuse_newer,
-    statements,
-)
+from tilewright.database import sql_tables
 from tilewright.errors import DatabaseError
 from tilewright.version import __version__
 
@@ -42,11 +36,11 @@ def prepare(connection: sqlite3.Connection, path: str, read_only: bool) -> None:
     check_owner(connection, path)
     refuse_foreign_parts(connection, path)
     found = version_of(connection)
-    refuse_newer(found, path)
-    if found < SCHEMA_VERSION:
+    sql_tables.refuse_newer(found, path)
+    if found < sql_tables.SCHEMA_VERSION:
         if not read_only:
-            migrate(connection, found, SCHEMA_VERSION, MIGRATIONS)
-        elif found < READABLE_FROM:
+            migrate(connection, found, sql_tables.SCHEMA_VERSION, MIGRATIONS)
+        elif found < sql_tables.READABLE_FROM:
             raise DatabaseError(
                 f"{path} has the older schema {found}; `tilewright db upgrade {path}` brings it up "
                 "to date"
@@ -105,10 +99,10 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN EXCLUSIVE")
     try:
         if _is_empty(connection):  # another process may have been quicker
-            for statement in statements(TABLES):
+            for statement in sql_tables.statements(sql_tables.TABLES):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {sql_tables.SCHEMA_VERSION}")
             connection.execute("INSERT INTO meta VALUES ('made_by', ?)", (__version__,))
     except BaseException:
         connection.execute("ROLLBACK")

@@ -43,7 +43,7 @@ _report = msgspec.msgpack.Decoder(RunReport)
 
 @dataclass(eq=False)
 class RunnerOptions:
-    """TVM's options of a runner, in TVM's order, and the best that it has measured of each workload."""
+    """TVM's options of a runner, in TVM's order, and the best that it knows of each workload."""
 
     timeout_sec: float = 30.0
     evaluator_config: EvaluatorConfig | None = None
