@@ -68,7 +68,7 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
         return
     console = make_console()
     for answer in answers:
-        console.print(str(answer), markup=False, soft_wrap=True)
+        console.print(str(answer), soft_wrap=True)
 
 
 def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
@@ -95,14 +95,14 @@ def _tune(
 
     def tell(number: int, result: HeronResult) -> None:
         if config.verbose:
-            console.print(f"round {number}: {_summary(name, space, result)}", markup=False)
+            console.print(f"round {number}: {_summary(name, space, result)}")
 
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
     if not command.is_tuned:
         job.write_space()
     variables = len(space.problem.variables)
     size = f"{counted(variables, 'variable')}, {solutions_in_words(solutions.count)}"
-    console.print(f"{name}: {size}; {folder}", markup=False)
+    console.print(f"{name}: {size}; {folder}")
     if not command.measures:
         return None
     best = best_of_records(space, folder) if command.is_tuned else None
@@ -111,7 +111,7 @@ def _tune(
         result = measured_again(best, measurer) if best else job.tune(measurer)
     finally:
         measurer.close()
-    console.print(_summary(name, space, result), markup=False)
+    console.print(_summary(name, space, result))
     return result
 
 
@@ -141,5 +141,5 @@ def _print_space(console: Console, space: HeronSpace) -> None:
         ("compute_poses", space.short_positions()),
         ("compute_pos_names", space.position_names()),
     ):
-        console.print(f"{title}: {content}", markup=False, soft_wrap=True)
-    console.print(f"solver.vals: {{{listed}}}", markup=False, soft_wrap=True)
+        console.print(f"{title}: {content}", soft_wrap=True)
+    console.print(f"solver.vals: {{{listed}}}", soft_wrap=True)

@@ -59,7 +59,7 @@ class LiveTable(Display):
 
     def _show(self, event: events.Event) -> None:
         if isinstance(event, events.MemberFailed):
-            self._live.console.print(event.message, markup=False)
+            self._live.console.print(event.message)
         self._live.refresh()
 
     def __rich__(self) -> RenderableType:
@@ -120,7 +120,7 @@ class PlainLines(Display):
 
     def _show(self, event: events.Event) -> None:
         for line in self._lines(event):
-            self._console.print(line, markup=False)
+            self._console.print(line)
 
     def _lines(self, event: events.Event) -> list[str]:
         progress = self.progress

@@ -147,11 +147,7 @@ class ModelLines(PlainLines):
                 spent = counted(int(trials), "trial")
                 own = f"{name}: {best} ({gain}), {share} of the model after {spent}"
                 return [f"{latency_line(progress)}; {own}; {status_line(progress)}"]
-            case events.TaskFinished(task_id, reason):
-                return [f"{progress.tasks[task_id].name}: finished, {reason}"]
-            case events.MemberFailed(message):
-                return [message]
-        return []
+        return super()._lines(event)
 
 
 class ModelJson(JsonLines):

@@ -28,7 +28,7 @@ def run(text: str, options: ModelOptions, target_text: str, *, as_json: bool) ->
         print_json(_as_json(model, tasks))
         return 0
     console = make_console()
-    console.print("\n".join(_lines(model, tasks)), markup=False)
+    console.print("\n".join(_lines(model, tasks)))
     print_table(
         console, ("operator", "calls", "in the kernels"), _operator_rows(model.graph, simple)
     )

@@ -10,16 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
-from tilewright.cli.models import SAVED, Model, model_of
+from tilewright.cli.models import SAVED, Model, check_writable, model_of, save
 from tilewright.cli.options import database_line, database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
-from tilewright.cli.saved_models import check_writable, save
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.graph.graph import Array
@@ -37,7 +35,6 @@ from tilewright.report.units import duration, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.support.text import counted
 from tilewright.target import Target
-from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
 
 WRONG_RESULT = 1
@@ -87,7 +84,7 @@ def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     interrupted, profiler = False, Profiler()
     try:
         with job.options.members(job.target) as members, display, profiler:
-            job.search(database, limits, [display, job.deliver], members)
+            job.search(database, limits, [display, job.options.deliver], members)
     except KeyboardInterrupt:
         interrupted = True
         job.compare(database)
@@ -134,12 +131,7 @@ class _Job:
     def tell(self, line: str) -> None:
         """A line for people."""
         if not self.options.as_json:
-            self.console.print(line, markup=False)
-
-    def deliver(self, event: Event) -> None:
-        """End a search as it begins if the user has asked for that before."""
-        if isinstance(event, TuningStarted):
-            self.options.interrupt.deliver()
+            self.console.print(line)
 
     def search(
         self,
@@ -149,21 +141,15 @@ class _Job:
         members: Mapping[str, Any],
     ) -> None:
         """Tune with the limits of the command; its budget is for all that it does."""
-        options, budget = self.options, limits.budget_secs
+        budget = limits.budget_secs
         self._run_original()
         used = time.monotonic() - self.started
         self.tuning.tune(
             on_final=self._note_final,
-            work_dir=DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
-            max_trials_global=limits.trials,
             budget_secs=None if budget is None else max(budget - used, _LEAST_SHARE * budget),
-            plateau_trials=limits.plateau,
             database=database,
-            space=options.space,
-            seed=options.seed,
             observers=observers,
-            console=False,
-            keep_going=options.keep_going,
+            **self.options.search_options(limits),
             **members,
         )
 

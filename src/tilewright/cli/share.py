@@ -59,16 +59,16 @@ def _table_row(row: ComparedRow) -> dict[str, object]:
 
 def _print(made: sharing.Comparison) -> None:
     console = make_console()
-    console.print(f"A: {made.first.name}\nB: {made.second.name}", markup=False)
+    console.print(f"A: {made.first.name}\nB: {made.second.name}")
     if made.rows:
         print_table(console, _HEADER, [_shown(row) for row in made.rows])
     for side, names in (("A", made.only_first), ("B", made.only_second)):
         if names:
-            console.print(f"only in {side}: {', '.join(names)}", markup=False)
+            console.print(f"only in {side}: {', '.join(names)}")
     total = made.total
     told = counted(len(made.rows), "row") + " in both"
     mean = "" if total is None else f", geometric mean of B / A {total}"
-    console.print(f"{told}{mean}", markup=False)
+    console.print(f"{told}{mean}")
 
 
 def _shown(row: ComparedRow) -> tuple[str, ...]:
@@ -102,9 +102,9 @@ def open_file(file: Path, *, run: bool, script: bool, as_json: bool) -> int:
     else:
         console = make_console()
         for line in _lines(opened, result):
-            console.print(printable(line), markup=False)
+            console.print(printable(line))
         if script:
-            console.print(opened.scheduled.script(), markup=False)
+            console.print(opened.scheduled.script())
     return 0 if result is None or result.run_secs else 1
 
 

@@ -37,9 +37,9 @@ def show(text: str, target: str, space: str, sketch: int | None, *, as_json: boo
         console.print(f"sketch {number}: {counted(len(decisions), 'decision')}, {points}")
         for decision in decisions:
             choices = counted(decision.choices, "choice")
-            console.print(f"    {choices:>12}  {decision.step}", markup=False)
+            console.print(f"    {choices:>12}  {decision.step}")
         if len(found) == 1:
-            console.print(f"\n{sketches[number].mod.script()}\n", markup=False)
+            console.print(f"\n{sketches[number].mod.script()}\n")
     if len(sketches) > 1 and sketch is None:
         total = _candidates(sum(points_of(decisions) for _, decisions in found))
         console.print(f"{loaded.name}: {counted(len(sketches), 'sketch', 'sketches')}, {total}")
@@ -90,7 +90,7 @@ def why(text: str, block: str | None, target: str, space: str, *, as_json: bool)
     console = make_console()
     for log in logs:
         for name in blocks:
-            console.print(f"block {name}, {log.name}:", markup=False)
+            console.print(f"block {name}, {log.name}:")
             rows = [(f"    {rule}", _verdict(log, rule, name)) for rule in dict.fromkeys(log.rules)]
             print_table(console, ("    rule", "what it did"), rows)
             console.print()

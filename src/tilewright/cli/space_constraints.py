@@ -93,9 +93,9 @@ def constraints(
     console = make_console()
     for answer in answers:
         shown = answer.reason if isinstance(answer, Uncovered) else str(answer)
-        console.print(shown, markup=False, soft_wrap=True)
+        console.print(shown, soft_wrap=True)
         for line in _limits(answer):
-            console.print(f"    {line}", markup=False, soft_wrap=True)
+            console.print(f"    {line}", soft_wrap=True)
 
 
 def _as_json(answer: ProblemAnswer | Uncovered) -> dict[str, object]:
