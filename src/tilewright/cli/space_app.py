@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import JsonOption, ProgramArgument, SpaceOption, TargetOption, work_of
+from tilewright.cli.arguments import (
+    JsonOption,
+    ProgramArgument,
+    SpaceOption,
+    TargetOption,
+    argument,
+    option,
+    work_of,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Inspect the space that a search chooses from.")
 
@@ -17,7 +25,7 @@ def show(
     target: TargetOption = "llvm",
     space: SpaceOption = "tilewright",
     sketch: Annotated[
-        int | None, typer.Option("--sketch", metavar="N", help="Only this sketch, with its script.")
+        int | None, option("--sketch N", "Only this sketch, with its script.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -28,32 +36,30 @@ def show(
 @app.command()
 def why(
     program: ProgramArgument,
-    block: Annotated[str | None, typer.Argument(metavar="[BLOCK]", help="Only this block.")] = None,
+    block: Annotated[str | None, argument("[BLOCK]", "Only this block.")] = None,
     target: TargetOption = "llvm",
     space: SpaceOption = "tilewright",
     heron: Annotated[
         str | None,
-        typer.Option(
-            "--heron",
-            metavar="PLATFORM",
-            help="PROGRAM is a configuration of Heron's: say how many solutions its cases have on "
+        option(
+            "--heron PLATFORM",
+            "PROGRAM is a configuration of Heron's: say how many solutions its cases have on "
             "a platform, or which constraints conflict.",
         ),
     ] = None,
     constraints: Annotated[
         bool,
-        typer.Option(
+        option(
             "--constraints",
-            help="Say of each sketch how many candidates the limits of the target leave, or which "
+            "Say of each sketch how many candidates the limits of the target leave, or which "
             "constraints conflict.",
         ),
     ] = False,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            "--where",
-            metavar="DEMAND",
-            help="With --constraints: a demand on a variable, such as 'x4 <= 64'; repeatable.",
+        option(
+            "--where DEMAND",
+            "With --constraints: a demand on a variable, such as 'x4 <= 64'; repeatable.",
         ),
     ] = None,
     json: JsonOption = False,
