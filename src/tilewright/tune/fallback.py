@@ -3,14 +3,8 @@
 Used for `--effort none` and for programs that a database does not know. Nothing is measured; it
 takes a fraction of a second.
 
-A program with symbolic shapes is scheduled for one size: large, and prime, so that no tile divides
-it. The steps are then taken on the program itself, where they mean the same for every size.
-
-This schedule and the program as it is are the first two candidates of a search, measured like all
-others, so that what it ends with is never slower than either. The program itself comes second:
-where its plain loops are clearly slower, they are not run again, and those that would take seconds
-are not run at all. A task of an interrupted run of which nothing was measured gets the schedule as
-its result; whoever presses Ctrl-C again does not wait for it.
+A program with symbolic shapes is scheduled for one size. The steps are then taken on the program
+itself, where they mean the same for every size.
 """
 
 from __future__ import annotations
@@ -18,15 +12,13 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright import ir, records
 from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.database import Database
 from tilewright.database.base import fallback_schedules
 from tilewright.driver import lower, lower_for_build
 from tilewright.errors import MemberError, TilewrightError
@@ -42,10 +34,7 @@ from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.task import TaskRecord
-
-if TYPE_CHECKING:
-    from tilewright.tune.measuring import Measuring
+from tilewright.tune.stand_in_sizes import stand_in_sizes
 
 DRAFTS = 32
 DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
@@ -62,8 +51,6 @@ SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
 PLAIN_HANDICAP, PLAIN_HANDICAP_ON_GPU = 0.25, 1.0
-# Plain loops of more operations take seconds, and where there is a schedule no search ends there.
-PLAIN_MOST_FLOP = 1e9
 # Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
 _SPACES = (None, "post-order-apply")
 
@@ -282,82 +269,3 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule], most: int) -> li
         if draft is not None:
             found.setdefault(draft.shash, draft)
     return list(found.values())
-
-
-ELEMENTS = 1 << 20  # of an argument: enough to be worth tiles, threads and vectors
-SMALLEST = 31
-ROWS = 1021  # of a matrix of which the other extent is known: large results want other stores
-
-
-def stand_in_sizes(func: ir.PrimFunc) -> dict[ir.Var, int]:
-    """For each symbol of a shape a prime: no tile divides it, so no schedule relies on one."""
-    sizes: dict[ir.Var, int] = {}
-    used: set[int] = set()
-    for symbol in ir.symbols_of(func):
-        buffers = [
-            buffer
-            for buffer in func.buffer_map.values()
-            if any(var is symbol for var in _symbols(buffer))
-        ]
-        if not buffers:
-            continue  # a stride may be any number
-        size = min(_size(buffer) for buffer in buffers)
-        sizes[symbol] = next(prime for prime in _primes_below(size) if prime not in used)
-        used.add(sizes[symbol])
-    return sizes
-
-
-def _symbols(buffer: ir.Buffer) -> list[ir.Var]:
-    return [var for extent in buffer.shape for var in ir.free_vars(extent)]
-
-
-def _size(buffer: ir.Buffer) -> int:
-    """What each symbol of a buffer may be for all of it to have `ELEMENTS` elements."""
-    known = math.prod(extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm))
-    count = max(1, len(_symbols(buffer)))
-    size: int = round((ELEMENTS / max(1, known)) ** (1 / count))
-    least = ROWS if count == 1 else SMALLEST
-    return max(least, size)
-
-
-def _primes_below(limit: int) -> Iterator[int]:
-    """Primes, the largest that is at most `limit` first; upwards from there when they run out."""
-    yield from (n for n in range(limit, 1, -1) if _is_prime(n))
-    yield from (n for n in range(limit + 1, 2 * limit + 64) if _is_prime(n))
-
-
-def _is_prime(n: int) -> bool:
-    return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
-
-
-def baselines_of(task: TaskRecord) -> dict[str, records.MeasureCandidate]:
-    """The candidates that come before those of the search, by name; none if it has begun.
-
-    Spaces of the user's own have none: their searches stay inside of them.
-    """
-    space, mod = task.ctx.space_generator, task.mod
-    if task.trials or space is None or not space.has_baselines:
-        return {}
-    infos, plain = records.args_info_of(mod), Schedule(mod)
-    # A GPU runs nothing whose loops are not bound to threads.
-    found = {records.PLAIN: records.MeasureCandidate(plain, infos)} if task.target.is_cpu else {}
-    best = best_of_sketches(task.ctx, task.search.sketches)
-    if best is None or ir.structural_equal(best.mod, mod):
-        return found
-    if task.flop > PLAIN_MOST_FLOP or task.starts_late:  # a model has little time for each task
-        found = {}
-    return {records.ZERO_SEARCH: records.MeasureCandidate(best, infos), **found}
-
-
-def keep_without_search(task: TaskRecord, database: Database, measurer: Measuring) -> None:
-    """Measure the schedule that needs no search, and make it a record."""
-    sch = default_schedule(task.mod, task.target)
-    candidate = records.MeasureCandidate(sch, records.args_info_of(sch.mod))
-    measured = measurer.measure(task, [candidate], lambda *phase: None, is_quick=True)
-    if measured.interrupt is not None:
-        raise measured.interrupt
-    workload, (result,) = database.commit_workload(task.mod), measured.results
-    extra = {"run": task.run, "task": task.ctx.task_name, records.BASELINE: records.ZERO_SEARCH}
-    database.commit_tuning_record(
-        records.TuningRecord.of(candidate, workload, task.target, result, extra)
-    )
