@@ -65,9 +65,11 @@ def test_a_bundle_and_what_became_of_it(
     assert facts["failure"] is None
     assert "here" not in facts
     opened = open_bundle(f"{name}.twb")
-    monkeypatch.setattr(share, "open_bundle", lambda path: opened)  # starting a worker takes time
+    monkeypatch.setattr(
+        share.sharing, "open_bundle", lambda path: opened
+    )  # starting a worker takes time
     for status, result in outcomes.items():
-        monkeypatch.setattr(share, "measure_bundle", lambda opened, result=result: result)
+        monkeypatch.setattr(share.sharing, "measure_bundle", lambda opened, result=result: result)
         lines = command("open", f"{name}.twb", status=status).lines
         assert lines[0].endswith("made by Tilewright 0.1.0")
         assert lines[1].startswith("there: 1")
