@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from tilewright.database import sql_tables
@@ -51,12 +52,19 @@ def migrate(
     connection: sqlite3.Connection, found: int, wanted: int, migrations: Mapping[int, Migration]
 ) -> None:
     """Bring a file from one version to another, all steps or none."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
+    with _exclusively(connection):
         # Another process may have been quicker.
         for version in range(max(found, version_of(connection)), wanted):
             migrations[version](connection)
             connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+@contextlib.contextmanager
+def _exclusively(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is done inside, or nothing, while nobody else reads or writes."""
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -96,15 +104,10 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
+    with _exclusively(connection):
         if _is_empty(connection):  # another process may have been quicker
             for statement in sql_tables.statements(sql_tables.TABLES):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {sql_tables.SCHEMA_VERSION}")
             connection.execute("INSERT INTO meta VALUES ('made_by', ?)", (__version__,))
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")

@@ -15,8 +15,7 @@ from tilewright.fleet import messages
 from tilewright.fleet.actors import MeasureActor
 from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
-from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifacts_of
+from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifacts_of, names_of
 from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import FinishedFuture, FunctionFuture, Runner, runners
 from tilewright.measure.hooks import Hook
