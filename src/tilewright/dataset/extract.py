@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.dataset.folder import Dataset, DatasetTask
+from tilewright.dataset.folder import Dataset, DatasetTask, Tell
 from tilewright.dataset.rows import write_rows
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.frontend.onnx import import_onnx
@@ -15,8 +15,6 @@ from tilewright.model.tasks import extract_tasks
 from tilewright.records import Workload
 from tilewright.support.text import counted
 from tilewright.target import Target
-
-Tell = Callable[[str], object]
 
 
 def extract_dataset_tasks(

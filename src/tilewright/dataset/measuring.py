@@ -7,13 +7,13 @@ candidates that have none. With `format="parquet"` the file of a task is packed 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from tilewright.dataset import rows
-from tilewright.dataset.folder import Dataset, DatasetTask, row_of
+from tilewright.dataset.folder import Dataset, DatasetTask, Tell, row_of
 from tilewright.errors import TuneError
 from tilewright.measure import Builder, LocalBuilder, LocalRunner, Runner
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
@@ -22,8 +22,6 @@ from tilewright.support.table_files import pyarrow
 from tilewright.tune.context import TuneContext
 from tilewright.tune.measuring import Measurer
 from tilewright.tune.task import TaskRecord
-
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerRes
 from tilewright.target import Target
 
 Then = Callable[[RunnerInput, RunnerResult], None]
+_HOOKS = ("f_alloc_argument", "f_run_evaluator", "f_cleanup", "initializer", "calibration")
 
 _result = msgspec.msgpack.Decoder(RunnerResult)
 _results = msgspec.msgpack.Decoder(list[RunnerResult])
@@ -67,10 +68,7 @@ class RayRunner(RunnerOptions, _OnCluster, Runner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = ("f_alloc_argument", "f_run_evaluator", "f_cleanup")
-        hooks = names_of("RayRunner", {name: getattr(self, name) for name in names})
-        others = {"initializer": self.initializer, "calibration": self.calibration}
-        named = names_of("RayRunner", others)
+        hooks = names_of("RayRunner", {name: getattr(self, name) for name in _HOOKS})
         settings = RunnerSettings(
             owner="RayRunner",
             timeout_sec=self.timeout_sec,
@@ -79,9 +77,9 @@ class RayRunner(RunnerOptions, _OnCluster, Runner):
             evaluator_config=self.evaluator_config,
             cooldown_sec=self.cooldown_sec,
             alloc_repeat=self.alloc_repeat,
-            hooks=hooks,
-            initializer=named.get("initializer"),
-            calibration=named.get("calibration"),
+            initializer=hooks.pop("initializer", None),
+            calibration=hooks.pop("calibration", None),
+            hooks=hooks,  # the rest
         )
         limits = FleetLimits(calibrate_every=self.calibrate_every)
         target = Target(self.target)

@@ -11,7 +11,7 @@ from tilewright.model.finals import StepComparison
 from tilewright.report.html_parts import figure, table
 from tilewright.report.model_notes import ModelNote
 from tilewright.report.roofline import Peaks, known_peaks
-from tilewright.report.svg import WIDTH, Axis, Plot
+from tilewright.report.svg import WIDTH, Axis, Plot, picture
 from tilewright.report.units import gflops, percent, seconds, short_target, speed_up
 from tilewright.support.text import counted
 
@@ -60,11 +60,7 @@ def timeline_chart(steps: Sequence[StepComparison]) -> str:
         y = number * (_ROW + _GAP) + 4
         text = f'<text class="tick y" x="{_LEFT - 8}" y="{y + 27}">{label}</text>'
         parts += [text, *_bars(steps, times, y, (WIDTH - _LEFT - 8) / longest)]
-    height = len(rows) * (_ROW + _GAP)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="timeline of operators">'
-        f"{''.join(parts)}</svg>"
-    )
+    return picture(WIDTH, len(rows) * (_ROW + _GAP), "timeline of operators", "".join(parts))
 
 
 def _bars(
