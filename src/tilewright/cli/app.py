@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import dataset_app, db_app, model_app, rpc_app, share_app, space_app
-from tilewright.cli.arguments import (
-    PROGRAM_FORMS,
-    ClusterOption,
-    CostModelOption,
-    DatabaseOption,
-    JsonOption,
-    OutputOption,
-    ProgramArgument,
-    TargetOption,
-    with_model_options,
-    work_of,
-)
+from tilewright.cli import arguments, dataset_app, db_app, model_app, rpc_app, share_app, space_app
+from tilewright.cli.arguments import argument, option
 from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
 from tilewright.config import no_color
@@ -52,84 +41,73 @@ def _print_version(wanted: bool) -> None:
 def root(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
-        ),
+        option("--version", "Print the version and stop.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """A tensor-program compiler and auto-scheduler."""
 
 
 @app.command()
-@with_model_options
+@arguments.with_model_options
 def tune(
     programs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="PROGRAM...", help=f"{PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC."
+        argument(
+            "PROGRAM...", f"{arguments.PROGRAM_FORMS}; or a model: FILE.onnx or FILE.py:FUNC."
         ),
     ],
     budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="TIME", help="How long to search: 90s, 10m, 1h30m."),
+        str | None, option("--budget TIME", "How long to search: 90s, 10m, 1h30m.")
     ] = None,
     trials: Annotated[
-        int | None,
-        typer.Option("--trials", metavar="N", help="How many candidates to measure in all."),
+        int | None, option("--trials N", "How many candidates to measure in all.")
     ] = None,
     effort: Annotated[
         str,
-        typer.Option(
-            "--effort",
-            metavar="EFFORT",
-            help="Without --budget or --trials: none (choose a schedule without a search), fast "
+        option(
+            "--effort EFFORT",
+            "Without --budget or --trials: none (choose a schedule without a search), fast "
             "(64 trials a task), normal (256, or fewer if nothing improves), max (2048).",
         ),
     ] = "normal",
-    db: DatabaseOption = None,
+    db: arguments.DatabaseOption = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            help="Make a search repeatable: the first round exactly, later rounds as far as the "
+        option(
+            "--seed N",
+            "Make a search repeatable: the first round exactly, later rounds as far as the "
             "measured times agree. Random by default.",
         ),
     ] = None,
-    target: TargetOption = "llvm",
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Print at the end where the time went.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for each event.")
-    ] = False,
+    target: arguments.TargetOption = "llvm",
+    profile: Annotated[bool, option("--profile", "Print at the end where the time went.")] = False,
+    json: Annotated[bool, option("--json", "Print one JSON object for each event.")] = False,
     space: Annotated[
         str,
-        typer.Option(
-            "--space",
-            metavar="NAME",
-            help="The search space: tilewright (everything), or one set of rules, such as llvm "
+        option(
+            "--space NAME",
+            "The search space: tilewright (everything), or one set of rules, such as llvm "
             "or vnni (MetaSchedule's) or kernels (ours).",
         ),
     ] = "tilewright",
     keep_going: Annotated[
         bool,
-        typer.Option(
+        option(
             "--keep-going",
-            help="Report an exception in your own code (rules, cost models, ...) once and go on "
+            "Report an exception in your own code (rules, cost models, ...) once and go on "
             "without that code, instead of stopping.",
         ),
     ] = False,
     bound: Annotated[
         bool,
-        typer.Option(
+        option(
             "--bound",
-            help="Tune for weights that are packed once, by Module.bind: packing is not counted.",
+            "Tune for weights that are packed once, by Module.bind: packing is not counted.",
         ),
     ] = False,
-    output: OutputOption = None,
-    cost_model: CostModelOption = None,
-    on: ClusterOption = None,
+    output: arguments.OutputOption = None,
+    cost_model: arguments.CostModelOption = None,
+    on: arguments.ClusterOption = None,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -138,7 +116,7 @@ def tune(
     A model is checked against the original and saved.
     """
     with early_interrupt() as pending:
-        work = work_of("tune")
+        work = arguments.work_of("tune")
         options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
             bound, pending, reading, output, cost_model, on,
@@ -151,42 +129,41 @@ def tune(
 def show(
     record: Annotated[
         str,
-        typer.Argument(
-            metavar="RECORD",
-            help="The id of a record (its start is enough), a program (for its best record), or "
+        argument(
+            "RECORD",
+            "The id of a record (its start is enough), a program (for its best record), or "
             "`best` if the database has one task.",
         ),
     ],
-    db: DatabaseOption = None,
-    target: TargetOption = "llvm",
-    trace: Annotated[bool, typer.Option("--trace", help="The steps of the schedule.")] = False,
-    script: Annotated[bool, typer.Option("--script", help="The scheduled program.")] = False,
-    llvm: Annotated[bool, typer.Option("--llvm", help="The optimised LLVM IR.")] = False,
-    asm: Annotated[bool, typer.Option("--asm", help="The machine code.")] = False,
-    json: JsonOption = False,
+    db: arguments.DatabaseOption = None,
+    target: arguments.TargetOption = "llvm",
+    trace: Annotated[bool, option("--trace", "The steps of the schedule.")] = False,
+    script: Annotated[bool, option("--script", "The scheduled program.")] = False,
+    llvm: Annotated[bool, option("--llvm", "The optimised LLVM IR.")] = False,
+    asm: Annotated[bool, option("--asm", "The machine code.")] = False,
+    json: arguments.JsonOption = False,
 ) -> None:
     """Show a record: trace and script, or what the options ask for."""
     wanted = {"trace": trace, "script": script, "llvm": llvm, "asm": asm}
     views = [name for name, is_wanted in wanted.items() if is_wanted]
-    work_of("show").run(record, db, target, views, as_json=json)
+    arguments.work_of("show").run(record, db, target, views, as_json=json)
 
 
 @app.command()
-@with_model_options
+@arguments.with_model_options
 def bench(
-    program: ProgramArgument,
-    db: DatabaseOption = None,
-    target: TargetOption = "llvm",
+    program: arguments.ProgramArgument,
+    db: arguments.DatabaseOption = None,
+    target: arguments.TargetOption = "llvm",
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against",
-            metavar="RIVAL",
-            help="FILE.py:FUNC, a Python function that takes all arrays and returns the output; "
+        option(
+            "--against RIVAL",
+            "FILE.py:FUNC, a Python function that takes all arrays and returns the output; "
             "for a model a list of onnxruntime, torch, openvino.",
         ),
     ] = None,
-    json: JsonOption = False,
+    json: arguments.JsonOption = False,
     *,
     reading: ModelOptions,
 ) -> None:
@@ -194,94 +171,80 @@ def bench(
 
     A model: as it is calculated, as it was tuned, and its rivals.
     """
-    work = work_of("bench")
+    work = arguments.work_of("bench")
     command = work.BenchCommand(program, db, target, against, reading)
     raise typer.Exit(work.run(command, as_json=json))
 
 
 @app.command()
 def report(
-    destination: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the report.")
-    ] = Path("report.html"),
-    db: DatabaseOption = None,
+    destination: Annotated[Path, option("--output -o FILE", "Where to write the report.")] = Path(
+        "report.html"
+    ),
+    db: arguments.DatabaseOption = None,
 ) -> None:
     """Write a report on a database: one HTML file that needs no network."""
-    work_of("report").run(destination, db)
+    arguments.work_of("report").run(destination, db)
 
 
 @app.command()
 def serve(
-    db: DatabaseOption = None,
+    db: arguments.DatabaseOption = None,
     host: Annotated[
-        str,
-        typer.Option("--host", metavar="HOST", help="Where to listen; others need --token."),
+        str, option("--host HOST", "Where to listen; others need --token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 takes a free one."),
-    ] = 8765,
+    port: Annotated[int, option("--port PORT", "0 takes a free one.", min=0, max=65535)] = 8765,
     token: Annotated[
         str | None,
-        typer.Option(
-            "--token", metavar="SECRET", help="Visitors have to know it; @FILE reads it there."
-        ),
+        option("--token SECRET", "Visitors have to know it; @FILE reads it there."),
     ] = None,
 ) -> None:
     """Show a database in a browser, live while it is tuned into."""
-    work_of("serve").run(db, host, port, token)
+    arguments.work_of("serve").run(db, host, port, token)
 
 
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def run(
-    arguments: Annotated[
+    given: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SCRIPT [ARGUMENT]",
-            help="A script, or -m and the name of a module such as pytest; its arguments.",
+        argument(
+            "SCRIPT [ARGUMENT]",
+            "A script, or -m and the name of a module such as pytest; its arguments.",
         ),
     ],
 ) -> None:
     """Run a script written for TVM 0.14 unchanged: `import tvm` imports Tilewright."""
-    work_of("run").run(arguments)
+    arguments.work_of("run").run(given)
 
 
 @app.command()
 def heron(
-    platform: Annotated[
-        str,
-        typer.Option("--platform", "-p", metavar="NAME", help="dlboost, tensorcore or vta."),
-    ],
-    config: Annotated[
-        Path, typer.Option("--config", "-c", metavar="FILE", help="A configuration of Heron's.")
-    ],
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", metavar="N", help="Instead of the file's max_trials."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search.")] = 0,
+    platform: Annotated[str, option("--platform -p NAME", "dlboost, tensorcore or vta.")],
+    config: Annotated[Path, option("--config -c FILE", "A configuration of Heron's.")],
+    trials: Annotated[int | None, option("--trials N", "Instead of the file's max_trials.")] = None,
+    seed: Annotated[int, option("--seed N", "Of the search.")] = 0,
     measure: Annotated[bool, typer.Option(help="Without: write the space and stop.")] = True,
     show_space: Annotated[
-        bool, typer.Option("--show-space", help="Print knobs, candidates and variables.")
+        bool, option("--show-space", "Print knobs, candidates and variables.")
     ] = False,
     tuned: Annotated[
-        bool, typer.Option("--tuned", help="Measure the best of an earlier run, search nothing.")
+        bool, option("--tuned", "Measure the best of an earlier run, search nothing.")
     ] = False,
 ) -> None:
     """Tune operators as Heron does: constraints from rules, searched by CGA or a rival."""
-    work = work_of("heron")
+    work = arguments.work_of("heron")
     command = work.HeronCommand(platform, config, seed, trials, measure, show_space, tuned)
     raise typer.Exit(work.run(command))
 
 
 @app.command()
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: Annotated[bool, option("--json", "Print the findings as JSON.")] = False,
 ) -> None:
     """Check what works on this machine, and say how to fix what does not."""
-    raise typer.Exit(work_of("doctor").run(as_json=json))
+    raise typer.Exit(arguments.work_of("doctor").run(as_json=json))
 
 
 model_app.add_to(app)

@@ -14,88 +14,85 @@ import typer
 
 DEFAULT_DATABASE = Path(".tilewright") / "records.db"
 
+
+def option(usage: str, help: str, **more: Any) -> Any:
+    """An option as its help shows it: `option("--output -o FILE", "Where to write.")`."""
+    words = usage.split()
+    value = None if words[-1].startswith("-") else words.pop()
+    return typer.Option(*words, metavar=value, help=help, **more)
+
+
+def argument(usage: str, help: str) -> Any:
+    """The same for an argument, which has no name but that in the help."""
+    return typer.Argument(metavar=usage, help=help)
+
+
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(
-        "--db",
-        metavar="URL",
-        help="Database of records: a path, sqlite:///PATH, postgresql://USER@HOST/NAME, "
+    option(
+        "--db URL",
+        "Database of records: a path, sqlite:///PATH, postgresql://USER@HOST/NAME, "
         "json:DIRECTORY or memory: "
         f"[default: {DEFAULT_DATABASE}]",
     ),
 ]
-TargetOption = Annotated[
-    str, typer.Option("--target", metavar="TARGET", help="What to compile for.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+TargetOption = Annotated[str, option("--target TARGET", "What to compile for.")]
+JsonOption = Annotated[bool, option("--json", "Print JSON instead of text.")]
 PROGRAM_FORMS = "FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0"
-ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help=f"{PROGRAM_FORMS}.")]
+ProgramArgument = Annotated[str, argument("PROGRAM", f"{PROGRAM_FORMS}.")]
 ModelArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL",
-        help="FILE.onnx, or FILE.py:FUNC of a function that returns a graph, a program of "
+    argument(
+        "MODEL",
+        "FILE.onnx, or FILE.py:FUNC of a function that returns a graph, a program of "
         "torch.export, or a torch.nn.Module with its inputs.",
     ),
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to save a model: NAME.twm, or NAME.so for a library with a C header.",
+    option(
+        "--output -o FILE",
+        "Where to save a model: NAME.twm, or NAME.so for a library with a C header.",
     ),
 ]
 CostModelOption = Annotated[
     Path | None,
-    typer.Option(
-        "--cost-model",
-        metavar="FILE",
-        help="Begin with what `tilewright dataset train` learned from other programs.",
+    option(
+        "--cost-model FILE",
+        "Begin with what `tilewright dataset train` learned from other programs.",
     ),
 ]
 DimOption = Annotated[
-    list[str] | None,
-    typer.Option("--dim", metavar="NAME=N", help="The size of a model's dimension: batch=1."),
+    list[str] | None, option("--dim NAME=N", "The size of a model's dimension: batch=1.")
 ]
 ShapeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape", metavar="INPUT=AxBxC", help="The shape of a model's input: x=1x3x224x224."
-    ),
+    list[str] | None, option("--shape INPUT=AxBxC", "The shape of a model's input: x=1x3x224x224.")
 ]
 LayoutOption = Annotated[
     str | None,
-    typer.Option(
-        "--layout",
-        metavar="LAYOUT",
-        help="Inside of a model: nhwc (channels last), or nchw as in most models.",
+    option(
+        "--layout LAYOUT", "Inside of a model: nhwc (channels last), or nchw as in most models."
     ),
 ]
 WinogradOption = Annotated[
     bool,
-    typer.Option(
+    option(
         "--winograd/--no-winograd",
-        help="Inside of a model: Winograd's tiles for convolutions where they are faster; they "
+        "Inside of a model: Winograd's tiles for convolutions where they are faster; they "
         "round a little more, which is reported.",
     ),
 ]
 ClusterOption = Annotated[
     str | None,
-    typer.Option(
-        "--on",
-        metavar="CLUSTER",
-        help="Build and measure on a Ray cluster: ray://HOST:PORT, or ray for one that is started "
-        "here.",
+    option(
+        "--on CLUSTER",
+        "Build and measure on a Ray cluster: ray://HOST:PORT, or ray for one that is started here.",
     ),
 ]
 SpaceOption = Annotated[
     str,
-    typer.Option(
-        "--space",
-        metavar="NAME",
-        help="A space generator, or a kind of target whose rules to use: llvm, cuda, ...",
+    option(
+        "--space NAME", "A space generator, or a kind of target whose rules to use: llvm, cuda, ..."
     ),
 ]
 

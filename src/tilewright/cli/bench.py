@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.arguments import DEFAULT_DATABASE, work_of
+from tilewright.cli.arguments import work_of
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.models import ModelOptions, is_model
-from tilewright.cli.options import reading, runnable_target
+from tilewright.cli.options import has_database, reading, runnable_target
 from tilewright.cli.programs import Program, load_function, open_text, single_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
@@ -111,7 +111,7 @@ def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
 
 
 def _tuned(program: Program, target: Target, db: str | None) -> tuple[IRModule | None, str]:
-    if db is None and not DEFAULT_DATABASE.exists():
+    if not has_database(db):
         return None, f"there are no records yet; run `tilewright tune {program.name}`"
     mod = normalize_mod(program.func)
     with reading(db) as database:
@@ -167,7 +167,7 @@ def _print(
     program: Program, target: Target, versions: Sequence[TimedVersion], notes: Sequence[str]
 ) -> None:
     console = make_console()
-    console.print(f"{program.name} {describe(program.mod)} on {short_target(target)}", markup=False)
+    console.print(f"{program.name} {describe(program.mod)} on {short_target(target)}")
     limit = roofline_of(program.mod, target, MeasuredPeaks(target))
     flop, naive = flop_of(program.mod), versions[0].secs
     rows = [
@@ -183,7 +183,7 @@ def _print(
     ]
     print_table(console, HEADER, rows)
     for note in notes:
-        console.print(note, markup=False)
+        console.print(note)
 
 
 def _as_json(

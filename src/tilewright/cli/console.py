@@ -20,13 +20,14 @@ class _Console(Console):
 
 
 def make_console() -> Console:
-    """A console that never breaks lines of its own, so that output can be searched."""
+    """A console that breaks no lines, so that output can be searched, and reads no markup."""
     plain = no_color()
     # Without a colour system there are no codes at all, not even for bold type.
     return _Console(
         no_color=plain or None,
         color_system=None if plain else "auto",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 

@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import DimOption, LayoutOption, TargetOption, work_of
+from tilewright.cli.arguments import (
+    DimOption,
+    LayoutOption,
+    TargetOption,
+    argument,
+    option,
+    work_of,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Make datasets of measured candidates; each step goes on where it was stopped.",
 )
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Where the dataset is, or is to be.")
-]
-ModelsOption = Annotated[
-    list[str] | None, typer.Option("--model", metavar="NAME", help="Only the tasks of this model.")
-]
+FolderArgument = Annotated[Path, argument("FOLDER", "Where the dataset is, or is to be.")]
+ModelsOption = Annotated[list[str] | None, option("--model NAME", "Only the tasks of this model.")]
 
 
 @app.command("collect-models")
@@ -26,15 +29,10 @@ def collect_models(
     folder: FolderArgument,
     models: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[MODEL]...", help="FILE.onnx, or networks of the zoo by name; none: all."
-        ),
+        argument("[MODEL]...", "FILE.onnx, or networks of the zoo by name; none: all."),
     ] = None,
     zoo: Annotated[
-        Path | None,
-        typer.Option(
-            "--zoo", metavar="FILE", help="The program that writes networks by name as ONNX."
-        ),
+        Path | None, option("--zoo FILE", "The program that writes networks by name as ONNX.")
     ] = None,
 ) -> None:
     """Put models of ONNX into the folder."""
@@ -55,13 +53,9 @@ def extract_tasks(
 @app.command("sample-candidates")
 def sample_candidates(
     folder: FolderArgument,
-    samples: Annotated[
-        int, typer.Option("--num-samples-per-task", metavar="N", help="Candidates of each task.")
-    ] = 64,
+    samples: Annotated[int, option("--num-samples-per-task N", "Candidates of each task.")] = 64,
     model: ModelsOption = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of all random choices.")
-    ] = 0,
+    seed: Annotated[int, option("--seed N", "Seed of all random choices.")] = 0,
 ) -> None:
     """Draw random candidates of each task."""
     work_of("dataset").sample(folder, samples, model, seed)
@@ -72,11 +66,10 @@ def measure(
     folder: FolderArgument,
     model: ModelsOption = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="jsonl, or parquet (needs pyarrow).")
+        str, option("--format FORMAT", "jsonl, or parquet (needs pyarrow).")
     ] = "jsonl",
     batch_size: Annotated[
-        int,
-        typer.Option("--batch-size", metavar="N", help="Candidates between writes to the disk."),
+        int, option("--batch-size N", "Candidates between writes to the disk.")
     ] = 16,
 ) -> None:
     """Measure candidates on this machine."""
@@ -86,10 +79,9 @@ def measure(
 @app.command()
 def train(
     folder: FolderArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write.")],
+    output: Annotated[Path, option("--output -o FILE", "Where to write.")],
     hold_out: Annotated[
-        list[str] | None,
-        typer.Option("--hold-out", metavar="NAME", help="A model to leave out of the training."),
+        list[str] | None, option("--hold-out NAME", "A model to leave out of the training.")
     ] = None,
 ) -> None:
     """Train a cost model on the measurements, for tasks that are not among them."""

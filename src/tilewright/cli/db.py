@@ -19,8 +19,8 @@ from tilewright.database.postgres_connection import PostgresConnection
 from tilewright.database.record_ids import record_id
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.report.collect import TaskSummary, collect
-from tilewright.report.units import count, gflops, percent, seconds
-from tilewright.support.text import printable
+from tilewright.report.units import gflops, percent, seconds
+from tilewright.support.text import counted, printable
 
 _HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".parquet": "parquet", "": "tvm"}
@@ -37,7 +37,7 @@ def list_tasks(db: str | None, *, as_json: bool) -> None:
     console = make_console()
     if tasks:
         print_table(console, _HEADER, map(_row, tasks))
-    numbers = f"{count(total, 'record')} of {count(len(tasks), 'task')}"
+    numbers = f"{counted(total, 'record')} of {counted(len(tasks), 'task')}"
     console.print(f"{numbers} in {database_url(db)}")
 
 
@@ -81,7 +81,7 @@ def merge(destination: str, sources: Sequence[str]) -> None:
 
 
 def _tell_copied(url: str, source: Database, added: int, destination: str) -> None:
-    numbers = f"{count(len(source), 'record')}, {added} new in {database_url(destination)}"
+    numbers = f"{counted(len(source), 'record')}, {added} new in {database_url(destination)}"
     typer.echo(f"{database_url(url)}: {numbers}")
 
 
@@ -118,7 +118,7 @@ def prune(db: str | None, top: int, *, ask: bool) -> None:
     """Delete all records except the best of each workload and target."""
     url = database_url(db)
     with reading(db) as database:  # which must exist
-        number = count(len(database), "record")
+        number = counted(len(database), "record")
     if ask:
         if not sys.stdin.isatty():
             raise DatabaseError("pruning deletes records; add --yes to do it without being asked")
@@ -127,7 +127,7 @@ def prune(db: str | None, top: int, *, ask: bool) -> None:
         )
     with writing(db) as database:
         gone = transfer.prune(database, top)
-        typer.echo(f"{count(gone, 'record')} removed, {len(database)} left in {url}")
+        typer.echo(f"{counted(gone, 'record')} removed, {len(database)} left in {url}")
 
 
 def export(destination: Path, db: str | None, format: str | None) -> None:
@@ -143,7 +143,7 @@ def export(destination: Path, db: str | None, format: str | None) -> None:
             written = transfer.export(database, destination, chosen)
         except OSError as error:
             raise DatabaseError(f"cannot write {destination}: {error.strerror}") from error
-    typer.echo(f"{count(written, 'record')} of {database_url(db)} written to {destination}")
+    typer.echo(f"{counted(written, 'record')} of {database_url(db)} written to {destination}")
 
 
 def import_records(source: Path, db: str | None) -> None:
@@ -155,7 +155,7 @@ def import_records(source: Path, db: str | None) -> None:
         other = None if is_export else opened.enter_context(reading(str(source)))
         into = opened.enter_context(writing(db))
         added = transfer.import_json(source, into) if other is None else transfer.merge(into, other)
-    typer.echo(f"{count(added, 'new record')} from {source} in {database_url(db)}")
+    typer.echo(f"{counted(added, 'new record')} from {source} in {database_url(db)}")
 
 
 def verify(db: str | None, *, replay: bool) -> int:
@@ -164,10 +164,10 @@ def verify(db: str | None, *, replay: bool) -> int:
         found = [str(problem) for problem in database.problems()]
         if replay:
             found += _not_replayable(database)
-        total = f"{count(len(database), 'record')} in {database_url(db)}"
+        total = f"{counted(len(database), 'record')} in {database_url(db)}"
     for line in found:
         typer.echo(printable(line, "\n"))
-    typer.echo(f"{total}: {count(len(found), 'problem') if found else 'no problems'}")
+    typer.echo(f"{total}: {counted(len(found), 'problem') if found else 'no problems'}")
     return 1 if found else 0
 
 

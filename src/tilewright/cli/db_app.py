@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import DatabaseOption, JsonOption, work_of
+from tilewright.cli.arguments import DatabaseOption, JsonOption, argument, option, work_of
 
 app = typer.Typer(no_args_is_help=True, help="Inspect databases and move records between them.")
 
@@ -20,8 +20,8 @@ def ls(db: DatabaseOption = None, json: JsonOption = False) -> None:
 
 @app.command()
 def merge(
-    destination: Annotated[str, typer.Argument(metavar="INTO", help="Where the records go.")],
-    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Databases to copy.")],
+    destination: Annotated[str, argument("INTO", "Where the records go.")],
+    sources: Annotated[list[str], argument("FROM...", "Databases to copy.")],
 ) -> None:
     """Copy all records of some databases into another one; doing it twice changes nothing."""
     work_of("db").merge(destination, sources)
@@ -29,8 +29,8 @@ def merge(
 
 @app.command()
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The database to copy.")],
-    destination: Annotated[str, typer.Argument(metavar="TO", help="Where everything goes.")],
+    source: Annotated[str, argument("FROM", "The database to copy.")],
+    destination: Annotated[str, argument("TO", "Where everything goes.")],
 ) -> None:
     """Copy a database with its runs; the same command again completes a copy that was stopped."""
     work_of("db").copy(source, destination)
@@ -38,9 +38,9 @@ def copy(
 
 @app.command()
 def init(
-    url: Annotated[str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME.")],
+    url: Annotated[str, argument("URL", "postgresql://USER@HOST/NAME.")],
     roles: Annotated[
-        bool, typer.Option("--roles/--no-roles", help="Make the roles reader, tuner and owner.")
+        bool, option("--roles/--no-roles", "Make the roles reader, tuner and owner.")
     ] = True,
 ) -> None:
     """Make the tables of a PostgreSQL database, and roles that may read, tune or own it."""
@@ -49,9 +49,7 @@ def init(
 
 @app.command()
 def upgrade(
-    db: Annotated[
-        str | None, typer.Argument(metavar="URL", help="[default: the one of this directory]")
-    ] = None,
+    db: Annotated[str | None, argument("URL", "[default: the one of this directory]")] = None,
 ) -> None:
     """Bring the tables of an SQLite or PostgreSQL database up to date with this version."""
     work_of("db").upgrade(db)
@@ -60,10 +58,8 @@ def upgrade(
 @app.command()
 def prune(
     db: DatabaseOption = None,
-    top: Annotated[
-        int, typer.Option("--top", metavar="K", help="How many records to keep of each task.")
-    ] = 1,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    top: Annotated[int, option("--top K", "How many records to keep of each task.")] = 1,
+    yes: Annotated[bool, option("--yes -y", "Do not ask.")] = False,
 ) -> None:
     """Delete all records except the best of each workload and target."""
     work_of("db").prune(db, top, ask=not yes)
@@ -71,15 +67,13 @@ def prune(
 
 @app.command()
 def export(
-    destination: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")],
+    destination: Annotated[Path, argument("FILE", "Where to write.")],
     db: DatabaseOption = None,
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="json, csv, parquet, tvm or tvm-0.25 (a directory) "
-            "[default: by the suffix of FILE]",
+        option(
+            "--format FORMAT",
+            "json, csv, parquet, tvm or tvm-0.25 (a directory) [default: by the suffix of FILE]",
         ),
     ] = None,
 ) -> None:
@@ -89,9 +83,7 @@ def export(
 
 @app.command("import")
 def import_(
-    source: Annotated[
-        Path, typer.Argument(metavar="FROM", help="A .json export, a database, TVM's directory.")
-    ],
+    source: Annotated[Path, argument("FROM", "A .json export, a database, TVM's directory.")],
     db: DatabaseOption = None,
 ) -> None:
     """Add the records of an export, of another database or of TVM's files."""
@@ -102,7 +94,7 @@ def import_(
 def verify(
     db: DatabaseOption = None,
     replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Replay the traces of valid records.")
+        bool, option("--replay/--no-replay", "Replay the traces of valid records.")
     ] = True,
 ) -> None:
     """Check that every record can be read and its trace replayed; ends with 1 if not."""

@@ -18,10 +18,11 @@ from tilewright.heron.rules.user_defined import loaded_rule
 from tilewright.heron.space import HeronSpace, space_of
 from tilewright.heron.tuned import best_of_records, measured_again
 from tilewright.heron.tuning import HeronResult, HeronRun
-from tilewright.report.units import count, seconds
+from tilewright.report.units import seconds
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.base import NoSolutionError
 from tilewright.solver.conflicts import conflict_of
+from tilewright.support.text import counted
 
 NOTHING_WORKED = 1
 
@@ -67,7 +68,7 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
         return
     console = make_console()
     for answer in answers:
-        console.print(str(answer), markup=False, soft_wrap=True)
+        console.print(str(answer), soft_wrap=True)
 
 
 def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
@@ -94,14 +95,14 @@ def _tune(
 
     def tell(number: int, result: HeronResult) -> None:
         if config.verbose:
-            console.print(f"round {number}: {_summary(name, space, result)}", markup=False)
+            console.print(f"round {number}: {_summary(name, space, result)}")
 
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
     if not command.is_tuned:
         job.write_space()
     variables = len(space.problem.variables)
-    size = f"{count(variables, 'variable')}, {solutions_in_words(solutions.count)}"
-    console.print(f"{name}: {size}; {folder}", markup=False)
+    size = f"{counted(variables, 'variable')}, {solutions_in_words(solutions.count)}"
+    console.print(f"{name}: {size}; {folder}")
     if not command.measures:
         return None
     best = best_of_records(space, folder) if command.is_tuned else None
@@ -110,13 +111,13 @@ def _tune(
         result = measured_again(best, measurer) if best else job.tune(measurer)
     finally:
         measurer.close()
-    console.print(_summary(name, space, result), markup=False)
+    console.print(_summary(name, space, result))
     return result
 
 
 def _summary(name: str, space: HeronSpace, result: HeronResult) -> str:
     failed = len(result.failures)
-    legal = f"{result.trials - failed} of {count(result.trials, 'trial')} ran"
+    legal = f"{result.trials - failed} of {counted(result.trials, 'trial')} ran"
     if result.best_secs is None:
         return f"{name}: nothing ran; {result.failures[0] if failed else 'no candidates'}"
     rate = space.operation.flop / result.best_secs / 1e9
@@ -140,5 +141,5 @@ def _print_space(console: Console, space: HeronSpace) -> None:
         ("compute_poses", space.short_positions()),
         ("compute_pos_names", space.position_names()),
     ):
-        console.print(f"{title}: {content}", markup=False, soft_wrap=True)
-    console.print(f"solver.vals: {{{listed}}}", markup=False, soft_wrap=True)
+        console.print(f"{title}: {content}", soft_wrap=True)
+    console.print(f"solver.vals: {{{listed}}}", soft_wrap=True)

@@ -13,17 +13,9 @@ from tilewright.cli.console import may_redraw, print_json
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report.roofline import Peaks
-from tilewright.report.units import count, duration, gflops, percent, seconds
-from tilewright.tune.events import (
-    Event,
-    MemberFailed,
-    NodeSeen,
-    PhaseChanged,
-    RoundMeasured,
-    TaskFinished,
-    TuningFinished,
-    TuningStarted,
-)
+from tilewright.report.units import duration, gflops, percent, seconds
+from tilewright.support.text import counted
+from tilewright.tune import events
 
 HEADER = ("op", "shape", "best", "GFLOPS", "of roofline", "trials", "phase")
 _MOST_ROWS = 30
@@ -42,11 +34,11 @@ class Display:
     def __exit__(self, *error: object) -> None:
         """Most displays need no end."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self.progress(event)
         self._show(event)
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         """Show what an event has changed."""
         raise NotImplementedError
 
@@ -65,9 +57,9 @@ class LiveTable(Display):
     def __exit__(self, *error: object) -> None:
         self._live.stop()
 
-    def _show(self, event: Event) -> None:
-        if isinstance(event, MemberFailed):
-            self._live.console.print(event.message, markup=False)
+    def _show(self, event: events.Event) -> None:
+        if isinstance(event, events.MemberFailed):
+            self._live.console.print(event.message)
         self._live.refresh()
 
     def __rich__(self) -> RenderableType:
@@ -106,8 +98,9 @@ def _cells(state: TaskState) -> tuple[str, ...]:
 
 def status_line(progress: Progress) -> str:
     """Trials, time, what is left."""
-    most = "" if progress.max_trials is None else f" of {progress.max_trials}"
-    trials = f"{progress.trials}{most} trials"
+    trials = counted(progress.trials, "trial")
+    if progress.max_trials is not None:
+        trials = f"{progress.trials} of {counted(progress.max_trials, 'trial')}"
     left = progress.remaining()
     budget = progress.budget_secs
     elapsed = duration(progress.elapsed)
@@ -125,22 +118,22 @@ class PlainLines(Display):
         super().__init__(progress)
         self._console = console
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         for line in self._lines(event):
-            self._console.print(line, markup=False)
+            self._console.print(line)
 
-    def _lines(self, event: Event) -> list[str]:
+    def _lines(self, event: events.Event) -> list[str]:
         progress = self.progress
         match event:
-            case TuningStarted():
+            case events.TuningStarted():
                 return [_task_line(state) for state in progress.tasks]
-            case RoundMeasured(task_id):
+            case events.RoundMeasured(task_id):
                 name, shape, best, speed, share, trials, _ = _cells(progress.tasks[task_id])
                 figures = f"best {best}, {speed} GFLOPS, {share} of roofline after {trials}"
                 return [f"{name} {shape}: {figures}; {status_line(progress)}"]
-            case TaskFinished(task_id, reason):
+            case events.TaskFinished(task_id, reason):
                 return [f"{progress.tasks[task_id].name}: finished, {reason}"]
-            case MemberFailed(message):
+            case events.MemberFailed(message):
                 return [message]
         return []
 
@@ -148,33 +141,33 @@ class PlainLines(Display):
 class JsonLines(Display):
     """One JSON object for each event."""
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         print_json(self._as_json(event))
 
-    def _as_json(self, event: Event) -> dict[str, object]:
+    def _as_json(self, event: events.Event) -> dict[str, object]:
         tasks = self.progress.tasks
         match event:
-            case TuningStarted(_, max_trials, budget_secs):
+            case events.TuningStarted(_, max_trials, budget_secs):
                 named = [
                     {**_task_json(s), "sketches": len(s.task.search.sketches), "flop": s.task.flop}
                     for s in tasks
                 ]
                 limits = {"max_trials": max_trials, "budget_secs": budget_secs}
                 return {"event": "tuning_started", **limits, "tasks": named}
-            case PhaseChanged(task_id, phase, candidates):
+            case events.PhaseChanged(task_id, phase, candidates):
                 facts = {"phase": phase, "candidates": candidates}
                 return {"event": "phase_changed", "task": tasks[task_id].name, **facts}
-            case RoundMeasured(task_id):
+            case events.RoundMeasured(task_id):
                 state = tasks[task_id]
                 head = {"event": "round_measured", **_task_json(state)}
                 return {**head, **_figures(state), **_round(event)}
-            case NodeSeen():
+            case events.NodeSeen():
                 return {"event": "node_seen", **asdict(event)}
-            case MemberFailed(message):
+            case events.MemberFailed(message):
                 return {"event": "member_failed", "message": message}
-            case TaskFinished(task_id, reason):
+            case events.TaskFinished(task_id, reason):
                 return {"event": "task_finished", "task": tasks[task_id].name, "reason": reason}
-            case TuningFinished(reason, elapsed):
+            case events.TuningFinished(reason, elapsed):
                 return {"event": "tuning_finished", "reason": reason, "elapsed_secs": elapsed}
 
 
@@ -182,13 +175,13 @@ def _task_line(state: TaskState) -> str:
     """A task before its first round; one that needs no more trials has no sketches either."""
     sketches, known = len(state.task.search.sketches), state.task.counts.reused
     parts = [
-        count(sketches, "sketch", "sketches") if sketches else "",
-        f"{count(known, 'trial')} known from earlier runs" if known else "",
+        counted(sketches, "sketch", "sketches") if sketches else "",
+        f"{counted(known, 'trial')} known from earlier runs" if known else "",
     ]
     return f"task {state.name}: {', '.join([state.shape, *filter(None, parts)])}"
 
 
-def _round(event: RoundMeasured) -> dict[str, object]:
+def _round(event: events.RoundMeasured) -> dict[str, object]:
     stages = (
         None
         if event.funnel is None

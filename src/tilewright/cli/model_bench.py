@@ -6,15 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.bench import BenchCommand
 from tilewright.cli.console import make_console, print_json
-from tilewright.cli.models import Model, is_saved, model_of
-from tilewright.cli.options import reading, runnable_target
+from tilewright.cli.models import Model, is_saved, load_saved, model_of
+from tilewright.cli.options import has_database, reading, runnable_target
 from tilewright.cli.originals import Original, difference
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.rivals import make_rivals, rivals_of
-from tilewright.cli.saved_models import load_saved
 from tilewright.cli.tables import print_table
 from tilewright.graph.graph import Array
 from tilewright.measure import side_by_side
@@ -117,7 +115,7 @@ def _ours(name: str, model: RunnableModel) -> Original:
 
 
 def _tuned(model: Model, target: Target, db: str | None) -> CompiledModel | str:
-    if db is None and not DEFAULT_DATABASE.exists():
+    if not has_database(db):
         return f"there are no records yet; run `tilewright tune {model.named.text}`"
     with reading(db) as database:
         executable = compile_model(model.graph, target, database, **model.options.of_compiler)
@@ -128,7 +126,7 @@ def _tuned(model: Model, target: Target, db: str | None) -> CompiledModel | str:
 
 def _print(name: str, target: Target, contest: _Contest) -> None:
     console = make_console()
-    console.print(f"{name} on {short_target(target)}, times in turn", markup=False)
+    console.print(f"{name} on {short_target(target)}, times in turn")
     ours = _ours_secs(contest)
     rows = [
         (v.name, seconds(v.secs), f"{v.secs / ours:.2f}", v.check or "agree")
@@ -136,7 +134,7 @@ def _print(name: str, target: Target, contest: _Contest) -> None:
     ]
     print_table(console, _HEADER, rows)
     for note in contest.notes:
-        console.print(note, markup=False)
+        console.print(note)
 
 
 def _ours_secs(contest: _Contest) -> float:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
-from tilewright.cli.models import SAVED, Model, ModelOptions, load_model
-from tilewright.cli.options import buildable_target, reading
-from tilewright.cli.saved_models import check_writable, save
+from tilewright.cli.models import SAVED, Model, ModelOptions, check_writable, load_model, save
+from tilewright.cli.options import buildable_target, has_database, reading
 from tilewright.model import CompiledModel, compile_model, served_by
 from tilewright.report.units import seconds
 from tilewright.target import Target
@@ -28,14 +26,14 @@ def run(
     save(executable, path)
     console = make_console()
     report = served_by(executable)
-    console.print(str(report), markup=False)
+    console.print(str(report))
     size = path.stat().st_size / 1e6
-    console.print(f"compiled in {seconds(took)}, saved as {path}, {size:.3g} MB", markup=False)
+    console.print(f"compiled in {seconds(took)}, saved as {path}, {size:.3g} MB")
 
 
 def compiled(model: Model, target: Target, db: str | None) -> CompiledModel:
     """With the records of a database; without one, or before there is one, calculated."""
-    if db is None and not DEFAULT_DATABASE.exists():
+    if not has_database(db):
         return compile_model(model.graph, target, **model.options.of_compiler)
     with reading(db) as database:
         return compile_model(model.graph, target, database, **model.options.of_compiler)

@@ -51,7 +51,7 @@ def run(
         if wrong
         else f"{model.name} agrees with {original.name}"
     )
-    make_console().print("\n".join(lines), markup=False)
+    make_console().print("\n".join(lines))
     return DIFFERENT if wrong else 0
 
 

@@ -12,14 +12,9 @@ from tilewright.cli.live_table import Display, JsonLines, LiveTable, PlainLines,
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report.roofline import Peaks
-from tilewright.report.units import count, percent, seconds
-from tilewright.tune.events import (
-    Event,
-    MemberFailed,
-    RoundMeasured,
-    TaskFinished,
-    TuningStarted,
-)
+from tilewright.report.units import percent, seconds
+from tilewright.support.text import counted
+from tilewright.tune import events
 from tilewright.tune.task import FAILED_MS
 
 HEADER = ("task", "runs", "best", "share", "speed-up", "of roofline", "trials", "phase")
@@ -29,8 +24,8 @@ _MOST_ROWS = 30
 class ModelProgress(Progress):
     """Follows the tuning of a model."""
 
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, TuningStarted):
+    def __call__(self, event: events.Event) -> None:
+        if isinstance(event, events.TuningStarted):
             self._start = self._clock()  # preparing a model's tasks is not part of the budget
         super().__call__(event)
 
@@ -129,7 +124,7 @@ class ModelTable(LiveTable):
         busy = [n for n, state in enumerate(shown) if state.phase not in ("waiting", DONE)]
         table = make_table(HEADER, [_cells(progress, state) for state in shown], width, busy)
         hidden = len(by_share) - len(shown)
-        rest = [Text(f"... and {count(hidden, 'smaller task')}")] if hidden else []
+        rest = [Text(f"... and {counted(hidden, 'smaller task')}")] if hidden else []
         below = [latency_line(progress), status_line(progress)]
         return Group(table, *rest, *(Text(line, "bold") for line in below))
 
@@ -139,23 +134,20 @@ class ModelLines(PlainLines):
 
     progress: ModelProgress
 
-    def _lines(self, event: Event) -> list[str]:
+    def _lines(self, event: events.Event) -> list[str]:
         progress = self.progress
         match event:
-            case TuningStarted():
+            case events.TuningStarted():
                 known = sum(state.task.counts.reused for state in progress.tasks)
-                earlier = f", {count(known, 'trial')} known from earlier runs" if known else ""
-                return [f"{count(len(progress.tasks), 'task')}{earlier}"]
-            case RoundMeasured(task_id):
+                earlier = f", {counted(known, 'trial')} known from earlier runs" if known else ""
+                return [f"{counted(len(progress.tasks), 'task')}{earlier}"]
+            case events.RoundMeasured(task_id):
                 cells = _cells(progress, progress.tasks[task_id])
                 name, _, best, share, gain, _, trials, _ = cells
-                own = f"{name}: {best} ({gain}), {share} of the model after {trials} trials"
+                spent = counted(int(trials), "trial")
+                own = f"{name}: {best} ({gain}), {share} of the model after {spent}"
                 return [f"{latency_line(progress)}; {own}; {status_line(progress)}"]
-            case TaskFinished(task_id, reason):
-                return [f"{progress.tasks[task_id].name}: finished, {reason}"]
-            case MemberFailed(message):
-                return [message]
-        return []
+        return super()._lines(event)
 
 
 class ModelJson(JsonLines):
@@ -163,9 +155,9 @@ class ModelJson(JsonLines):
 
     progress: ModelProgress
 
-    def _as_json(self, event: Event) -> dict[str, object]:
+    def _as_json(self, event: events.Event) -> dict[str, object]:
         found = super()._as_json(event)
-        if isinstance(event, RoundMeasured):
+        if isinstance(event, events.RoundMeasured):
             state = self.progress.tasks[event.task_id]
             found["model_secs"] = self.progress.secs
             found["share_in_model"] = self.progress.share_in_model(state)

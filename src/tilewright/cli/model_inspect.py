@@ -11,7 +11,8 @@ from tilewright.cli.tables import print_table
 from tilewright.graph import Graph
 from tilewright.graph.graph import GraphNode, GraphValue
 from tilewright.model.tasks import ExtractedTask, tasks_of
-from tilewright.report.units import count, percent
+from tilewright.report.units import percent
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 _OPERATORS = ("operator", "calls", "in the kernels")
@@ -27,7 +28,7 @@ def run(text: str, options: ModelOptions, target_text: str, *, as_json: bool) ->
         print_json(_as_json(model, tasks))
         return 0
     console = make_console()
-    console.print("\n".join(_lines(model, tasks)), markup=False)
+    console.print("\n".join(_lines(model, tasks)))
     print_table(
         console, ("operator", "calls", "in the kernels"), _operator_rows(model.graph, simple)
     )
@@ -41,11 +42,11 @@ def _lines(model: Model, tasks: Sequence[ExtractedTask]) -> list[str]:
     graph = model.graph
     elements, size = parameters_of(graph)
     return [
-        f"{model.name}: {count(len(graph.nodes), 'operator')}, {_flop(tasks) / 1e9:.3g} GFLOP, "
+        f"{model.name}: {counted(len(graph.nodes), 'operator')}, {_flop(tasks) / 1e9:.3g} GFLOP, "
         f"{elements / 1e6:.3g} M parameters ({size / 1e6:.3g} MB)",
         *(f"input {value}" for value in graph.inputs),
         *(f"output {value}" for value in graph.outputs),
-        f"{count(sum(task.weight for task in tasks), 'kernel')} in {count(len(tasks), 'task')}",
+        f"{counted(sum(task.weight for task in tasks), 'kernel')} in {counted(len(tasks), 'task')}",
         f"unsupported operators: {model.unsupported or 'none'}",
     ]
 

@@ -10,16 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
-from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.model_display import ModelProgress, make_model_display
-from tilewright.cli.models import SAVED, Model, model_of
-from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.models import SAVED, Model, check_writable, model_of, save
+from tilewright.cli.options import database_line, database_url, runnable_target, writing
 from tilewright.cli.originals import difference, original_of
 from tilewright.cli.programs import NamedValue
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
-from tilewright.cli.saved_models import check_writable, save
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.graph.graph import Array
@@ -33,10 +31,10 @@ from tilewright.model.tasks import ExtractedTask
 from tilewright.model.tuning import ModelTuning
 from tilewright.report.model_notes import keep_final
 from tilewright.report.roofline import MeasuredPeaks
-from tilewright.report.units import count, duration, seconds
+from tilewright.report.units import duration, seconds
 from tilewright.space.generators import create_space_generator
+from tilewright.support.text import counted
 from tilewright.target import Target
-from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
 
 WRONG_RESULT = 1
@@ -73,21 +71,20 @@ def _headline(model: Model, tasks: Sequence[ExtractedTask]) -> str:
     flop = sum(task.weight * task.flop for task in tasks)
     kernels = sum(task.weight for task in tasks)
     return (
-        f"{model.name}: {count(len(model.graph.nodes), 'operator')}, {count(kernels, 'kernel')} "
-        f"in {count(len(tasks), 'task')}, {flop / 1e9:.3g} GFLOP"
+        f"{model.name}: {counted(len(model.graph.nodes), 'operator')}, "
+        f"{counted(kernels, 'kernel')} in {counted(len(tasks), 'task')}, {flop / 1e9:.3g} GFLOP"
     )
 
 
 def _tuned(job: _Job, database: Database, limits: RunLimits) -> int:
     url = database_url(job.options.db)
-    known = f", {count(len(database), 'record')} so far" if len(database) else ""
-    job.tell(f"database {url}{known}")
+    job.tell(database_line(url, database))
     peaks = MeasuredPeaks.stored(database, job.target)
     display = make_model_display(job.console, peaks, as_json=job.options.as_json)
     interrupted, profiler = False, Profiler()
     try:
         with job.options.members(job.target) as members, display, profiler:
-            job.search(database, limits, [display, job.deliver], members)
+            job.search(database, limits, [display, job.options.deliver], members)
     except KeyboardInterrupt:
         interrupted = True
         job.compare(database)
@@ -111,8 +108,8 @@ def _tiled(report: ServiceReport) -> list[str]:
     worst = max(report.tiled, key=lambda tiled: tiled.errors[0])
     own, direct = worst.errors
     return [
-        f"{count(len(report.tiled), 'convolution')} by Winograd's tiles: errors up to {own:.1e} of "
-        f"the largest result ({worst.source}, {direct:.1e} if direct); --no-winograd avoids them"
+        f"{counted(len(report.tiled), 'convolution')} by Winograd's tiles: errors up to {own:.1e} "
+        f"of the largest result ({worst.source}, {direct:.1e} if direct); --no-winograd avoids them"
     ]
 
 
@@ -134,12 +131,7 @@ class _Job:
     def tell(self, line: str) -> None:
         """A line for people."""
         if not self.options.as_json:
-            self.console.print(line, markup=False)
-
-    def deliver(self, event: Event) -> None:
-        """End a search as it begins if the user has asked for that before."""
-        if isinstance(event, TuningStarted):
-            self.options.interrupt.deliver()
+            self.console.print(line)
 
     def search(
         self,
@@ -149,21 +141,15 @@ class _Job:
         members: Mapping[str, Any],
     ) -> None:
         """Tune with the limits of the command; its budget is for all that it does."""
-        options, budget = self.options, limits.budget_secs
+        budget = limits.budget_secs
         self._run_original()
         used = time.monotonic() - self.started
         self.tuning.tune(
             on_final=self._note_final,
-            work_dir=DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
-            max_trials_global=limits.trials,
             budget_secs=None if budget is None else max(budget - used, _LEAST_SHARE * budget),
-            plateau_trials=limits.plateau,
             database=database,
-            space=options.space,
-            seed=options.seed,
             observers=observers,
-            console=False,
-            keep_going=options.keep_going,
+            **self.options.search_options(limits),
             **members,
         )
 
@@ -210,7 +196,7 @@ class _Job:
         if self.progress is not None:
             verb = "interrupted after" if interrupted else "done in"
             spent = duration(self.progress.elapsed)
-            lines.append(f"{verb} {spent}: {count(self.progress.trials, 'trial')}")
+            lines.append(f"{verb} {spent}: {counted(self.progress.trials, 'trial')}")
         if self.final is not None:
             before, now = self.final.calculated_secs, self.final.secs
             lines.append(

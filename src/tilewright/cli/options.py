@@ -15,6 +15,7 @@ from tilewright.errors import DatabaseError, TargetError
 from tilewright.runtime.devices import cuda
 from tilewright.script import from_source
 from tilewright.support.files import make_folder
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 _NOTHING = """
@@ -47,6 +48,17 @@ def database_url(given: str | None) -> str:
     return str(DEFAULT_DATABASE) if given is None else without_password(given)
 
 
+def has_database(given: str | None) -> bool:
+    """True unless none is named and this directory has none yet."""
+    return given is not None or DEFAULT_DATABASE.exists()
+
+
+def database_line(url: str, database: Database) -> str:
+    """What a command that adds to a database says first."""
+    known = f", {counted(len(database), 'record')} so far" if len(database) else ""
+    return f"database {url}{known}"
+
+
 @contextlib.contextmanager
 def writing(given: str | None) -> Iterator[Database]:
     """A database to add to; one that is missing is made."""
@@ -70,7 +82,7 @@ def _require_folder(given: str) -> None:
 @contextlib.contextmanager
 def reading(given: str | None) -> Iterator[Database]:
     """A database that must exist and stays as it is."""
-    if given is None and not DEFAULT_DATABASE.exists():
+    if not has_database(given):
         raise DatabaseError(
             f"there is no database {DEFAULT_DATABASE} here; `tilewright tune` creates one, "
             "--db names another"

@@ -18,6 +18,7 @@ from tilewright.model import Executable
 from tilewright.model.checking import TOLERANCES, difference as share_of_largest
 from tilewright.model.kernels import compile_calls
 from tilewright.runtime.threads import available_cores
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import plain_schedule
@@ -165,7 +166,7 @@ def first_line(error: BaseException) -> str:
 def difference(wanted: Sequence[Array], found: Sequence[Array]) -> str:
     """In what outputs differ more than rounding explains; empty if they agree."""
     if len(wanted) != len(found):
-        return f"{len(found)} outputs instead of {len(wanted)}"
+        return f"{counted(len(found), 'output')} instead of {len(wanted)}"
     for number, (want, have) in enumerate(zip(wanted, found, strict=True)):
         apart = _apart(np.asarray(want), np.asarray(have))
         if apart:

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.database.similarity import describe
 from tilewright.report.roofline import MeasuredPeaks, Peaks, Roofline, bytes_of, roofline_of
-from tilewright.tune.events import (
-    Event,
-    PhaseChanged,
-    RoundMeasured,
-    TaskFinished,
-    TuningFinished,
-    TuningStarted,
-)
+from tilewright.tune import events
 from tilewright.tune.options import UNLIMITED_TRIALS
 from tilewright.tune.task import TaskRecord
 
@@ -64,15 +57,15 @@ class Progress:
         self.reason: str | None = None  # why the run has ended
         self.last_round = ""  # how far its candidates got, how well they were ranked
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         match event:
-            case TuningStarted(tasks, max_trials, budget_secs):
+            case events.TuningStarted(tasks, max_trials, budget_secs):
                 self.tasks = [TaskState.of(task, self._peaks) for task in tasks]
                 self.max_trials = None if max_trials >= UNLIMITED_TRIALS else max_trials
                 self.budget_secs = budget_secs
-            case PhaseChanged(task_id, phase, _):
+            case events.PhaseChanged(task_id, phase, _):
                 self.tasks[task_id].phase = phase
-            case RoundMeasured(task_id, _, _, quality, funnel):
+            case events.RoundMeasured(task_id, _, _, quality, funnel):
                 task = self.tasks[task_id].task
                 assert task.ctx.mod is not None
                 if isinstance(self._peaks, MeasuredPeaks):  # it may show now that it can do more
@@ -80,9 +73,9 @@ class Progress:
                 self.tasks[task_id] = TaskState.of(task, self._peaks)
                 known = [str(part) for part in (funnel, quality) if part is not None]
                 self.last_round = f"{task.ctx.task_name}: {'; '.join(known)}" if known else ""
-            case TaskFinished(task_id, _):
+            case events.TaskFinished(task_id, _):
                 self.tasks[task_id].phase = DONE
-            case TuningFinished(reason, _):
+            case events.TuningFinished(reason, _):
                 self.reason = reason
                 for state in self.tasks:
                     state.phase = DONE

@@ -9,14 +9,14 @@ import typer
 from tilewright.cli.options import database_url, reading
 from tilewright.errors import DatabaseError
 from tilewright.report.page import render
-from tilewright.report.units import count
 from tilewright.support.files import write_whole
+from tilewright.support.text import counted
 
 
 def run(destination: Path, db: str | None) -> None:
     """Write the report."""
     with reading(db) as database:
-        page, records = render(database, database_url(db)), count(len(database), "record")
+        page, records = render(database, database_url(db)), counted(len(database), "record")
     try:
         write_whole(destination, page)
     except OSError as error:

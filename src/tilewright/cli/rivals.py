@@ -42,7 +42,7 @@ def make_rivals(
     """Those that can run the model, and why the others cannot."""
     found, notes = [], []
     for name in names:
-        if find_spec(_PACKAGES[name]) is None:
+        if find_spec(name.partition("-")[0]) is None:
             notes.append(f"{name}: not installed here")
             continue
         try:
@@ -56,15 +56,19 @@ def make_rivals(
     return found, notes
 
 
-def _onnxruntime(model: Model, target: Target) -> Original | str:
-    if not target.is_cpu:
-        return _CPU_ALONE
-    threads = target.num_cores
-    if model.path is not None:
-        return in_onnxruntime(model, threads)
-    if model.torch_module is None:
-        return f"{model.name} is neither an ONNX file nor a PyTorch module"
-    return _exported(model, lambda path: in_onnxruntime(model, threads, path))
+def _reader_of_onnx(use: Callable[[Model, int, Path], Original]) -> Rival:
+    """A rival that reads files of ONNX; modules of PyTorch are exported for it."""
+
+    def make(model: Model, target: Target) -> Original | str:
+        if not target.is_cpu:
+            return "it is compared on the CPU; --target llvm"
+        if model.path is not None:
+            return use(model, target.num_cores, model.path)
+        if model.torch_module is None:
+            return f"{model.name} is neither an ONNX file nor a PyTorch module"
+        return _exported(model, lambda path: use(model, target.num_cores, path))
+
+    return make
 
 
 def _torch(model: Model, target: Target) -> Original | str:
@@ -81,17 +85,6 @@ def _torch_compile(model: Model, target: Target) -> Original | str:
     return in_torch_on_gpu(model, compiled=True)
 
 
-def _openvino(model: Model, target: Target) -> Original | str:
-    if not target.is_cpu:
-        return _CPU_ALONE
-    threads = target.num_cores
-    if model.path is not None:
-        return _in_openvino(model.path, threads)
-    if model.torch_module is None:
-        return f"{model.name} is neither an ONNX file nor a PyTorch module"
-    return _exported(model, lambda path: _in_openvino(path, threads))
-
-
 def _exported(model: Model, use: Callable[[Path], Original]) -> Original | str:
     """A rival that reads ONNX, on a module of PyTorch."""
     if find_spec("onnx") is None:
@@ -105,7 +98,7 @@ def _exported(model: Model, use: Callable[[Path], Original]) -> Original | str:
         return use(path)
 
 
-def _in_openvino(path: Path, threads: int) -> Original:
+def _in_openvino(model: Model, threads: int, path: Path) -> Original:
     import openvino
 
     core = openvino.Core()
@@ -123,16 +116,9 @@ def _in_openvino(path: Path, threads: int) -> Original:
     return Original("openvino", run)
 
 
-_CPU_ALONE = "it is compared on the CPU; --target llvm"
-_PACKAGES = {
-    "onnxruntime": "onnxruntime",
-    "torch": "torch",
-    "torch-compile": "torch",
-    "openvino": "openvino",
-}
 RIVALS: Mapping[str, Rival] = {
-    "onnxruntime": _onnxruntime,
+    "onnxruntime": _reader_of_onnx(in_onnxruntime),
     "torch": _torch,
     "torch-compile": _torch_compile,
-    "openvino": _openvino,
+    "openvino": _reader_of_onnx(_in_openvino),
 }

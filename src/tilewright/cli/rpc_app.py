@@ -6,15 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import work_of
+from tilewright.cli.arguments import option, work_of
 
-HostOption = Annotated[
-    str, typer.Option("--host", metavar="HOST", help="The address of this machine for others.")
-]
-PortEndOption = Annotated[
-    int | None, typer.Option("--port-end", metavar="N", help="The last port to try; else ten are.")
-]
-SilentOption = Annotated[bool, typer.Option("--silent", help="Print nothing.")]
+HostOption = Annotated[str, option("--host HOST", "The address of this machine for others.")]
+PortEndOption = Annotated[int | None, option("--port-end N", "The last port to try; else ten are.")]
+SilentOption = Annotated[bool, option("--silent", "Print nothing.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,9 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def rpc_tracker(
     host: HostOption = "0.0.0.0",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="The port; the next one is for tuners.")
-    ] = 9190,
+    port: Annotated[int, option("--port N", "The port; the next one is for tuners.")] = 9190,
     port_end: PortEndOption = None,
     silent: SilentOption = False,
 ) -> None:
@@ -36,22 +30,15 @@ def rpc_tracker(
 
 
 def rpc_server(
-    tracker: Annotated[
-        str, typer.Option("--tracker", metavar="HOST:PORT", help="The tracker to join.")
-    ],
-    key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="What runners ask for this server by.")
-    ] = "",
+    tracker: Annotated[str, option("--tracker HOST:PORT", "The tracker to join.")],
+    key: Annotated[str, option("--key KEY", "What runners ask for this server by.")] = "",
     host: HostOption = "0.0.0.0",
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The first port to try.")] = 9090,
+    port: Annotated[int, option("--port N", "The first port to try.")] = 9090,
     port_end: PortEndOption = None,
     silent: SilentOption = False,
-    custom_addr: Annotated[
-        str | None,
-        typer.Option("--custom-addr", metavar="HOST", help="The same as --host."),
-    ] = None,
+    custom_addr: Annotated[str | None, option("--custom-addr HOST", "The same as --host.")] = None,
     no_fork: Annotated[
-        bool, typer.Option("--no-fork", help="Without effect: candidates have their own processes.")
+        bool, option("--no-fork", "Without effect: candidates have their own processes.")
     ] = False,
 ) -> None:
     """Start a server: a node that measures for all who ask the tracker for its key."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.models import ModelOptions
 from tilewright.errors import TuneError
@@ -16,6 +17,7 @@ from tilewright.fleet.ray_runner import RayRunner
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.budget import parse_seconds
+from tilewright.tune.events import Event, TuningStarted
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,23 @@ class TuneCommand:
     output: Path | None = None
     cost_model: Path | None = None  # one that was trained before
     on: str | None = None  # a cluster: "ray", or its address
+
+    def deliver(self, event: Event) -> None:
+        """End a search as it begins if the user has asked for that before."""
+        if isinstance(event, TuningStarted):
+            self.interrupt.deliver()
+
+    def search_options(self, limits: RunLimits) -> dict[str, Any]:
+        """What `tune_tir` and the tuning of models have in common."""
+        return {
+            "work_dir": DEFAULT_DATABASE.parent if self.db is None else None,  # where logs go
+            "max_trials_global": limits.trials,
+            "plateau_trials": limits.plateau,
+            "space": self.space,
+            "seed": self.seed,
+            "console": False,
+            "keep_going": self.keep_going,
+        }
 
     @contextmanager
     def members(self, target: Target) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tilewright import sharing
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.options import database_url, reading
@@ -14,22 +15,12 @@ from tilewright.cli.tables import print_table
 from tilewright.database import similarity
 from tilewright.database.record_ids import record_id
 from tilewright.records import RunnerResult
-from tilewright.report.units import count, seconds, short_target
-from tilewright.sharing import (
-    Comparison,
-    OpenedBundle,
-    bundle_of,
-    compare,
-    measure_bundle,
-    open_bundle,
-    side_from,
-    write_bundle,
-)
+from tilewright.report.units import seconds, short_target
 from tilewright.sharing.bundle import SUFFIX
 from tilewright.sharing.comparing import ComparedRow
 from tilewright.sharing.intervals import ratio_of
 from tilewright.support.table_files import write_csv, write_parquet
-from tilewright.support.text import printable
+from tilewright.support.text import counted, printable
 from tilewright.target import Target
 
 _HEADER = ("name", "A", "B", "B / A", "B is")
@@ -43,7 +34,7 @@ def compare_sides(
     first: str, second: str, csv: Path | None, parquet: Path | None, *, as_json: bool
 ) -> None:
     """Print a comparison and write it where it is wanted."""
-    made = compare(*(side_from(_with_default(text)) for text in (first, second)))
+    made = sharing.compare(*(sharing.side_from(_with_default(text)) for text in (first, second)))
     rows = [_table_row(row) for row in made.rows]
     if csv is not None:
         write_csv(csv, _COLUMNS, rows)
@@ -66,18 +57,18 @@ def _table_row(row: ComparedRow) -> dict[str, object]:
     return dict(zip(_COLUMNS, (row.name, row.unit, row.first, row.second, *values), strict=True))
 
 
-def _print(made: Comparison) -> None:
+def _print(made: sharing.Comparison) -> None:
     console = make_console()
-    console.print(f"A: {made.first.name}\nB: {made.second.name}", markup=False)
+    console.print(f"A: {made.first.name}\nB: {made.second.name}")
     if made.rows:
         print_table(console, _HEADER, [_shown(row) for row in made.rows])
     for side, names in (("A", made.only_first), ("B", made.only_second)):
         if names:
-            console.print(f"only in {side}: {', '.join(names)}", markup=False)
+            console.print(f"only in {side}: {', '.join(names)}")
     total = made.total
-    told = count(len(made.rows), "row") + " in both"
+    told = counted(len(made.rows), "row") + " in both"
     mean = "" if total is None else f", geometric mean of B / A {total}"
-    console.print(f"{told}{mean}", markup=False)
+    console.print(f"{told}{mean}")
 
 
 def _shown(row: ComparedRow) -> tuple[str, ...]:
@@ -97,27 +88,27 @@ def bundle(text: str, db: str | None, output: Path | None, target: str) -> None:
     with reading(db) as database:
         record = find(database, database_url(db), text, Target(target))
     path = output or Path(record_id(record) + SUFFIX)
-    write_bundle(bundle_of(record), path)
+    sharing.write_bundle(sharing.bundle_of(record), path)
     size = path.stat().st_size / 1024
     typer.echo(f"{path}: {similarity.describe(record.workload.mod)}, {size:.0f} KiB")
 
 
 def open_file(file: Path, *, run: bool, script: bool, as_json: bool) -> int:
     """Show what a bundle holds, and measure it; 1 if that fails."""
-    opened = open_bundle(file)
-    result = measure_bundle(opened) if run else None
+    opened = sharing.open_bundle(file)
+    result = sharing.measure_bundle(opened) if run else None
     if as_json:
         print_json(_facts(opened, result))
     else:
         console = make_console()
         for line in _lines(opened, result):
-            console.print(printable(line), markup=False)
+            console.print(printable(line))
         if script:
-            console.print(opened.scheduled.script(), markup=False)
+            console.print(opened.scheduled.script())
     return 0 if result is None or result.run_secs else 1
 
 
-def _lines(opened: OpenedBundle, result: RunnerResult | None) -> list[str]:
+def _lines(opened: sharing.OpenedBundle, result: RunnerResult | None) -> list[str]:
     bundle, name = opened.bundle, similarity.describe(opened.plain)
     there = f"{bundle.failure}: {bundle.error_msg}" if bundle.failure else "no time"
     if bundle.run_secs:
@@ -138,7 +129,7 @@ def _lines(opened: OpenedBundle, result: RunnerResult | None) -> list[str]:
     return lines
 
 
-def _facts(opened: OpenedBundle, result: RunnerResult | None) -> dict[str, object]:
+def _facts(opened: sharing.OpenedBundle, result: RunnerResult | None) -> dict[str, object]:
     bundle = opened.bundle
     facts: dict[str, object] = {
         "task": similarity.describe(opened.plain),

@@ -7,20 +7,23 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import DatabaseOption, JsonOption, TargetOption, work_of
+from tilewright.cli.arguments import (
+    DatabaseOption,
+    JsonOption,
+    TargetOption,
+    argument,
+    option,
+    work_of,
+)
 
 _SIDE = "A database, DATABASE#RUN, a benchmark's FILE.json, or COMMIT:FILE.json"
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help=f"{_SIDE}.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The same; ratios are B to A.")],
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the rows as CSV.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="FILE", help="Write them as Parquet.")
-    ] = None,
+    first: Annotated[str, argument("A", f"{_SIDE}.")],
+    second: Annotated[str, argument("B", "The same; ratios are B to A.")],
+    csv: Annotated[Path | None, option("--csv FILE", "Write the rows as CSV.")] = None,
+    parquet: Annotated[Path | None, option("--parquet FILE", "Write them as Parquet.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare what two databases, runs or commits measured: ratios with intervals of 95 %."""
@@ -28,14 +31,9 @@ def compare(
 
 
 def bundle(
-    record: Annotated[
-        str, typer.Argument(metavar="RECORD", help="As for `tilewright show`: an id, a program.")
-    ],
+    record: Annotated[str, argument("RECORD", "As for `tilewright show`: an id, a program.")],
     db: DatabaseOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="[default: RECORD.twb]"),
-    ] = None,
+    output: Annotated[Path | None, option("--output -o FILE", "[default: RECORD.twb]")] = None,
     target: TargetOption = "llvm",
 ) -> None:
     """Write one kernel to one file that rebuilds, checks and measures it elsewhere."""
@@ -43,11 +41,9 @@ def bundle(
 
 
 def open_(
-    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `bundle` wrote.")],
-    run: Annotated[
-        bool, typer.Option("--run/--no-run", help="Build, check and measure it here.")
-    ] = True,
-    script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
+    file: Annotated[Path, argument("BUNDLE", "What `bundle` wrote.")],
+    run: Annotated[bool, option("--run/--no-run", "Build, check and measure it here.")] = True,
+    script: Annotated[bool, option("--script", "Print the scheduled program.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Rebuild, check and measure the kernel in a bundle; nothing in the file is trusted."""

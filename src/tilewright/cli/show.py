@@ -65,9 +65,9 @@ def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json
         return
     console = make_console()
     note = packing_note(packed_before(mod))
-    console.print(f"{_headline(record)}{note and f'; {note}'}", markup=False)
+    console.print(f"{_headline(record)}{note and f'; {note}'}")
     for name, shown in texts.items():
-        console.print(f"\n# --- {VIEWS[name].title}", markup=False)
+        console.print(f"\n# --- {VIEWS[name].title}")
         _print_code(console, shown, VIEWS[name].lexer)
 
 
@@ -77,7 +77,7 @@ def _print_code(console: Console, text: str, lexer: str) -> None:
             Syntax(printable(text, "\n"), lexer, theme="ansi_dark", background_color="default")
         )
     else:
-        console.print(text, markup=False)
+        console.print(text)
 
 
 def _headline(record: TuningRecord) -> str:

@@ -12,9 +12,9 @@ from tilewright.cli.watched_rules import RuleLog, make_context, watch
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
 from tilewright.ir.patterns import nodes_of
-from tilewright.report.units import count
 from tilewright.schedule import Schedule
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 
@@ -33,18 +33,16 @@ def show(text: str, target: str, space: str, sketch: int | None, *, as_json: boo
         return
     console = make_console()
     for number, decisions in found:
-        points = _large(points_of(decisions))
-        console.print(f"sketch {number}: {count(len(decisions), 'decision')}, {points} candidates")
+        points = _candidates(points_of(decisions))
+        console.print(f"sketch {number}: {counted(len(decisions), 'decision')}, {points}")
         for decision in decisions:
-            choices = count(decision.choices, "choice")
-            console.print(f"    {choices:>12}  {decision.step}", markup=False)
+            choices = counted(decision.choices, "choice")
+            console.print(f"    {choices:>12}  {decision.step}")
         if len(found) == 1:
-            console.print(f"\n{sketches[number].mod.script()}\n", markup=False)
+            console.print(f"\n{sketches[number].mod.script()}\n")
     if len(sketches) > 1 and sketch is None:
-        total = _large(sum(points_of(decisions) for _, decisions in found))
-        console.print(
-            f"{loaded.name}: {count(len(sketches), 'sketch', 'sketches')}, {total} candidates"
-        )
+        total = _candidates(sum(points_of(decisions) for _, decisions in found))
+        console.print(f"{loaded.name}: {counted(len(sketches), 'sketch', 'sketches')}, {total}")
         console.print("--sketch N prints the script of one")
 
 
@@ -62,8 +60,8 @@ def _chosen(sketches: Sequence[Schedule], number: int | None) -> list[int]:
     return [number]
 
 
-def _large(number: int) -> str:
-    return str(number) if number < 100_000 else f"{number:.1e}"
+def _candidates(number: int) -> str:
+    return counted(number, "candidate") if number < 100_000 else f"{number:.1e} candidates"
 
 
 def _as_json(number: int, sketch: Schedule, decisions: Sequence[Decision]) -> dict[str, object]:
@@ -92,7 +90,7 @@ def why(text: str, block: str | None, target: str, space: str, *, as_json: bool)
     console = make_console()
     for log in logs:
         for name in blocks:
-            console.print(f"block {name}, {log.name}:", markup=False)
+            console.print(f"block {name}, {log.name}:")
             rows = [(f"    {rule}", _verdict(log, rule, name)) for rule in dict.fromkeys(log.rules)]
             print_table(console, ("    rule", "what it did"), rows)
             console.print()

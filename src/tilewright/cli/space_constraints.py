@@ -12,12 +12,12 @@ from tilewright.cli.programs import load_program
 from tilewright.cli.watched_rules import make_context
 from tilewright.errors import TuneError
 from tilewright.heron.demands import read_demand
-from tilewright.report.units import count
 from tilewright.search.constrained.decision_problem import structure_of
 from tilewright.solver.array_solver import ArraySolver
 from tilewright.solver.conflicts import Conflict, conflict_of
 from tilewright.solver.forms import in_words
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 _FEW = 100_000  # solutions that are told exactly
@@ -41,8 +41,8 @@ class ProblemAnswer:
 
     def __str__(self) -> str:
         size = (
-            f"{count(len(self.problem.variables), 'variable')}, "
-            f"{count(len(self.problem.constraints), 'constraint')}"
+            f"{counted(len(self.problem.variables), 'variable')}, "
+            f"{counted(len(self.problem.constraints), 'constraint')}"
         )
         if self.conflict is not None:
             return f"{self.name}: {size}, no solution: {self.conflict}"
@@ -66,7 +66,7 @@ def solutions_in_words(found: float | None) -> str:
     if found is None:
         return "an unknown number of solutions"
     few = found < _FEW
-    return count(round(found), "solution") if few else f"about {found:.3g} solutions"
+    return counted(round(found), "solution") if few else f"about {found:.3g} solutions"
 
 
 def constraints(
@@ -93,9 +93,9 @@ def constraints(
     console = make_console()
     for answer in answers:
         shown = answer.reason if isinstance(answer, Uncovered) else str(answer)
-        console.print(shown, markup=False, soft_wrap=True)
+        console.print(shown, soft_wrap=True)
         for line in _limits(answer):
-            console.print(f"    {line}", markup=False, soft_wrap=True)
+            console.print(f"    {line}", soft_wrap=True)
 
 
 def _as_json(answer: ProblemAnswer | Uncovered) -> dict[str, object]:

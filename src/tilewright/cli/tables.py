@@ -30,7 +30,7 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Sequence
     cells = [[printable(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         # A pipe has no width: nothing is cut or wrapped there.
-        console.print("\n".join(_plain_lines(header, cells)), markup=False)
+        console.print("\n".join(_plain_lines(header, cells)))
         return
     console.print(make_table(header, cells, console.width), soft_wrap=False)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from tilewright.cli.arguments import DEFAULT_DATABASE, work_of
+from tilewright.cli.arguments import work_of
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.models import is_model
-from tilewright.cli.options import database_url, runnable_target, writing
+from tilewright.cli.options import database_line, database_url, runnable_target, writing
 from tilewright.cli.programs import Program, all_programs, open_all
 from tilewright.cli.progress import Progress
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -27,14 +27,14 @@ from tilewright.measure.side_by_side import measure_alone
 from tilewright.records import ZERO_SEARCH
 from tilewright.report.packing import packed_before, packed_by, packing_note
 from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
-from tilewright.report.units import count, duration, gflops, percent, seconds
+from tilewright.report.units import duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
 from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
-from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.fallback import default_schedule
 from tilewright.tune.profiler import Profiler
 
@@ -66,7 +66,7 @@ def run(options: TuneCommand) -> int:
     if options.as_json:
         print_json(summary.as_json())
     else:
-        console.print("\n".join(summary.lines()), markup=False)
+        console.print("\n".join(summary.lines()))
     if summary.interrupted:
         return INTERRUPTED
     if summary.fault is not None:
@@ -82,7 +82,7 @@ def _tell(refusals: Sequence[TuningRefusal], console: Console, *, as_json: bool)
         if as_json:
             print_json({"event": "left_out", "reason": refusal.reason})
         else:
-            console.print(refusal.reason, markup=False)
+            console.print(refusal.reason)
 
 
 def _without_search(
@@ -115,7 +115,6 @@ def _without_search(
         console.print(
             f"{program.name} {facts['shape']}: {seconds(secs)}, {speed}, {share}, "
             f"calculated in {seconds(chosen)} without a search{note and f'; {note}'}",
-            markup=False,
         )
     return 0
 
@@ -134,8 +133,7 @@ class _Search:
     def run(self) -> Summary:
         url, as_json = database_url(self.options.db), self.options.as_json
         if not as_json:
-            known = f", {count(len(self.database), 'record')} so far" if len(self.database) else ""
-            self.console.print(f"database {url}{known}", markup=False)
+            self.console.print(database_line(url, self.database))
         peaks = MeasuredPeaks.stored(self.database, self.target)
         display = make_display(self.console, peaks, as_json=as_json)
         interrupted, fault = False, None
@@ -157,29 +155,18 @@ class _Search:
                 tune_tir(
                     IRModule({program.name: program.func for program in self.programs}),
                     self.target,
-                    DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
-                    self.limits.trials,
                     database=self.database,
-                    space=options.space,
-                    seed=options.seed,
                     budget_secs=self.limits.budget_secs,
-                    plateau_trials=self.limits.plateau,
-                    observers=[display, self._deliver],
-                    console=False,
-                    keep_going=options.keep_going,
+                    observers=[display, options.deliver],
+                    **options.search_options(self.limits),
                     **members,
                 )
         except KeyboardInterrupt:
             return True
         finally:
             if options.profile and not options.as_json:
-                self.console.print(profiler.table(), markup=False)
+                self.console.print(profiler.table())
         return False
-
-    def _deliver(self, event: Event) -> None:
-        """End a search as it begins if the user has asked for that before."""
-        if isinstance(event, TuningStarted):
-            self.options.interrupt.deliver()
 
 
 # --- the end ------------------------------------------------------------------------------------
@@ -294,9 +281,9 @@ class Summary:
     def _trials(self) -> str:
         trials, reused = self.progress.trials, self.progress.reused
         if trials and reused == trials:
-            return f"all {count(trials, 'trial')} were known already, nothing was measured again"
+            return f"all {counted(trials, 'trial')} were known already, nothing was measured again"
         known = f", {reused} of them known already" if reused else ""
-        return f"{count(trials, 'trial')}{known}"
+        return f"{counted(trials, 'trial')}{known}"
 
     def as_json(self) -> dict[str, object]:
         """As plain values."""

@@ -11,6 +11,7 @@ from tilewright.ir import PrimFunc
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace, PostOrderApply, SpaceGeneratorUnion
 from tilewright.space.generators.post_order_apply import RuleApplication
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext
 
@@ -32,7 +33,7 @@ class Visit:
         if made.error is not None:
             detail = f"failed: {made.error}"
         elif made.changed:
-            detail = "" if made.results == 1 else f"{made.results} sketches"
+            detail = "" if made.results == 1 else counted(made.results, "sketch", "sketches")
         else:
             detail = made.reason or NOTHING_TO_DO
         return Visit(made.rule, made.block, made.changed, detail)

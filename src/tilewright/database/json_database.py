@@ -21,15 +21,8 @@ from tilewright.database.history import trial_of
 from tilewright.database.memory import RecordTable, TableDatabase, adopted
 from tilewright.database.sql_rows import to_json
 from tilewright.database.stored_record import Problem, readable
+from tilewright.database.tvm_format import json_lines
 from tilewright.database.tvm_format.dialects import TVM_014, get_dialect
-from tilewright.database.tvm_format.json_lines import (
-    dialect_of_lines,
-    module_from_line,
-    record_content,
-    record_from_line,
-    record_line,
-    workload_line,
-)
 from tilewright.database.tvm_format.line_file import LineFile
 from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
@@ -76,7 +69,7 @@ class JSONDatabase(TableDatabase):
         with self._workload_file.lock():
             self._catch_up()
         lines = self._workload_file.read(), self._record_file.read()
-        found = dialect_of_lines(*lines) or TVM_014
+        found = json_lines.dialect_of_lines(*lines) or TVM_014
         self._dialect = found if dialect is None else get_dialect(dialect)
 
     # --- reading the files ------------------------------------------------------------------
@@ -95,7 +88,7 @@ class JSONDatabase(TableDatabase):
             WORKLOAD_FILE,
             number,
             line,
-            lambda line: self._workloads.adopt(Workload(module_from_line(line), 0))[0],
+            lambda line: self._workloads.adopt(Workload(json_lines.module_from_line(line), 0))[0],
             self._report,
         )
         if workload is not None:
@@ -103,7 +96,7 @@ class JSONDatabase(TableDatabase):
         return workload
 
     def _read_record(self, number: int, line: bytes) -> None:
-        read = functools.partial(record_from_line, workloads=self._rows)
+        read = functools.partial(json_lines.record_from_line, workloads=self._rows)
         record = readable(RECORD_FILE, number, line, read, self._report)
         if record is not None:
             self._keep(line, record)
@@ -163,7 +156,7 @@ class JSONDatabase(TableDatabase):
 
     def _write_records(self, contents: Sequence[tuple[TuningRecord, str]]) -> None:
         lines = {
-            record_line(content, self._index[record.workload]): record
+            json_lines.record_line(content, self._index[record.workload]): record
             for record, content in contents
         }
         new = {line: record for line, record in lines.items() if line.encode() not in self._records}
@@ -181,7 +174,7 @@ class JSONDatabase(TableDatabase):
     def _written(self, workload: Workload, is_new: bool) -> Workload:
         """The workload, with its line in the transaction if it is new."""
         if is_new and self._pending is not None:
-            line = workload_line(workload.mod, workload.shash, self._dialect)
+            line = json_lines.workload_line(workload.mod, workload.shash, self._dialect)
             self._pending.workloads[workload] = line
         return workload
 
@@ -194,7 +187,7 @@ class JSONDatabase(TableDatabase):
     def commit_tuning_record(self, record: TuningRecord) -> None:
         with self.transaction():
             own = adopted(record, self._written(*self._workloads.adopt(record.workload)))
-            content = record_content(own, self._dialect)
+            content = json_lines.record_content(own, self._dialect)
             if self._pending is not None:
                 self._pending.records.append((own, content))
 

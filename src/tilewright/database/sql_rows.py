@@ -7,24 +7,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tilewright import records
+from tilewright.database import stored_record
 from tilewright.database.sql_tables import SCHEMA_VERSION
-from tilewright.database.stored_record import (
-    StoredTrace,
-    as_hex,
-    checked_extra,
-    digest,
-    record_key,
-    trace_text,
-)
 from tilewright.errors import DatabaseError, StoredDataError
-from tilewright.records import (
-    FAILED_RUN_SECS,
-    FailureKind,
-    TargetIdentity,
-    TensorInfo,
-    TuningRecord,
-    Workload,
-)
 from tilewright.target import Target
 
 _WRITTEN = (
@@ -52,24 +38,24 @@ _OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
 def insertion(
-    record: TuningRecord, workload_id: int, workload_hash: int, target_id: int | None
+    record: records.TuningRecord, workload_id: int, workload_hash: int, target_id: int | None
 ) -> tuple[object, ...]:
     """The values for `INSERT` and `UPDATE`; the key comes first."""
     extra = dict(record.extra)
-    trace = trace_text(record.trace)
+    trace = stored_record.trace_text(record.trace)
     seconds = record.plain_secs
     if seconds is not None:
-        seconds = [secs if math.isfinite(secs) else FAILED_RUN_SECS for secs in seconds]
+        seconds = [secs if math.isfinite(secs) else records.FAILED_RUN_SECS for secs in seconds]
     args = None if record.args_info is None else [info.as_json() for info in record.args_info]
     return (
-        record_key(workload_hash, trace, record),
+        stored_record.record_key(workload_hash, trace, record),
         workload_id,
         target_id,
         int(record.is_valid),
-        sum(seconds) / len(seconds) if seconds else FAILED_RUN_SECS,
+        sum(seconds) / len(seconds) if seconds else records.FAILED_RUN_SECS,
         None if seconds is None else to_json(seconds, "run_secs"),
         trace.decode(),
-        digest(trace),
+        stored_record.digest(trace),
         None if args is None else to_json(args, "args_info"),
         None if record.failure is None else record.failure.value,
         record.error_msg,
@@ -78,7 +64,7 @@ def insertion(
         extra.get("round"),
         to_json(extra, "extra"),
         SCHEMA_VERSION,
-        None if record.program_hash is None else as_hex(record.program_hash),
+        None if record.program_hash is None else stored_record.as_hex(record.program_hash),
     )
 
 
@@ -94,24 +80,24 @@ def to_json(value: object, what: str) -> str:
 
 def record_from_row(
     row: tuple[object, ...],
-    workload: Workload,
+    workload: records.Workload,
     target: Target | None,
-    identity: TargetIdentity | None,
-) -> TuningRecord:
+    identity: records.TargetIdentity | None,
+) -> records.TuningRecord:
     """The record in a row; its trace stays text."""
     values = msgspec.convert(row, RecordRow)
     _, _, _, mean, seconds, trace, trace_digest, args, failure, error_msg, extra = values
-    if digest(trace.encode()) != trace_digest:
+    if stored_record.digest(trace.encode()) != trace_digest:
         raise StoredDataError("the trace is not the one that was written")
-    record = TuningRecord(
-        StoredTrace(trace.encode(), is_canonical=True),
+    record = records.TuningRecord(
+        stored_record.StoredTrace(trace.encode(), is_canonical=True),
         workload,
         None if seconds is None else _SECONDS.decode(seconds),
         target,
-        None if args is None else tuple(map(TensorInfo.from_json, _ARGUMENTS.decode(args))),
-        None if failure is None else FailureKind(failure),
+        None if args is None else tuple(map(records.TensorInfo.from_json, _ARGUMENTS.decode(args))),
+        None if failure is None else records.FailureKind(failure),
         error_msg,
-        checked_extra(object_from_json(extra)),
+        stored_record.checked_extra(object_from_json(extra)),
         identity,
     )
     # Records are ranked by the column, without being read.

@@ -7,20 +7,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tilewright.database import similarity
+from tilewright.database import similarity, stored_record
 from tilewright.database.compatibility import identity_of, identity_of_record
 from tilewright.database.module_equality import ModuleEquality, get_module_equality
 from tilewright.database.sql_rows import object_from_json, to_json
 from tilewright.database.sql_store import SQLStore
-from tilewright.database.stored_record import (
-    ANY_SHAPE,
-    BLOCKS,
-    MODES,
-    as_hex,
-    reading_row,
-    usable_module,
-    workload_hashes,
-)
 from tilewright.errors import StoredDataError
 from tilewright.ir import IRModule, structural_equal, structural_hash
 from tilewright.ir.json import load_json, save_json
@@ -38,7 +29,7 @@ class SQLWorkloads:
         self._ids: dict[Workload, int] = {}
         self._adopted: dict[Workload, int] = {}  # those of other databases
         self._hashes: dict[int, int] = {}  # structural ones, by id
-        if self.equality.name not in MODES and not store.read_only:
+        if self.equality.name not in stored_record.MODES and not store.read_only:
             self._add_missing_hashes()
 
     def find(self, mod: IRModule) -> Workload | None:
@@ -68,7 +59,7 @@ class SQLWorkloads:
 
     def _with_hash(self, mode: str, value: int) -> list[int]:
         statement = "SELECT workload_id FROM workload_hashes WHERE mode = ? AND hash = ?"
-        ids = (row[0] for row in self._store.rows(statement, (mode, as_hex(value))))
+        ids = (row[0] for row in self._store.rows(statement, (mode, stored_record.as_hex(value))))
         return sorted(row_id for row_id in ids if isinstance(row_id, int))
 
     def _load_or_none(self, row_id: int) -> Workload | None:
@@ -83,8 +74,8 @@ class SQLWorkloads:
             rows = self._store.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
             if not rows:
                 raise StoredDataError(f"workload {row_id} is missing")
-            with reading_row("workloads", row_id):
-                mod = usable_module(load_json(rows[0][0]))
+            with stored_record.reading_row("workloads", row_id):
+                mod = stored_record.usable_module(load_json(rows[0][0]))
                 workload = Workload(mod, self.equality.hash(mod))
             self._loaded[row_id], self._ids[workload] = workload, row_id
         return self._loaded[row_id]
@@ -129,7 +120,7 @@ class SQLWorkloads:
             "INSERT INTO workloads (name, module) VALUES (?, ?) RETURNING id",
             (similarity.describe(mod), save_json(mod)),
         )
-        self._insert_hashes(row_id, workload_hashes(mod, [self.equality.name]))
+        self._insert_hashes(row_id, stored_record.workload_hashes(mod, [self.equality.name]))
         workload = self._loaded[row_id] = Workload(mod, self.equality.hash(mod))
         self._ids[workload] = row_id
         return row_id
@@ -154,7 +145,7 @@ class SQLWorkloads:
                 for (row_id,) in missing:
                     workload = self._load_or_none(row_id)
                     if workload is not None:
-                        self._insert_hashes(row_id, {mode: as_hex(workload.shash)})
+                        self._insert_hashes(row_id, {mode: stored_record.as_hex(workload.shash)})
 
     def all(self) -> list[Workload]:
         """All workloads that can be read."""
@@ -164,8 +155,8 @@ class SQLWorkloads:
     def similar_to(self, mod: IRModule) -> list[Workload]:
         """Workloads of the same structure: with other numbers if there are such."""
         for mode, of in (
-            (ANY_SHAPE, similarity.any_shape_hash),
-            (BLOCKS, similarity.block_structure_hash),
+            (stored_record.ANY_SHAPE, similarity.any_shape_hash),
+            (stored_record.BLOCKS, similarity.block_structure_hash),
         ):
             found = self._readable(self._with_hash(mode, of(mod)))
             if found:
@@ -237,7 +228,7 @@ class SQLTargets:
             )
             if not rows:
                 raise StoredDataError(f"target {row_id} is missing")
-            with reading_row("targets", row_id):
+            with stored_record.reading_row("targets", row_id):
                 self._loaded[row_id] = _target_from_row(rows[0])
         return self._loaded[row_id]
 

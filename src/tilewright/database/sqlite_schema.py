@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tilewright.database.sql_tables import (
-    READABLE_FROM,
-    SCHEMA_VERSION,
-    TABLES,
-    refuse_newer,
-    statements,
-)
+from tilewright.database import sql_tables
 from tilewright.errors import DatabaseError
 from tilewright.version import __version__
 
@@ -42,11 +37,11 @@ def prepare(connection: sqlite3.Connection, path: str, read_only: bool) -> None:
     check_owner(connection, path)
     refuse_foreign_parts(connection, path)
     found = version_of(connection)
-    refuse_newer(found, path)
-    if found < SCHEMA_VERSION:
+    sql_tables.refuse_newer(found, path)
+    if found < sql_tables.SCHEMA_VERSION:
         if not read_only:
-            migrate(connection, found, SCHEMA_VERSION, MIGRATIONS)
-        elif found < READABLE_FROM:
+            migrate(connection, found, sql_tables.SCHEMA_VERSION, MIGRATIONS)
+        elif found < sql_tables.READABLE_FROM:
             raise DatabaseError(
                 f"{path} has the older schema {found}; `tilewright db upgrade {path}` brings it up "
                 "to date"
@@ -57,12 +52,19 @@ def migrate(
     connection: sqlite3.Connection, found: int, wanted: int, migrations: Mapping[int, Migration]
 ) -> None:
     """Bring a file from one version to another, all steps or none."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
+    with _exclusively(connection):
         # Another process may have been quicker.
         for version in range(max(found, version_of(connection)), wanted):
             migrations[version](connection)
             connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+@contextlib.contextmanager
+def _exclusively(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is done inside, or nothing, while nobody else reads or writes."""
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -102,15 +104,10 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
+    with _exclusively(connection):
         if _is_empty(connection):  # another process may have been quicker
-            for statement in statements(TABLES):
+            for statement in sql_tables.statements(sql_tables.TABLES):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {sql_tables.SCHEMA_VERSION}")
             connection.execute("INSERT INTO meta VALUES ('made_by', ?)", (__version__,))
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")

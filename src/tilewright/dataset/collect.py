@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.dataset.folder import Dataset
+from tilewright.dataset.folder import Dataset, Tell
 from tilewright.errors import TuneError
 from tilewright.frontend.onnx.loading import load_model
 from tilewright.support.files import make_folder
 
 ZOO = Path("benchmarks") / "models" / "zoo.py"
-Tell = Callable[[str], object]
 
 
 def collect_models(

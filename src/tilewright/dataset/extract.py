@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.dataset.folder import Dataset, DatasetTask
+from tilewright.dataset.folder import Dataset, DatasetTask, Tell
 from tilewright.dataset.rows import write_rows
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.frontend.onnx import import_onnx
 from tilewright.frontend.partial import PartialImportWarning
 from tilewright.model.tasks import extract_tasks
 from tilewright.records import Workload
+from tilewright.support.text import counted
 from tilewright.target import Target
-
-Tell = Callable[[str], object]
 
 
 def extract_dataset_tasks(
@@ -42,7 +41,7 @@ def extract_dataset_tasks(
             failed.append(path.stem)
             continue
         write_rows(dataset.tasks_file(path.stem), [task.as_row() for task in tasks])
-        tell(f"{path.stem}: {len(tasks)} tasks")
+        tell(f"{path.stem}: {counted(len(tasks), 'task')}")
     if len(failed) == len(files):
         raise TuneError(f"no model could be imported: {', '.join(failed)}")
     return dataset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from tilewright.records import FailureKind, TuningRecord, Workload, read_target
 from tilewright.support.decoding import decoding
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
+
+Tell = Callable[[str], object]  # says to people what a step has done
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,21 +7,13 @@ candidates that have none. With `format="parquet"` the file of a task is packed 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tilewright.dataset.folder import Dataset, DatasetTask, row_of
-from tilewright.dataset.rows import (
-    FORMATS,
-    PARQUET,
-    Row,
-    append_rows,
-    drop_cut_row,
-    read_rows,
-    write_rows,
-)
+from tilewright.dataset import rows
+from tilewright.dataset.folder import Dataset, DatasetTask, Tell, row_of
 from tilewright.errors import TuneError
 from tilewright.measure import Builder, LocalBuilder, LocalRunner, Runner
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
@@ -30,8 +22,6 @@ from tilewright.support.table_files import pyarrow
 from tilewright.tune.context import TuneContext
 from tilewright.tune.measuring import Measurer
 from tilewright.tune.task import TaskRecord
-
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -44,9 +34,9 @@ class MeasureOptions:
     runner: Runner | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
+        if self.format not in rows.FORMATS:
             raise TuneError(
-                f"there is no format {self.format!r}{did_you_mean(self.format, FORMATS)}"
+                f"there is no format {self.format!r}{did_you_mean(self.format, rows.FORMATS)}"
             )
         if self.batch_size < 1:
             raise TuneError(f"batch_size must be at least 1, got {self.batch_size}")
@@ -82,25 +72,27 @@ def measure_candidates(
 def _measure_task(
     dataset: Dataset, task: DatasetTask, measurer: Measurer, options: MeasureOptions, tell: Tell
 ) -> None:
-    packed = dataset.measurements_file(task, PARQUET)
+    packed = dataset.measurements_file(task, rows.PARQUET)
     if packed.exists():
         return
     path = dataset.measurements_file(task)
-    drop_cut_row(path)
-    known = {row["id"] for row in read_rows(path)} if path.exists() else set()
+    rows.drop_cut_row(path)
+    known = {row["id"] for row in rows.read_rows(path)} if path.exists() else set()
     waiting = [r for r in dataset.candidates(task) if r.extra["candidate_hash"] not in known]
     context = TaskRecord(TuneContext(task.workload.mod, target=task.target, num_threads=1))
     for first in range(0, len(waiting), options.batch_size):
         batch = waiting[first : first + options.batch_size]
-        append_rows(path, _measured(batch, context, measurer))
+        rows.append_rows(path, _measured(batch, context, measurer))
         done = len(known) + first + len(batch)
         tell(f"{task.model}/{task.name}: {done} of {len(known) + len(waiting)}")
     if options.format == "parquet":
-        write_rows(packed, read_rows(path))
+        rows.write_rows(packed, rows.read_rows(path))
         path.unlink()
 
 
-def _measured(batch: Sequence[TuningRecord], task: TaskRecord, measurer: Measurer) -> list[Row]:
+def _measured(
+    batch: Sequence[TuningRecord], task: TaskRecord, measurer: Measurer
+) -> list[rows.Row]:
     """A row for each record; a trace that cannot be replayed is a row, too."""
     candidates = [record.as_candidate_or_none() for record in batch]
     usable = [candidate for candidate in candidates if candidate is not None]
@@ -117,7 +109,9 @@ def _measured(batch: Sequence[TuningRecord], task: TaskRecord, measurer: Measure
 _NOT_REPLAYED = RunnerResult(None, "the trace cannot be replayed")
 
 
-def _row(record: TuningRecord, candidate: MeasureCandidate | None, result: RunnerResult) -> Row:
+def _row(
+    record: TuningRecord, candidate: MeasureCandidate | None, result: RunnerResult
+) -> rows.Row:
     assert record.target is not None
     return row_of(
         record,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from tilewright.cost_model.base import cost_models
-from tilewright.dataset.folder import Dataset, DatasetTask, row_of
+from tilewright.dataset.folder import Dataset, DatasetTask, Tell, row_of
 from tilewright.dataset.rows import write_rows
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord, candidate_hash
 from tilewright.search import EvolutionarySearch
+from tilewright.support.text import counted
 from tilewright.tune.context import TuneContext
 
-Tell = Callable[[str], object]
 _MOST_EMPTY_ROUNDS = 10
 _NOT_MEASURED = RunnerResult(None, "not measured")
 
@@ -46,7 +46,7 @@ def sample_candidates(
             tell(f"{task.model}/{task.name}: skipped: {error}")
             continue
         write_rows(path, [row_of(_record(candidate, task)) for candidate in found])
-        tell(f"{task.model}/{task.name}: {len(found)} candidates")
+        tell(f"{task.model}/{task.name}: {counted(len(found), 'candidate')}")
     return dataset
 
 

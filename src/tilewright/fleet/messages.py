@@ -6,7 +6,7 @@ Artefacts travel beside them, as bytes of their own in the object store.
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.artifact import read_artifact
 from tilewright.measure.build_task import BuildRequest
 from tilewright.measure.evaluator import EvaluatorConfig
+from tilewright.measure.hooks import Hook, importable_name
 from tilewright.records import FailureKind, RunnerInput, TensorInfo
 from tilewright.runtime.devices import cuda
 from tilewright.target import Target
@@ -169,3 +170,19 @@ def portable(target: Target) -> dict[str, object]:
         "num-cores": target.num_cores,
         "mattr": [*target.mattr, *features],
     }
+
+
+def names_of(owner: str, hooks: Mapping[str, Hook | None]) -> dict[str, str]:
+    """The names of functions of users: nodes import them; one that cannot be is an error."""
+    names = {}
+    for option, hook in hooks.items():
+        if hook is None:
+            continue
+        name = importable_name(hook)
+        if name is None:
+            raise TuneError(
+                f"{owner}: {option}={getattr(hook, '__qualname__', hook)!r} cannot be imported by "
+                "name on another machine; put it into a module that is installed there"
+            )
+        names[option] = name
+    return names

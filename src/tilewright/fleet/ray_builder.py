@@ -13,8 +13,7 @@ from tilewright.fleet import messages
 from tilewright.fleet.actors import BuildActor
 from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
-from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import BuildAnswer, BuilderSettings, BuildOrder, portable
+from tilewright.fleet.messages import BuildAnswer, BuilderSettings, BuildOrder, names_of, portable
 from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import Builder, FinishedFuture, FunctionFuture, builders
 from tilewright.measure.hooks import Hook

@@ -15,18 +15,17 @@ from tilewright.fleet import messages
 from tilewright.fleet.actors import MeasureActor
 from tilewright.fleet.cluster import Claim, ClusterNode, connect
 from tilewright.fleet.fleet import Fleet, FleetPlan, TaskLost, Work
-from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifacts_of
+from tilewright.fleet.messages import NodeFacts, RunnerSettings, RunOrder, artifacts_of, names_of
 from tilewright.fleet.scheduler import FleetLimits
 from tilewright.measure.base import FinishedFuture, FunctionFuture, Runner, runners
-from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.hooks import Hook
+from tilewright.measure.local_runner import RunnerOptions
 from tilewright.measure.node_work import NodeWork
-from tilewright.measure.pool import check_positive
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 from tilewright.target import Target
 
 Then = Callable[[RunnerInput, RunnerResult], None]
+_HOOKS = ("f_alloc_argument", "f_run_evaluator", "f_cleanup", "initializer", "calibration")
 
 _result = msgspec.msgpack.Decoder(RunnerResult)
 _results = msgspec.msgpack.Decoder(list[RunnerResult])
@@ -43,9 +42,14 @@ def fits(target: Target, facts: NodeFacts) -> bool:
     return f"arch={target.arch}" in here.split(";")
 
 
+@dataclass(eq=False)
+class _OnCluster:
+    address: str | None = None  # the one option that comes before those of all runners
+
+
 @runners.register("ray")
 @dataclass(eq=False)
-class RayRunner(Runner):
+class RayRunner(RunnerOptions, _OnCluster, Runner):
     """Measures on all devices of a Ray cluster that are what the target says, each by itself.
 
     `address` is "ray://HOST:PORT"; without it the cluster of this process is used, or one that is
@@ -55,28 +59,16 @@ class RayRunner(Runner):
     `LocalRunner`; functions are imported on the nodes, by name.
     """
 
-    address: str | None = None
     _: KW_ONLY
     target: Target | str = "llvm"
     board: str | None = None
-    timeout_sec: float = 30.0
-    evaluator_config: EvaluatorConfig | None = None
-    cooldown_sec: float = 0.0
-    alloc_repeat: int = 1
-    f_alloc_argument: Hook | None = None
-    f_run_evaluator: Hook | None = None
-    f_cleanup: Hook | None = None
-    initializer: Hook | None = None
     calibration: Hook | None = None
     calibrate_every: int = FleetLimits().calibrate_every
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        check_positive("RayRunner", timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
-        names = ("f_alloc_argument", "f_run_evaluator", "f_cleanup")
-        hooks = names_of("RayRunner", {name: getattr(self, name) for name in names})
-        others = {"initializer": self.initializer, "calibration": self.calibration}
-        named = names_of("RayRunner", others)
+        super().__post_init__()
+        hooks = names_of("RayRunner", {name: getattr(self, name) for name in _HOOKS})
         settings = RunnerSettings(
             owner="RayRunner",
             timeout_sec=self.timeout_sec,
@@ -85,23 +77,19 @@ class RayRunner(Runner):
             evaluator_config=self.evaluator_config,
             cooldown_sec=self.cooldown_sec,
             alloc_repeat=self.alloc_repeat,
-            hooks=hooks,
-            initializer=named.get("initializer"),
-            calibration=named.get("calibration"),
+            initializer=hooks.pop("initializer", None),
+            calibration=hooks.pop("calibration", None),
+            hooks=hooks,  # the rest
         )
         limits = FleetLimits(calibrate_every=self.calibrate_every)
         target = Target(self.target)
         place = DevicePlace(target.kind.name, target.fingerprint, partial(fits, target), self.board)
         self._devices = Devices(self.address, settings, place, limits)
-        self._best: dict[str, float] = {}
-
-    def notify_best(self, reference_path: str, secs: float) -> None:
-        """Say how fast the best candidate of a workload is, for example after a restart."""
-        self._best[reference_path] = min(secs, self._best.get(reference_path, secs))
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """One future for each input, in order; they come as devices are done."""
-        return [self._devices.submit(self._with_best(each), self._note) for each in runner_inputs]
+        given = [replace(each, best_secs=self._best_known(each)) for each in runner_inputs]
+        return [self._devices.submit(each, self._note) for each in given]
 
     def measure_again(
         self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
@@ -116,14 +104,6 @@ class RayRunner(Runner):
     def close(self) -> None:
         """End the actors."""
         self._devices.close()
-
-    def _with_best(self, given: RunnerInput) -> RunnerInput:
-        known = [given.best_secs, self._best.get(given.reference_path or "")]
-        return replace(given, best_secs=min((s for s in known if s is not None), default=None))
-
-    def _note(self, given: RunnerInput, result: RunnerResult) -> None:
-        if given.reference_path is not None and result.checked and result.run_secs:
-            self.notify_best(given.reference_path, min(result.run_secs))
 
 
 @dataclass(frozen=True)

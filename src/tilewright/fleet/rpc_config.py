@@ -1,4 +1,4 @@
-"""`RPCConfig`: where the servers are, under TVM's names.
+"""`RPCConfig`: where the servers are, and `Session`: the device of one, under TVM's names.
 
 A tracker is the head of a Ray cluster. Ray listens at its port, and takes clients at the next one.
 A server is a node of that cluster; its key is a resource of Ray's.
@@ -6,16 +6,21 @@ A server is a node of that cluster; its key is a resource of Ray's.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tilewright.config import tracker_variable
 from tilewright.errors import TuneError
 from tilewright.fleet.cluster import SCHEME, connect, own_address
-from tilewright.fleet.session import Session
+from tilewright.measure.artifact import load_artifact
+from tilewright.runtime.devices import Device, device
+from tilewright.runtime.module import Module
 
 _KEY = "rpc:"
+_DEVICES = {"llvm": "cpu", "c": "cpu"}  # by kind of target; others have the name of their kind
 
 
 def resource_of(key: str) -> str:
@@ -108,3 +113,30 @@ def _from_environment(field: str) -> str:
     if not value:
         raise TuneError(f"RPCConfig: tracker_{field} is not given, and {variable} is not set")
     return value
+
+
+@dataclass(frozen=True)
+class Session:
+    """What functions of a runner work with on a server."""
+
+    folder: str
+
+    def device(self, dev_type: str, dev_id: int = 0) -> Device:
+        """A device of this node."""
+        return device(_DEVICES.get(dev_type, dev_type), dev_id)
+
+    def upload(self, data: str, target: str = "") -> None:
+        """Put a file into the folder of the session."""
+        shutil.copyfile(data, Path(self.folder) / (target or Path(data).name))
+
+    def load_module(self, path: str) -> Module:
+        """A module that was uploaded."""
+        return load_artifact(str(Path(self.folder) / path))[0]
+
+    def remove(self, path: str) -> None:
+        """Remove what was uploaded."""
+        (Path(self.folder) / path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)

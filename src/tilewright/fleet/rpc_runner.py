@@ -6,8 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.fleet.hook_names import names_of
-from tilewright.fleet.messages import RunnerSettings
+from tilewright.fleet.messages import RunnerSettings, names_of
 from tilewright.fleet.ray_runner import DevicePlace, Devices
 from tilewright.fleet.rpc_config import RPCConfig as RPCConfig, resource_of
 from tilewright.fleet.scheduler import FleetLimits

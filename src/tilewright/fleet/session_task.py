@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.fleet.rpc_config import RPCConfig
-from tilewright.fleet.session import Session
+from tilewright.fleet.rpc_config import RPCConfig, Session
 from tilewright.measure.artifact import SUFFIX
 from tilewright.measure.default_hooks import Infos, default_alloc_argument, default_run_evaluator
 from tilewright.measure.evaluator import EvaluatorConfig

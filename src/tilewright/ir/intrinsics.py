@@ -29,6 +29,7 @@ from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 from tilewright.support.names import named
+from tilewright.support.text import counted
 
 __all__ = [
     "call_intrin", "exp", "exp2", "exp10", "expm1", "erf", "log", "log2", "log10", "log1p",
@@ -48,7 +49,7 @@ def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
     """A call of a registered operator with an explicit result type."""
     op = Op.get(op_name)
     if op.num_inputs is not None and len(args) != op.num_inputs:
-        raise IRError(f"{op.name} takes {op.num_inputs} arguments, got {len(args)}")
+        raise IRError(f"{op.name} takes {counted(op.num_inputs, 'argument')}, got {len(args)}")
     return Call(DType(dtype), op, tuple(convert(arg) for arg in args))
 
 

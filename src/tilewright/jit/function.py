@@ -20,6 +20,7 @@ from tilewright.lowering.argument_roles import Role
 from tilewright.runtime import Module
 from tilewright.runtime.tensor_view import ALIGNED, C_CONTIGUOUS
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 
 # Combinations of shapes for which it is remembered how a call is carried out.
 REMEMBERED_PLANS = 256
@@ -246,4 +247,5 @@ class JitModule:
         return [*super().__dir__(), *self._functions]
 
     def __repr__(self) -> str:
-        return f"<{len(self)} functions: {', '.join(map(repr, self._functions.values()))}>"
+        listed = ", ".join(map(repr, self._functions.values()))
+        return f"<{counted(len(self), 'function')}: {listed}>"

@@ -16,6 +16,7 @@ from tilewright.lowering.argument_roles import Role, argument_roles
 from tilewright.lowering.host_abi import ArgumentSpec, HostABI, describe, signature_of
 from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 
 Values = Mapping[int, Any]  # arguments by the position of their parameter
 
@@ -95,8 +96,7 @@ class Interface:
         return values
 
     def _wrong_number(self, inputs: Sequence[CallParameter], number: int) -> str:
-        plural = "" if len(inputs) == 1 else "s"
-        text = f"{self.name}() takes {len(inputs)} argument{plural} ({_list(inputs)})"
+        text = f"{self.name}() takes {counted(len(inputs), 'argument')} ({_list(inputs)})"
         if self.outputs:
             count = len(inputs) + len(self.outputs)
             text += f", or {count} with what it returns ({_list(self.outputs)})"
@@ -120,7 +120,7 @@ class Interface:
         if not self.results:
             return f"{self.name}() returns nothing, so it takes no out="
         count = len(self.results)
-        returns = f"{count} array{'' if count == 1 else 's'} ({_list(self.results)})"
+        returns = f"{counted(count, 'array')} ({_list(self.results)})"
         several = "a tuple of as many, None for those to be allocated"
         expected = "one" if count == 1 else several
         return f"{self.name}() returns {returns}; out= takes {expected}, got {number}"

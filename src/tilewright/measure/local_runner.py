@@ -41,9 +41,40 @@ _prepared = msgspec.msgpack.Decoder(Prepared)
 _report = msgspec.msgpack.Decoder(RunReport)
 
 
+@dataclass(eq=False)
+class RunnerOptions:
+    """TVM's options of a runner, in TVM's order, and the best that it knows of each workload."""
+
+    timeout_sec: float = 30.0
+    evaluator_config: EvaluatorConfig | None = None
+    cooldown_sec: float = 0.0
+    alloc_repeat: int = 1
+    f_alloc_argument: Hook | None = None
+    f_run_evaluator: Hook | None = None
+    f_cleanup: Hook | None = None
+    initializer: Hook | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        check_positive(name, timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
+        self._best: dict[str, float] = {}  # seconds, by reference
+
+    def notify_best(self, reference_path: str, secs: float) -> None:
+        """Say how fast the best candidate of a workload is, for example after a restart."""
+        self._best[reference_path] = min(secs, self._best.get(reference_path, secs))
+
+    def _best_known(self, given: RunnerInput) -> float | None:
+        known = (given.best_secs, self._best.get(given.reference_path or ""))
+        return min((secs for secs in known if secs is not None), default=None)
+
+    def _note(self, given: RunnerInput, result: RunnerResult) -> None:
+        if given.reference_path is not None and result.checked and result.run_secs:
+            self.notify_best(given.reference_path, min(result.run_secs))
+
+
 @runners.register("local")
 @dataclass(eq=False)
-class LocalRunner(PlacedMember, Runner):
+class LocalRunner(RunnerOptions, PlacedMember, Runner):
     """Loads, checks and times candidates in one worker process, so that nothing else is timed.
 
     Without `evaluator_config` the time of a candidate is the median of a few short rows of runs;
@@ -58,14 +89,6 @@ class LocalRunner(PlacedMember, Runner):
     results are not compared.
     """
 
-    timeout_sec: float = 30.0
-    evaluator_config: EvaluatorConfig | None = None
-    cooldown_sec: float = 0.0
-    alloc_repeat: int = 1
-    f_alloc_argument: Hook | None = None
-    f_run_evaluator: Hook | None = None
-    f_cleanup: Hook | None = None
-    initializer: Hook | None = None
     _: KW_ONLY
     adaptive: AdaptiveProtocol = field(default_factory=AdaptiveProtocol)
     reference_timeout_sec: float = 300.0
@@ -79,9 +102,8 @@ class LocalRunner(PlacedMember, Runner):
     def __post_init__(self) -> None:
         if self.f_load is not None and self.f_run_evaluator is None:
             raise TuneError("LocalRunner: what f_load loads needs an f_run_evaluator to run it")
-        check_positive("LocalRunner", timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
+        super().__post_init__()
         self.seed = secrets.randbits(31) if self.seed is None else self.seed
-        self._best: dict[str, float] = {}
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
         self._prepared: dict[str, Prepared] = {}  # what running a reference showed
         self._folder = SessionFolder()
@@ -104,10 +126,6 @@ class LocalRunner(PlacedMember, Runner):
         if self.evaluator_config is None:
             return str(self.adaptive)
         return str(self.evaluator_config)
-
-    def notify_best(self, reference_path: str, secs: float) -> None:
-        """Say how fast the best candidate of a workload is, for example after a restart."""
-        self._best[reference_path] = min(secs, self._best.get(reference_path, secs))
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """One future for each input, in order; all are done."""
@@ -174,9 +192,7 @@ class LocalRunner(PlacedMember, Runner):
         limit = max(self.timeout_sec - spent, 0.1)
         outcome = self._perform(Step("run", [request]), limit, pool)
         result = self._result(outcome, self.timeout_sec)
-        reference = runner_input.reference_path
-        if reference is not None and result.checked and result.run_secs:
-            self.notify_best(reference, min(result.run_secs))
+        self._note(runner_input, result)
         return replace(result, notes=prepared.notes)
 
     def _look_at(self, request: RunRequest, pool: WorkerPool | None) -> RunnerResult:
@@ -189,7 +205,6 @@ class LocalRunner(PlacedMember, Runner):
 
     def _request(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunRequest:
         reference = runner_input.reference_path
-        known = [runner_input.best_secs, self._best.get(reference or "")]
         request = RunRequest(
             artifact=runner_input.artifact or runner_input.artifact_path,
             args_info=argument_specs(runner_input.args_info, runner_input.row_offsets),
@@ -199,7 +214,7 @@ class LocalRunner(PlacedMember, Runner):
             alloc_repeat=self.alloc_repeat,
             reference=runner_input.reference or reference,
             folder=self._folder.path,
-            best_secs=min((secs for secs in known if secs is not None), default=None),
+            best_secs=self._best_known(runner_input),
             min_secs=runner_input.min_secs,
             hooks=self._hooks,
         )

@@ -1,18 +1,7 @@
 """Post-processors."""
 
 from tilewright.space.base import Postproc as Postproc
-from tilewright.space.postprocs import (
-    DisallowAsyncStridedMemCopy as DisallowAsyncStridedMemCopy,
-    DisallowDynamicLoop as DisallowDynamicLoop,
-    RewriteCooperativeFetch as RewriteCooperativeFetch,
-    RewriteLayout as RewriteLayout,
-    RewriteParallelVectorizeUnroll as RewriteParallelVectorizeUnroll,
-    RewriteReductionBlock as RewriteReductionBlock,
-    RewriteTensorize as RewriteTensorize,
-    RewriteUnboundBlock as RewriteUnboundBlock,
-    VerifyGPUCode as VerifyGPUCode,
-    VerifyVTCMLimit as VerifyVTCMLimit,
-)
+from tilewright.space.postprocs import *  # noqa: F403 - a list of names
 
 PyPostproc = Postproc
 create = Postproc.create

@@ -1,12 +1,7 @@
 """Space generators."""
 
 from tilewright.space.base import SpaceGenerator as SpaceGenerator
-from tilewright.space.generators import (
-    DefaultSpace as DefaultSpace,
-    PostOrderApply as PostOrderApply,
-    ScheduleFn as ScheduleFn,
-    SpaceGeneratorUnion as SpaceGeneratorUnion,
-)
+from tilewright.space.generators import *  # noqa: F403 - a list of names
 
 PySpaceGenerator = SpaceGenerator
 create = SpaceGenerator.create

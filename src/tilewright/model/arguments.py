@@ -15,6 +15,7 @@ from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.tensor_view import Array, view_of
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 
 
 def array_of(given: Any, what: str) -> Array:
@@ -53,8 +54,8 @@ def given_inputs(
     given = _by_name(program, inputs, named) if named else inputs
     if len(given) != len(program.inputs):
         raise ArgumentError(
-            f"{program.name} takes {len(program.inputs)} inputs ({_listed(program.inputs)}), "
-            f"got {len(given)}"
+            f"{program.name} takes {counted(len(program.inputs), 'input')} "
+            f"({_listed(program.inputs)}), got {len(given)}"
         )
     return given
 
@@ -117,8 +118,8 @@ def given_outputs(program: ModelProgram, out: Sequence[Any]) -> Sequence[Any]:
     """As many arrays as there are outputs."""
     if len(out) != len(program.outputs):
         raise ArgumentError(
-            f"{program.name} has {len(program.outputs)} outputs ({_listed(program.outputs)}), "
-            f"got {len(out)} arrays for them"
+            f"{program.name} has {counted(len(program.outputs), 'output')} "
+            f"({_listed(program.outputs)}), got {counted(len(out), 'array')} for them"
         )
     return out
 

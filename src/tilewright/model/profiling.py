@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tilewright.errors import ArgumentError
 from tilewright.model.program import EXTERNAL, ModelProgram, ModelStep
 from tilewright.runtime.timing import format_seconds
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ModelProfile(Sequence[StepProfile]):
         """For a console: all steps, or the slowest ones."""
         from rich.table import Table
 
-        where = f", {self.threads} threads" if self.threads else f" on {self.device}"
+        where = f", {counted(self.threads, 'thread')}" if self.threads else f" on {self.device}"
         title = f"{format_seconds(self.seconds)} a run{where}"
         table = Table(title=title, title_justify="left")
         table.add_column("step", overflow="fold")

@@ -11,6 +11,7 @@ from tilewright.model.rounding import TiledConvolution
 from tilewright.model.schedules import KernelOrigin, Match
 from tilewright.model.tasks import task_name
 from tilewright.runtime.timing import format_seconds
+from tilewright.support.text import counted
 
 _HEADER = ("kernel", "runs", "served by", "record", "measured", "operators")
 _MOST_SOURCES = 3
@@ -60,7 +61,7 @@ class ServiceReport:
         """`12 kernels: 10 exact, 1 anchor block, 1 none`."""
         counts = Counter(kernel.origin.match for kernel in self.kernels)
         parts = ", ".join(f"{counts[match]} {match.value}" for match in Match if counts[match])
-        return f"{len(self.kernels)} kernels: {parts}"
+        return f"{counted(len(self.kernels), 'kernel')}: {parts}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A header, and a row for each kernel."""

@@ -11,8 +11,9 @@ from tilewright.model.finals import StepComparison
 from tilewright.report.html_parts import figure, table
 from tilewright.report.model_notes import ModelNote
 from tilewright.report.roofline import Peaks, known_peaks
-from tilewright.report.svg import WIDTH, Axis, Plot
-from tilewright.report.units import count, gflops, percent, seconds, short_target, speed_up
+from tilewright.report.svg import WIDTH, Axis, Plot, picture
+from tilewright.report.units import gflops, percent, seconds, short_target, speed_up
+from tilewright.support.text import counted
 
 _MEMORY = 64 << 20  # bytes: no cache holds that
 _LEAST_INTENSITY = 0.01  # FLOP a byte; what moves data only has no place in the plot
@@ -33,7 +34,7 @@ def model_section(note: ModelNote, database: Database) -> str:
     head = (
         f"<h2>Model {escape(note.name)}</h2><p><b>{seconds(final.secs)}</b> · calculated "
         f"{seconds(final.calculated_secs)}: <b>{speed_up(final.calculated_secs, final.secs)}</b> · "
-        f"{count(len(final.steps), 'kernel')} · {escape(short_target(note.where))}</p>{stay}"
+        f"{counted(len(final.steps), 'kernel')} · {escape(short_target(note.where))}</p>{stay}"
     )
     timeline = figure(
         timeline_chart(final.steps), "Timeline of operators",
@@ -59,11 +60,7 @@ def timeline_chart(steps: Sequence[StepComparison]) -> str:
         y = number * (_ROW + _GAP) + 4
         text = f'<text class="tick y" x="{_LEFT - 8}" y="{y + 27}">{label}</text>'
         parts += [text, *_bars(steps, times, y, (WIDTH - _LEFT - 8) / longest)]
-    height = len(rows) * (_ROW + _GAP)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="timeline of operators">'
-        f"{''.join(parts)}</svg>"
-    )
+    return picture(WIDTH, len(rows) * (_ROW + _GAP), "timeline of operators", "".join(parts))
 
 
 def _bars(

@@ -18,7 +18,8 @@ from tilewright.report.model_page import model_section
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
 from tilewright.report.task_rooflines import task_rooflines
-from tilewright.report.units import count, date, duration, gflops, percent, seconds, speed_up
+from tilewright.report.units import date, duration, gflops, percent, seconds, speed_up
+from tilewright.support.text import counted
 from tilewright.version import __version__
 
 
@@ -28,8 +29,8 @@ def render(database: Database, source: str, *, now: datetime.datetime | None = N
     runs = database.history.runs()
     made = (now or datetime.datetime.now()).strftime("%Y-%m-%d %H:%M")
     head = (
-        f"<p class=sub>{escape(source)} · {count(len(database), 'record')} · "
-        f"{count(len(tasks), 'task')} · {count(len(runs), 'run')} · {made} · "
+        f"<p class=sub>{escape(source)} · {counted(len(database), 'record')} · "
+        f"{counted(len(tasks), 'task')} · {counted(len(runs), 'run')} · {made} · "
         f"Tilewright {__version__}</p>"
     )
     models = [model_section(note, database) for note in model_notes(database)]

@@ -69,6 +69,12 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return found or [low, high]
 
 
+def picture(width: int, height: int, title: str, body: str, attributes: str = "") -> str:
+    """An inline SVG, with a title for those who cannot see it."""
+    box = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}"'
+    return f"<svg {attributes}{box}>{body}</svg>"
+
+
 class Plot:
     """A plot with two axes; marks are added, `svg()` is the result."""
 
@@ -115,11 +121,7 @@ class Plot:
 
     def svg(self) -> str:
         """The picture."""
-        body = "".join([*self._grid(), *self._marks])
-        return (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self._title)}">'
-            f"{body}</svg>"
-        )
+        return picture(WIDTH, HEIGHT, self._title, "".join([*self._grid(), *self._marks]))
 
     def _px(self, x: float) -> float:
         return _LEFT + self._x.place(x) * (WIDTH - _LEFT - _RIGHT)
@@ -160,11 +162,7 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar")
             f'<rect class="{style}" x="{left}" y="{y}" width="{width:.1f}" height="{height - 8}"/>'
             f'<text class="tick" x="{left + width + 8:.1f}" y="{y + 17}">{escape(text)}</text>'
         )
-    total = len(rows) * height + 4
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {total}" role="img" aria-label="{escape(title)}">'
-        f"{''.join(parts)}</svg>"
-    )
+    return picture(WIDTH, len(rows) * height + 4, title, "".join(parts))
 
 
 def sparkline(points: Sequence[tuple[float, float]], title: str) -> str:
@@ -177,7 +175,5 @@ def sparkline(points: Sequence[tuple[float, float]], title: str) -> str:
         f"{x.place(a) * width:.1f},{height - edge - y.place(b) * (height - 2 * edge):.1f}"
         for a, b in points
     )
-    return (
-        f'<svg class="spark" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(title)}"><polyline class="line" points="{places}"/></svg>'
-    )
+    line = f'<polyline class="line" points="{places}"/>'
+    return picture(width, height, title, line, 'class="spark" ')

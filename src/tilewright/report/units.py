@@ -6,6 +6,7 @@ import datetime
 import math
 
 from tilewright.runtime.timing import format_seconds
+from tilewright.support.text import counted
 from tilewright.target import Target
 
 NOTHING = "-"
@@ -57,16 +58,11 @@ def date(moment: float) -> str:
         return NOTHING
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """`1 trial`, `2 trials`."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
-
 def short_target(target: Target | None) -> str:
     """A target in a few words: its kind, and the processor and the cores that it means."""
     if target is None:
         return NOTHING
     kind = target.kind.name
     if target.is_cpu:
-        return f"{kind} {target.mcpu}, {count(target.num_cores, 'core')}"
+        return f"{kind} {target.mcpu}, {counted(target.num_cores, 'core')}"
     return f"{kind} {target.attrs.get('arch', '')}".rstrip()

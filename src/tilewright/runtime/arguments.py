@@ -35,6 +35,7 @@ from tilewright.runtime.tensor_view import (
     view_of,
 )
 from tilewright.runtime.torch_tensors import memory_of_tensor
+from tilewright.support.text import counted
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _pointer_at = ctypes.c_void_p.from_address
@@ -141,9 +142,8 @@ class ArgumentBinder:
     def _bind_carefully(self, args: Sequence[object]) -> BoundArguments:
         if len(args) != len(self.signature):
             expected = ", ".join(describe(spec) for spec in self.signature)
-            count = len(self.signature)
             raise ArgumentError(
-                f"{self.function}() takes {count} argument{'' if count == 1 else 's'} "
+                f"{self.function}() takes {counted(len(self.signature), 'argument')} "
                 f"({expected}), got {len(args)}"
             )
         views = [

@@ -14,6 +14,7 @@ from tilewright.lowering.host_abi import ArgumentSpec, describe, evaluate_extent
 from tilewright.lowering.prepacking import packing_of
 from tilewright.runtime import ndarray
 from tilewright.support.suggestions import did_you_mean
+from tilewright.support.text import counted
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import CompiledFunction, Module
@@ -46,8 +47,8 @@ class BoundFunction:
         if len(args) != len(self.signature):
             takes = ", ".join(map(describe, self.signature))
             raise ArgumentError(
-                f"{self.name}() takes {len(self.signature)} arguments ({takes}) besides those that "
-                f"are bound, got {len(args)}"
+                f"{self.name}() takes {counted(len(self.signature), 'argument')} ({takes}) besides "
+                f"those that are bound, got {len(args)}"
             )
         rest, count = iter(args), len(args) + len(self._fixed)
         return [self._fixed[n] if n in self._fixed else next(rest) for n in range(count)]

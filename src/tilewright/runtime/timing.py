@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from tilewright.errors import ArgumentError
 from tilewright.runtime.devices import Timing
+from tilewright.support.text import counted
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -52,8 +53,7 @@ class BenchmarkResult:
     def __str__(self) -> str:
         names = ("median", "mean", "min", "max", "std")
         figures = ", ".join(f"{name} {format_seconds(getattr(self, name))}" for name in names)
-        count = len(self.results)
-        return f"{figures} over {count} repeat{'' if count == 1 else 's'}"
+        return f"{figures} over {counted(len(self.results), 'repeat')}"
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from tilewright.arith.block_access import block_access_regions
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import as_region
-from tilewright.script.diagnostics import counted, described, verb_for
+from tilewright.script.diagnostics import described, verb_for
 from tilewright.script.frames import BlockFrame, plain_value
 from tilewright.script.parser import FORM_ASSIGNMENTS, FORM_BODIES, FORM_STATEMENTS, Parser
+from tilewright.support.text import counted
 
 _REMAP_KINDS = {"S": ir.IterType.DATA_PAR, "R": ir.IterType.COMM_REDUCE}
 

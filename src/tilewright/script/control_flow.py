@@ -11,10 +11,11 @@ from tilewright.ir import intrinsics
 from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics, forms, statements
 from tilewright.script.assignments import assign_python
-from tilewright.script.diagnostics import counted, described, verb_for
+from tilewright.script.diagnostics import described, verb_for
 from tilewright.script.dtypes import DTypeForm, HandleForm
 from tilewright.script.frames import plain_value
 from tilewright.script.parser import FORM_BINDERS, FORM_BODIES, STATEMENTS, Parser
+from tilewright.support.text import counted
 
 
 @STATEMENTS.of(ast.For)

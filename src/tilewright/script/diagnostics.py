@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.errors import ScriptError
 from tilewright.ir import Buffer, PrimExpr
 from tilewright.support.suggestions import did_you_mean
-from tilewright.support.text import render_excerpt
+from tilewright.support.text import counted, render_excerpt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,11 +114,6 @@ def described(value: Any) -> str:
 def verb_for(number: int) -> str:
     """ "is" or "are"."""
     return "is" if number == 1 else "are"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things, in words."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def not_in_text(what: str) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from tilewright.support.text import counted
+
 SEARCH, BUILD, RUN, FINAL = "search", "build", "run", "final"
 PHASES = (SEARCH, BUILD, RUN, FINAL)
 _MOST_BYTES = 1 << 20  # of one look at the log; the next one goes on from there
@@ -58,7 +60,7 @@ class LiveRun:
         if not self.current or task is None:
             return ""
         name = self.tasks[task] if task < len(self.tasks) else f"task {task}"
-        many = f" {self.candidates} candidates of" if self.candidates else ""
+        many = f" {counted(self.candidates, 'candidate')} of" if self.candidates else ""
         return f"{self.current}{many} {name}"
 
 

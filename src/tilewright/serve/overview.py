@@ -11,10 +11,11 @@ from tilewright.report.charts import falling_latency
 from tilewright.report.collect import TaskSummary
 from tilewright.report.html_parts import table
 from tilewright.report.page import runs_table
-from tilewright.report.units import count, gflops, percent, seconds, speed_up
+from tilewright.report.units import gflops, percent, seconds, speed_up
 from tilewright.serve.layout import ago, live, page, share_bar
 from tilewright.serve.live_runs import PHASES, LiveRun, NodeLoad
 from tilewright.serve.snapshot import Snapshot
+from tilewright.support.text import counted
 
 _TASK_HEADER = (
     "task", "latency falling", "best", "speed-up", "GFLOPS", "of roofline", "trials", "failed",
@@ -25,8 +26,8 @@ _TASK_HEADER = (
 def overview(snapshot: Snapshot) -> str:
     """The page."""
     about = (
-        f"{escape(snapshot.source)} · {count(snapshot.records, 'record')} · "
-        f"{count(len(snapshot.tasks), 'task')} · {count(len(snapshot.runs), 'run')}"
+        f"{escape(snapshot.source)} · {counted(snapshot.records, 'record')} · "
+        f"{counted(len(snapshot.tasks), 'task')} · {counted(len(snapshot.runs), 'run')}"
     )
     parts = [
         f"<h1>Tuning</h1>{live('about', about, 'p')}",

@@ -11,9 +11,10 @@ from tilewright.records import TuningRecord
 from tilewright.report.collect import TaskSummary
 from tilewright.report.html_parts import table
 from tilewright.report.page import figures_of_merit, task_figures
-from tilewright.report.units import count, percent, seconds
+from tilewright.report.units import percent, seconds
 from tilewright.serve.layout import live, page
 from tilewright.serve.snapshot import Snapshot
+from tilewright.support.text import counted
 
 _FASTEST, _FAILED = 20, 10
 _FAST_HEADER = ("record", "time", "of the best", "found in", "checked")
@@ -45,7 +46,7 @@ def _candidates(task: TaskSummary) -> str:
         f"<h2>Failed candidates</h2>{_failed_table(failed[-_FAILED:])}" if failed else "",
     ]
     left = max(0, len(valid) - _FASTEST) + max(0, len(failed) - _FAILED)
-    more = f"<p class=sub>{count(left, 'more candidate')} in the database</p>" if left else ""
+    more = f"<p class=sub>{counted(left, 'more candidate')} in the database</p>" if left else ""
     return "".join([*parts, more])
 
 

@@ -1,4 +1,4 @@
-"""Text for people: excerpts of a source with a caret, and names that cannot steer a terminal."""
+"""Text for people: excerpts with a caret, counted nouns, names that cannot steer a terminal."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def printable(text: str, keep: str = "") -> str:
         char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def render_excerpt(

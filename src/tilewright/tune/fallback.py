@@ -3,14 +3,8 @@
 Used for `--effort none` and for programs that a database does not know. Nothing is measured; it
 takes a fraction of a second.
 
-A program with symbolic shapes is scheduled for one size: large, and prime, so that no tile divides
-it. The steps are then taken on the program itself, where they mean the same for every size.
-
-This schedule and the program as it is are the first two candidates of a search, measured like all
-others, so that what it ends with is never slower than either. The program itself comes second:
-where its plain loops are clearly slower, they are not run again, and those that would take seconds
-are not run at all. A task of an interrupted run of which nothing was measured gets the schedule as
-its result; whoever presses Ctrl-C again does not wait for it.
+A program with symbolic shapes is scheduled for one size. The steps are then taken on the program
+itself, where they mean the same for every size.
 """
 
 from __future__ import annotations
@@ -18,35 +12,16 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright import ir, records
 from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.database import Database
 from tilewright.database.base import fallback_schedules
 from tilewright.driver import lower, lower_for_build
 from tilewright.errors import MemberError, TilewrightError
-from tilewright.ir import (
-    Buffer,
-    IntImm,
-    IRModule,
-    PrimFunc,
-    Var,
-    free_vars,
-    structural_equal,
-    symbols_of,
-)
-from tilewright.records import (
-    BASELINE,
-    PLAIN,
-    ZERO_SEARCH,
-    MeasureCandidate,
-    TuningRecord,
-    args_info_of,
-)
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
@@ -54,19 +29,12 @@ from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import postprocs
-from tilewright.space.generators.default_space import (
-    DefaultSpace,
-    has_instruction,
-    waits_for_instruction,
-)
+from tilewright.space.generators import default_space
 from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
 from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.task import TaskRecord
-
-if TYPE_CHECKING:
-    from tilewright.tune.measuring import Measuring
+from tilewright.tune.stand_in_sizes import stand_in_sizes
 
 DRAFTS = 32
 DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
@@ -83,14 +51,14 @@ SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
 PLAIN_HANDICAP, PLAIN_HANDICAP_ON_GPU = 0.25, 1.0
-# Plain loops of more operations take seconds, and where there is a schedule no search ends there.
-PLAIN_MOST_FLOP = 1e9
 # Where programs of unknown sizes are looked for: our kernels, and sketches that need no sizes.
 _SPACES = (None, "post-order-apply")
 
 
 @fallback_schedules.register("default")
-def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = None) -> Schedule:
+def default_schedule(
+    mod: ir.PrimFunc | ir.IRModule, target: Target | str | None = None
+) -> Schedule:
     """A good schedule of a program, chosen by calculation alone.
 
     A program that no rule understands comes back as it is, see `plain_schedule`.
@@ -99,7 +67,7 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
     logger = logging.getLogger("tilewright.tune")
     where = Target("llvm") if target is None else Target(target)
     func = module["main"]
-    symbols = symbols_of(func)
+    symbols = ir.symbols_of(func)
     try:
         if not symbols:
             context = _context(module, where)
@@ -126,7 +94,7 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
         return plain_schedule(module, where)
 
 
-def plain_schedule(mod: IRModule, target: Target) -> Schedule:
+def plain_schedule(mod: ir.IRModule, target: Target) -> Schedule:
     """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
     sch = Schedule(mod)
     if "gpu" in target.keys:
@@ -190,9 +158,11 @@ def _decisions_of(trace: Trace) -> str:
     return "\n".join(trace.as_python(remove_postproc=True))
 
 
-def _context(mod: PrimFunc | IRModule, target: Target, space: str | None = None) -> TuneContext:
+def _context(
+    mod: ir.PrimFunc | ir.IRModule, target: Target, space: str | None = None
+) -> TuneContext:
     """For one program; without a name, the space has no more than calculation looks at."""
-    chosen = DefaultSpace(always_competes=False) if space is None else space
+    chosen = default_space.DefaultSpace(always_competes=False) if space is None else space
     return TuneContext(mod, target=target, space_generator=chosen, rand_state=SEED)
 
 
@@ -220,8 +190,8 @@ def _around_instructions(sketches: Sequence[Schedule]) -> list[Schedule]:
 
     Those are ours, whose tiles fit into the registers; where we have none, MetaSchedule's.
     """
-    own = [*filter(has_instruction, sketches)]
-    return own or [*filter(waits_for_instruction, sketches)]
+    own = [*filter(default_space.has_instruction, sketches)]
+    return own or [*filter(default_space.waits_for_instruction, sketches)]
 
 
 def _first_that_lowers(
@@ -239,10 +209,10 @@ def _first_that_lowers(
 
 
 def _costs(context: TuneContext, schedules: Sequence[Schedule]) -> npt.NDArray[np.float64]:
-    return AnalyticPrior().score(context, [MeasureCandidate(sch, ()) for sch in schedules])
+    return AnalyticPrior().score(context, [records.MeasureCandidate(sch, ()) for sch in schedules])
 
 
-def _without_parallel(mod: IRModule, known: Schedule) -> Schedule:
+def _without_parallel(mod: ir.IRModule, known: Schedule) -> Schedule:
     """The same schedule on one core."""
     assert known.trace is not None
     steps = [inst for inst in known.trace.insts if not is_step(inst, Parallel)]
@@ -251,7 +221,9 @@ def _without_parallel(mod: IRModule, known: Schedule) -> Schedule:
     return sch
 
 
-def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule | None:
+def _for_all_sizes(
+    module: ir.IRModule, ranked: Sequence[Schedule], target: Target
+) -> Schedule | None:
     """The first of some schedules for one size that can be carried out for every size."""
     for known in ranked:
         assert known.trace is not None
@@ -297,80 +269,3 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule], most: int) -> li
         if draft is not None:
             found.setdefault(draft.shash, draft)
     return list(found.values())
-
-
-ELEMENTS = 1 << 20  # of an argument: enough to be worth tiles, threads and vectors
-SMALLEST = 31
-ROWS = 1021  # of a matrix of which the other extent is known: large results want other stores
-
-
-def stand_in_sizes(func: PrimFunc) -> dict[Var, int]:
-    """For each symbol of a shape a prime: no tile divides it, so no schedule relies on one."""
-    sizes: dict[Var, int] = {}
-    used: set[int] = set()
-    for symbol in symbols_of(func):
-        buffers = [
-            buffer
-            for buffer in func.buffer_map.values()
-            if any(var is symbol for var in _symbols(buffer))
-        ]
-        if not buffers:
-            continue  # a stride may be any number
-        size = min(_size(buffer) for buffer in buffers)
-        sizes[symbol] = next(prime for prime in _primes_below(size) if prime not in used)
-        used.add(sizes[symbol])
-    return sizes
-
-
-def _symbols(buffer: Buffer) -> list[Var]:
-    return [var for extent in buffer.shape for var in free_vars(extent)]
-
-
-def _size(buffer: Buffer) -> int:
-    """What each symbol of a buffer may be for all of it to have `ELEMENTS` elements."""
-    known = math.prod(extent.value for extent in buffer.shape if isinstance(extent, IntImm))
-    count = max(1, len(_symbols(buffer)))
-    size: int = round((ELEMENTS / max(1, known)) ** (1 / count))
-    least = ROWS if count == 1 else SMALLEST
-    return max(least, size)
-
-
-def _primes_below(limit: int) -> Iterator[int]:
-    """Primes, the largest that is at most `limit` first; upwards from there when they run out."""
-    yield from (n for n in range(limit, 1, -1) if _is_prime(n))
-    yield from (n for n in range(limit + 1, 2 * limit + 64) if _is_prime(n))
-
-
-def _is_prime(n: int) -> bool:
-    return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
-
-
-def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
-    """The candidates that come before those of the search, by name; none if it has begun.
-
-    Spaces of the user's own have none: their searches stay inside of them.
-    """
-    space, mod = task.ctx.space_generator, task.mod
-    if task.trials or space is None or not space.has_baselines:
-        return {}
-    infos, plain = args_info_of(mod), Schedule(mod)
-    # A GPU runs nothing whose loops are not bound to threads.
-    found = {PLAIN: MeasureCandidate(plain, infos)} if task.target.is_cpu else {}
-    best = best_of_sketches(task.ctx, task.search.sketches)
-    if best is None or structural_equal(best.mod, mod):
-        return found
-    if task.flop > PLAIN_MOST_FLOP or task.starts_late:  # a model has little time for each task
-        found = {}
-    return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
-
-
-def keep_without_search(task: TaskRecord, database: Database, measurer: Measuring) -> None:
-    """Measure the schedule that needs no search, and make it a record."""
-    sch = default_schedule(task.mod, task.target)
-    candidate = MeasureCandidate(sch, args_info_of(sch.mod))
-    measured = measurer.measure(task, [candidate], lambda *phase: None, is_quick=True)
-    if measured.interrupt is not None:
-        raise measured.interrupt
-    workload, (result,) = database.commit_workload(task.mod), measured.results
-    extra = {"run": task.run, "task": task.ctx.task_name, BASELINE: ZERO_SEARCH}
-    database.commit_tuning_record(TuningRecord.of(candidate, workload, task.target, result, extra))

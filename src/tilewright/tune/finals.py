@@ -8,7 +8,7 @@ so that what a search ends with is never slower than that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -25,6 +25,7 @@ MOST_ROWS = 3  # of a contender in a heat
 _ROW_SECS = 0.005  # of a fast kernel
 # If the contenders as a group are so much slower than before, the machine is disturbed.
 _DISTURBED = 1.1
+_AHEAD = 0.999  # of the best record that was not in the final: what the winner takes at most
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,12 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
     records, database = _that_fit(_contenders(task.records)), task.records.source
     if len(records) < 2:
         return []
+    known = task.records.best(2 * MOST)
     contenders = _measure(task, measurer, records, seconds)
     ran = [c for c in contenders if c.result.run_secs]
     if not ran:
         return []
-    slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
-    # What to multiply times with so that they compare with those of other records.
-    scale = 1 / slower if slower > _DISTURBED else 1.0
+    scale = scale_of(ran, [r for r in known if all(r is not own for own in records)])
 
     def keep() -> None:
         for contender in contenders:
@@ -60,6 +60,20 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
 
     database.atomically(keep)
     return sorted(ran, key=lambda contender: _secs(contender.result))
+
+
+def scale_of(ran: Sequence[Contender], others: Iterable[TuningRecord]) -> float:
+    """What to multiply times with so that they compare with those of records outside of the final.
+
+    Those keep their first figures, which are as lucky as the contenders' were: who was behind the
+    contenders must not overtake the winner only because nobody looked at it again.
+    """
+    slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
+    winner = min(_secs(each.result) for each in ran)
+    first = min(each.record.mean_secs for each in ran)
+    behind = [record.mean_secs for record in others if record.mean_secs >= first]
+    usual = 1 / slower if slower > _DISTURBED else 1.0
+    return min([usual, *(_AHEAD * secs / winner for secs in behind)])
 
 
 def _contenders(records: TaskRecords) -> list[TuningRecord]:

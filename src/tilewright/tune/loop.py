@@ -10,8 +10,8 @@ from tilewright.database import Database
 from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.support.machine_faults import as_machine_faults
+from tilewright.tune.baselines import keep_without_search
 from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
-from tilewright.tune.fallback import keep_without_search
 from tilewright.tune.finals import hold_final
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.resume.saved_search import load_search, save_search

@@ -33,6 +33,7 @@ from tilewright.records import (
     args_info_of,
 )
 from tilewright.support.member_failures import MemberFailures
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.abilities import Distributed, Forewarned, Rematchable, Warmable
 from tilewright.tune.events import NodeSeen
@@ -298,8 +299,8 @@ def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
 def _check_count(member: object, expected: int, found: int) -> None:
     if found != expected:
         raise TuneError(
-            f"{type(member).__name__} gave {found} results for {expected} candidates; it must give "
-            "one for each, in order"
+            f"{type(member).__name__} gave {counted(found, 'result')} for "
+            f"{counted(expected, 'candidate')}; it must give one for each, in order"
         )
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from tilewright.records import Candidates, MeasureCandidate
 from tilewright.tune.abilities import SelfRating
+from tilewright.tune.baselines import baselines_of
 from tilewright.tune.callbacks import AddToDatabase, UpdateCostModel
 from tilewright.tune.events import PhaseChanged, RoundMeasured
-from tilewright.tune.fallback import baselines_of
 from tilewright.tune.logs import log_trials
 from tilewright.tune.measuring import Measurer, RoundResults
 from tilewright.tune.profiler import Profiler

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import app, checks, doctor, main
-from tilewright.cli.checks import Finding
+from tilewright.cli import app, doctor, main
+from tilewright.cli.doctor import Finding
 from tilewright.codegen.host.code_store import CodeStore, open_store
 from tilewright.config import settings
 from tilewright.errors import DeviceError
@@ -74,8 +74,8 @@ def test_a_broken_part_fails_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch
 
 
 def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_run_add", lambda left, right: {left * right})
-    finding = checks.check_build()
+    monkeypatch.setattr(doctor, "_run_add", lambda left, right: {left * right})
+    finding = doctor.check_build()
     assert (finding.status, finding.detail) == ("broken", "40 + 2 gave 80")
 
 
@@ -88,36 +88,36 @@ def test_bad_settings_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_thread_count_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "7")
-    assert checks.check_settings() == Finding("threads", "ok", "7 (TILEWRIGHT_NUM_THREADS)")
+    assert doctor.check_settings() == Finding("threads", "ok", "7 (TILEWRIGHT_NUM_THREADS)")
 
 
 def test_kept_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     expected = "none: every process compiles its own; set TILEWRIGHT_CACHE_DIR to keep code"
-    monkeypatch.setattr(checks, "code_store", lambda: None)
-    assert checks.check_kept_code() == Finding("kept code", "ok", expected)
+    monkeypatch.setattr(doctor, "code_store", lambda: None)
+    assert doctor.check_kept_code() == Finding("kept code", "ok", expected)
     store = CodeStore(tmp_path)
     store.put("0", bytes(1 << 20), b"")
-    monkeypatch.setattr(checks, "code_store", lambda: store)
+    monkeypatch.setattr(doctor, "code_store", lambda: store)
     found = f"entries: 1; 1.0 of 256 MiB in {tmp_path}"
-    assert checks.check_kept_code() == Finding("kept code", "ok", found)
+    assert doctor.check_kept_code() == Finding("kept code", "ok", found)
     tmp_path.chmod(0o777)
-    monkeypatch.setattr(checks, "code_store", lambda: open_store(tmp_path))
-    assert checks.check_kept_code().status == "broken"
+    monkeypatch.setattr(doctor, "code_store", lambda: open_store(tmp_path))
+    assert doctor.check_kept_code().status == "broken"
 
 
 def test_no_compiler_is_no_catastrophe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    finding = checks.check_c_compiler()
+    finding = doctor.check_c_compiler()
     assert finding.status == "missing"
     assert finding.detail == "none found; building and running needs none"
 
 
 def test_gpus() -> None:
     with fake_gpu.installed(fake_gpu.FakeDriver()):
-        assert checks.check_gpu() == Finding("GPU", "ok", "NVIDIA H200, sm_90a, 1 GiB")
+        assert doctor.check_gpu() == Finding("GPU", "ok", "NVIDIA H200, sm_90a, 1 GiB")
     missing = DeviceError("the package cuda-bindings is missing; `pip install it`")
     with fake_gpu.installed(missing):
-        assert checks.check_gpu() == Finding(
+        assert doctor.check_gpu() == Finding(
             "GPU",
             "missing",
             "programs run on CPUs only: the package cuda-bindings is missing; `pip install it`",
@@ -125,7 +125,7 @@ def test_gpus() -> None:
 
 
 def test_missing_package_names_its_extra() -> None:
-    check = checks._package("no-such-thing", "no_such_thing.part", "tune", "needed by some")
+    check = doctor._package("no-such-thing", "no_such_thing.part", "tune", "needed by some")
     assert check() == Finding(
         "no-such-thing", "missing", "needed by some", "pip install 'tilewright[tune]'"
     )
@@ -135,8 +135,8 @@ def test_nothing_is_promised_that_is_not_there() -> None:
     """Every package that doctor recommends is imported somewhere, by its extra's name."""
     output = CliRunner().invoke(app, ["doctor"]).output
     assert "onnx" not in output
-    sources = Path(checks.__file__).parents[1].rglob("*.py")
-    code = "".join(path.read_text() for path in sources if path.name != "checks.py")
+    sources = Path(doctor.__file__).parents[1].rglob("*.py")
+    code = "".join(path.read_text() for path in sources if path.name != "doctor.py")
     for name in re.findall(r"^(?:ok|missing) +(torch|lightgbm|xgboost) ", output, re.M):
         assert f'import_module("{name}")' in code
 

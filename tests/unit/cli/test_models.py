@@ -170,7 +170,7 @@ def test_tune(command: Any, layer: str, made_up_runner: MadeUp) -> None:
         r"model \S+ .s, \S+x faster than calculated \(\S+ .s\); fused_nn_den", rounds[-1]
     )
     assert any(re.fullmatch(r"done in \d+ s: \d trials", line) for line in lines)
-    assert re.fullmatch(r"1 kernels: 1 (exact|none)", lines[-4])
+    assert re.fullmatch(r"1 kernel: 1 (exact|none)", lines[-4])
     assert lines[-3:] == [
         "results agree with those of plain loops",
         "saved as layer.twm",
@@ -199,7 +199,7 @@ def test_bench_after_calculated_kernels_won(
     command("tune", layer, "--trials", "8", "--seed", "1", *TARGET)
     lines = command("bench", layer, *TARGET).lines
     assert [line.split()[0] for line in lines[2:4]] == ["calculated", "tuned"]
-    assert "tuned: 1 kernels: 1 none" in lines
+    assert "tuned: 1 kernel: 1 none" in lines
 
 
 def test_ctrl_c_leaves_a_model(command: Any, layer: str, made_up_runner: MadeUp) -> None:
@@ -236,7 +236,7 @@ def test_tune_as_json(command: Any, layer: str, made_up_runner: MadeUp) -> None:
 
 def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
     lines = command("build", layer, "-o", "own.twm", *TARGET).lines
-    assert lines[-2] == "1 kernels: 1 none"
+    assert lines[-2] == "1 kernel: 1 none"
     assert re.fullmatch(r"compiled in .* saved as own.twm, \S+ MB", lines[-1])
     done = command("bench", "own.twm", "--against", "torch", *TARGET)
     assert re.match(r"tilewright +\S+ \S+ +1\.00 +agree", done.lines[2])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tilewright.cli import share
 from tilewright.records import FailureKind, RunnerResult
 from tilewright.sharing import open_bundle
 
@@ -65,9 +64,12 @@ def test_a_bundle_and_what_became_of_it(
     assert facts["failure"] is None
     assert "here" not in facts
     opened = open_bundle(f"{name}.twb")
-    monkeypatch.setattr(share, "open_bundle", lambda path: opened)  # starting a worker takes time
+    # Starting a worker takes time.
+    monkeypatch.setattr("tilewright.sharing.open_bundle", lambda path: opened)
     for status, result in outcomes.items():
-        monkeypatch.setattr(share, "measure_bundle", lambda opened, result=result: result)
+        monkeypatch.setattr(
+            "tilewright.sharing.measure_bundle", lambda opened, result=result: result
+        )
         lines = command("open", f"{name}.twb", status=status).lines
         assert lines[0].endswith("made by Tilewright 0.1.0")
         assert lines[1].startswith("there: 1")

@@ -335,7 +335,7 @@ def test_a_model_that_cannot_be_imported_is_skipped(tmp_path: Path, make_model: 
     collect_models(folder, [str(tmp_path / "good.onnx"), str(tmp_path / "odd.onnx")], tell=print)
     told: list[str] = []
     dataset = extract_dataset_tasks(folder, tell=told.append)
-    assert told[0] == "good: 1 tasks"
+    assert told[0] == "good: 1 task"
     assert told[1].startswith("odd: skipped: NonZero (NonZero_1) cannot be imported yet; ")
     assert dataset.models == ["good"]
     (folder / "models" / "good.onnx").unlink()

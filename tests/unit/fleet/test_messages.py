@@ -11,12 +11,12 @@ import pytest
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import TuneError
 from tilewright.fleet.calibration import calibration_program, calibration_secs
-from tilewright.fleet.hook_names import names_of
 from tilewright.fleet.messages import (
     NodeFacts,
     RunOrder,
     artifacts_of,
     facts_of_this_node,
+    names_of,
     portable,
 )
 from tilewright.fleet.ray_runner import fits

@@ -46,7 +46,7 @@ def test_tasks_are_tuned_by_tune_tasks() -> None:
     )
     assert len(database) == 8
     executable = ms.relay_integration.compile_relay(database, layer(), "llvm -num-cores=2")
-    assert served_by(executable).summary() == "1 kernels: 1 exact"
+    assert served_by(executable).summary() == "1 kernel: 1 exact"
 
 
 def test_a_model_is_tuned_and_compiled(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_model_of_onnx_is_tuned(model: Path, tmp_path: Path, capsys: Any) -> N
     said = capsys.readouterr().out
     assert "Workload: layer" in said
     assert "Total" in said
-    assert "1 kernels: 1 " in said
+    assert "1 kernel: 1 " in said
     assert (tmp_path / "work").is_dir()
 
 

@@ -65,7 +65,7 @@ def test_nothing_is_known_without_a_database() -> None:
     assert str(report) == (
         "kernel                  runs  served by  record  measured  operators\n"
         "fused_nn_dense_nn_relu  1     none       -       -         fc, act\n"
-        "1 kernels: 1 none"
+        "1 kernel: 1 none"
     )
 
 
@@ -85,7 +85,7 @@ def test_a_record_serves_a_program_with_the_same_anchor_block() -> None:
     _record(database, "fused_nn_dense", _product(False))
     report = served_by(compile_model(_product(True), _TARGET, database))
     assert [kernel.origin.match for kernel in report.kernels] == [Match.ANCHOR]
-    assert report.summary() == "1 kernels: 1 anchor block"
+    assert report.summary() == "1 kernel: 1 anchor block"
     expected = _run(_product(True), None)
     np.testing.assert_allclose(_run(_product(True), database), expected, rtol=1e-5, atol=1e-5)
     assert (expected == 0).any()

@@ -11,7 +11,8 @@ from tilewright.ir import IRModule
 from tilewright.records import FailureKind, TuningRecord
 from tilewright.report.collect import StageTotal, collect
 from tilewright.report.roofline import flop_of, roofline_of
-from tilewright.report.units import count, duration, gflops, percent, seconds, short_target
+from tilewright.report.units import duration, gflops, percent, seconds, short_target
+from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.conformance.database import a_record, matmul
@@ -164,7 +165,7 @@ def test_units() -> None:
     assert [gflops(1e9, secs) for secs in (None, 1e-3, 0.1, 2.0)] == ["-", "1000", "10.0", "0.500"]
     assert [percent(None), percent(0.123), percent(1.5)] == ["-", "12 %", "150 %"]
     assert [duration(0.4), duration(61), duration(3661)] == ["0 s", "1:01", "1:01:01"]
-    assert [count(1, "trial"), count(0, "trial"), count(2, "trial")] == [
+    assert [counted(1, "trial"), counted(0, "trial"), counted(2, "trial")] == [
         "1 trial",
         "0 trials",
         "2 trials",

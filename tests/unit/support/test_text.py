@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from tilewright.support.text import render_excerpt
+from tilewright.support.text import counted, render_excerpt
 
 SOURCE = ["def f():", "    for i in T.grid(8, 8):", "        B[i] = A[j]"]
 
@@ -44,3 +44,9 @@ def test_a_place_outside_is_moved_inside() -> None:
 @given(st.lists(st.text(max_size=9), max_size=4), st.integers(-2, 9), st.integers(-2, 12))
 def test_never_fails(lines: list[str], line_no: int, col: int) -> None:
     assert "note" in render_excerpt(lines, line_no, col, col + 2, "note")
+
+
+def test_nouns_agree_with_their_number() -> None:
+    assert [counted(number, "trial") for number in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
+    assert counted(1, "sketch", "sketches") == "1 sketch"
+    assert counted(3, "sketch", "sketches") == "3 sketches"

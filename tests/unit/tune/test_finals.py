@@ -23,7 +23,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune import tune_tir
 from tilewright.tune.events import Event, TuningStarted
-from tilewright.tune.finals import MOST, _contenders
+from tilewright.tune.finals import MOST, Contender, _contenders, scale_of
 from tilewright.tune.measuring import MOST_HEATS
 
 Again = Callable[[int], float]  # seconds in the final of the program with a hash
@@ -142,6 +142,26 @@ def test_a_disturbed_machine_makes_nobody_worse_than_the_rest() -> None:
     assert order == [1, 0, 2]
     # The median of 2.2 and 1.905 is taken for the disturbance.
     assert best(database, 1)[0].mean_secs == pytest.approx(2.0e-4 / 2.0524, rel=1e-4)
+
+
+def test_who_was_not_in_the_final_does_not_overtake_its_winner() -> None:
+    """All contenders were lucky at first, and so was the sixth, which nobody looked at again."""
+    first = ranks(1.00e-4, 1.01e-4, 1.02e-4, 1.03e-4, 1.04e-4, 1.05e-4)
+    judge = Judge(lambda shash: 1.08 * first(shash), seconds=first)
+    database = tune(judge)
+    winner, *others = best(database)
+    assert hash_of(winner) == judge.ran[0]
+    assert winner.extra["final_run_secs"] == [pytest.approx(1.08e-4)]
+    assert winner.mean_secs < min(other.mean_secs for other in others)
+
+
+def test_who_was_ahead_of_all_that_ran_in_the_final_stays_ahead() -> None:
+    """For example because the best was wrong, and only a slow one was compared with it."""
+    found = best(tune(FakeRunner(seconds=ranks(1e-4, 1.5e-4, 1.9e-4))), 3)
+    ran = [Contender(found[1], RunnerResult((1.6e-4,)))]
+    assert scale_of(ran, [found[2]]) == 1.0
+    assert scale_of(ran, [replace(found[2], run_secs=(1.55e-4,))]) == pytest.approx(0.968, abs=1e-3)
+    assert scale_of(ran, [found[0]]) == 1.0
 
 
 def test_a_contender_that_turns_out_wrong_is_out() -> None:

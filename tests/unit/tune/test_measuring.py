@@ -279,5 +279,5 @@ def test_a_runner_that_loses_candidates() -> None:
 
     measured, _ = measure(FakeBuilder(), Losing())
     assert str(measured.interrupt) == (
-        "Losing gave 0 results for 1 candidates; it must give one for each, in order"
+        "Losing gave 0 results for 1 candidate; it must give one for each, in order"
     )

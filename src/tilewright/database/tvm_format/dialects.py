@@ -36,20 +36,10 @@ class Dialect:
 
 
 # The kinds whose names begin with `ir.`, where they have a prefix.
-_OF_IR = frozenset(
-    [
-        "IntImm",
-        "FloatImm",
-        "Range",
-        "GlobalVar",
-        "DictAttrs",
-        "IRModule",
-        "SourceMap",
-        "PrimType",
-        "PointerType",
-        "TupleType",
-    ]
+_NAMES_OF_IR = (
+    "IntImm FloatImm Range GlobalVar DictAttrs IRModule SourceMap PrimType PointerType TupleType"
 )
+_OF_IR = frozenset(_NAMES_OF_IR.split())
 _RENAMED_025 = {"Block": "SBlock", "BlockRealize": "SBlockRealize"}
 # Fields that only one of the two has.
 _ONLY_025 = {

@@ -9,23 +9,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tilewright.dataset import extract_dataset_tasks
-from tilewright.meta_schedule.testing.script_options import same_folder
+from tilewright.meta_schedule.testing.script_options import dataset_step
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the tasks of models that have none yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model_cache_dir", type=Path, required=True)
-    parser.add_argument("--task_cache_dir", type=Path, required=True)
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--layout")
-    options = parser.parse_args(arguments)
-    folder = same_folder([options.model_cache_dir, options.task_cache_dir])
-    extract_dataset_tasks(folder, options.target, layout=options.layout)
-    return 0
+    folders = ("model_cache_dir", "task_cache_dir")
+    return dataset_step(parser, arguments, folders, extract_dataset_tasks)
 
 
 if __name__ == "__main__":

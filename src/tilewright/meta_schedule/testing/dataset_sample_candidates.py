@@ -9,23 +9,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tilewright.dataset import sample_candidates
-from tilewright.meta_schedule.testing.script_options import same_folder
+from tilewright.meta_schedule.testing.script_options import dataset_step
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write candidates of tasks that have none yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--task_cache_dir", type=Path, required=True)
-    parser.add_argument("--candidate_cache_dir", type=Path, required=True)
     parser.add_argument("--num_samples_per_task", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    folder = same_folder([options.task_cache_dir, options.candidate_cache_dir])
-    sample_candidates(folder, options.num_samples_per_task, seed=options.seed)
-    return 0
+    folders = ("task_cache_dir", "candidate_cache_dir")
+    return dataset_step(parser, arguments, folders, sample_candidates)
 
 
 if __name__ == "__main__":

@@ -13,19 +13,19 @@ from pathlib import Path
 
 from tilewright.dataset import measure_candidates
 from tilewright.dataset.measuring import MeasureOptions
-from tilewright.meta_schedule.testing.script_options import same_folder
+from tilewright.meta_schedule.testing.script_options import dataset_step
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the candidates that have no measurement yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--candidate_cache_dir", type=Path, required=True)
-    parser.add_argument("--result_cache_dir", type=Path, required=True)
     parser.add_argument("--batch_size", type=int, default=128)
-    options = parser.parse_args(arguments)
-    folder = same_folder([options.candidate_cache_dir, options.result_cache_dir])
-    measure_candidates(folder, options=MeasureOptions(batch_size=options.batch_size))
-    return 0
+    folders = ("candidate_cache_dir", "result_cache_dir")
+    return dataset_step(parser, arguments, folders, _measure)
+
+
+def _measure(folder: Path, batch_size: int) -> None:
+    measure_candidates(folder, options=MeasureOptions(batch_size=batch_size))
 
 
 if __name__ == "__main__":

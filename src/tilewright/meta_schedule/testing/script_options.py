@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,20 @@ def input_infos(text: str) -> list[dict[str, Any]]:
         ) from None
 
 
-def same_folder(folders: Sequence[Path]) -> Path:
-    """The folder of a dataset, which all of its steps share."""
-    if len(set(folders)) != 1:
+def dataset_step(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    folders: Sequence[str],
+    step: Callable[..., object],
+) -> int:
+    """Take a step of a dataset: `folders` are options, all for the one folder of the dataset."""
+    for name in folders:
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    options = vars(parser.parse_args(arguments))
+    given = [options.pop(name) for name in folders]
+    if len(set(given)) != 1:
         raise TuneError(
-            "the steps of a dataset share one folder; got " + " and ".join(map(str, folders))
+            "the steps of a dataset share one folder; got " + " and ".join(map(str, given))
         )
-    return folders[0]
+    step(given[0], **options)
+    return 0

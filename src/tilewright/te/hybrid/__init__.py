@@ -23,6 +23,7 @@ from typing import Any
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import Buffer, ExprOperators, PrimExpr, convert, decl_buffer
+from tilewright.support.text import counted
 from tilewright.te.extern import ExternOp
 from tilewright.te.hybrid.expressions import AS_PYTHON
 from tilewright.te.hybrid.parser import ScriptReader
@@ -55,7 +56,8 @@ class HybridScript:
         parameters = [argument.arg for argument in self._definition.args.args]
         if len(args) != len(parameters):
             raise TensorExpressionError(
-                f"hybrid script {name} takes {len(parameters)} arguments, got {len(args)}"
+                f"hybrid script {name} takes {counted(len(parameters), 'argument')}, "
+                f"got {len(args)}"
             )
         tensors: list[Tensor] = []
         stand_ins: list[Buffer] = []
