@@ -174,7 +174,13 @@ def show(
 @app.command()
 @with_model_options
 def bench(
-    program: ProgramArgument,
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM",
+            help=f"{PROGRAM_FORMS}; or a model: FILE.onnx, FILE.twm or FILE.py:FUNC.",
+        ),
+    ],
     db: DatabaseOption = None,
     target: TargetOption = "llvm",
     against: Annotated[

@@ -57,10 +57,11 @@ class ServiceReport:
         return all(origin.match is Match.NONE and not origin.note for origin in origins)
 
     def summary(self) -> str:
-        """`12 kernels: 10 exact, 1 anchor block, 1 none`."""
+        """`12 kernels: 10 exact, 1 anchor block, 1 without a record`."""
         counts = Counter(kernel.origin.match for kernel in self.kernels)
-        parts = ", ".join(f"{counts[match]} {match.value}" for match in Match if counts[match])
-        return f"{len(self.kernels)} kernels: {parts}"
+        words = {match: match.value for match in Match} | {Match.NONE: "without a record"}
+        parts = ", ".join(f"{counts[match]} {words[match]}" for match in Match if counts[match])
+        return f"{len(self.kernels)} {'kernel' if len(self.kernels) == 1 else 'kernels'}: {parts}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A header, and a row for each kernel."""
