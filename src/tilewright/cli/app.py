@@ -15,7 +15,6 @@ from tilewright.cli.arguments import (
     DatabaseOption,
     JsonOption,
     OutputOption,
-    ProgramArgument,
     TargetOption,
     with_model_options,
     work_of,

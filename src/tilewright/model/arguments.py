@@ -52,8 +52,9 @@ def given_inputs(
     """The inputs in the order of the model, those given by position first."""
     given = _by_name(program, inputs, named) if named else inputs
     if len(given) != len(program.inputs):
+        count = "1 input" if len(program.inputs) == 1 else f"{len(program.inputs)} inputs"
         raise ArgumentError(
-            f"{program.name} takes {len(program.inputs)} inputs ({_listed(program.inputs)}), "
+            f"{program.name} takes {count} ({_listed(program.inputs)}), "
             f"got {len(given)}"
         )
     return given

@@ -97,7 +97,7 @@ def test_wrong_inputs() -> None:
     executable = _compiled(parse_graph("def main(x: float32[4]):\n    y = exp(x)\n    return y\n"))
     with pytest.raises(ArgumentError) as caught:
         executable()
-    assert str(caught.value) == "main takes 1 inputs (x: float32[4]), got 0"
+    assert str(caught.value) == "main takes 1 input (x: float32[4]), got 0"
     with pytest.raises(ArgumentError) as caught:
         executable(np.zeros(4))
     assert str(caught.value) == "input x: expected float32[4], got float64[4]"

@@ -195,7 +195,7 @@ def test_inputs_are_checked(model: GpuExecutable, given: Any, message: str) -> N
 def test_the_number_of_inputs_is_checked(model: GpuExecutable) -> None:
     with pytest.raises(ArgumentError) as caught:
         model()
-    assert str(caught.value) == "main takes 1 inputs (x: float32[64]), got 0"
+    assert str(caught.value) == "main takes 1 input (x: float32[64]), got 0"
 
 
 def test_compiling_needs_no_gpu_but_running_does() -> None:
