@@ -54,8 +54,7 @@ def given_inputs(
     if len(given) != len(program.inputs):
         count = "1 input" if len(program.inputs) == 1 else f"{len(program.inputs)} inputs"
         raise ArgumentError(
-            f"{program.name} takes {count} ({_listed(program.inputs)}), "
-            f"got {len(given)}"
+            f"{program.name} takes {count} ({_listed(program.inputs)}), got {len(given)}"
         )
     return given
 

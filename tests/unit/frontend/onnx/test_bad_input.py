@@ -322,9 +322,7 @@ def test_a_sequence_that_depends_on_an_input(make_model: MakeModel) -> None:
     node = helper.make_node(
         "If", ["c"], ["y"], name="which", then_branch=branch("t"), else_branch=branch("e")
     )
-    expected = (
-        "If (which): c decides about a sequence, but is known only when the model runs"
-    )
+    expected = "If (which): c decides about a sequence, but is known only when the model runs"
     assert _refusal(make_model([node], {"c": [], "x": [2]}, ["y"])) == expected
 
 
