@@ -4,7 +4,8 @@
 
 Other programs on a machine delay a kernel, but hardly change how long the processor works on it:
 what this measures can be compared even on a machine that is busy. OUT is a dataset with the same
-tasks, and with the candidates that ran in the first one. It goes on where it was stopped.
+tasks, and with the candidates that ran in the first one, or all of a task where none was measured.
+It goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def processor_secs(call: Callable[[], object]) -> float:
 def measured(record: TuningRecord, task: DatasetTask) -> dict[str, Any] | None:
     """A row for a candidate; None if it cannot be run."""
     candidate = record.as_candidate_or_none()
-    if candidate is None or not record.is_valid:
+    has_failed = record.run_secs is not None and not record.is_valid
+    if candidate is None or has_failed or record.failure is not None:
         return None
     mod = as_called(candidate.sch.mod)
     try:
@@ -88,7 +90,8 @@ def main() -> None:
         for task in source.tasks([name]):
             path = target.measurements_file(task)
             if not path.exists():
-                rows = [measured(record, task) for record in source.measurements(task)]
+                records = source.measurements(task) or source.candidates(task)
+                rows = [measured(record, task) for record in records]
                 write_rows(path, [row for row in rows if row is not None])
                 print(f"{name}/{task.name}: {len(rows)}", flush=True)
 

@@ -152,7 +152,13 @@ def show(
 @app.command()
 @arguments.with_model_options
 def bench(
-    program: arguments.ProgramArgument,
+    program: Annotated[
+        str,
+        argument(
+            "PROGRAM",
+            f"{arguments.PROGRAM_FORMS}; or a model: FILE.onnx, FILE.twm or FILE.py:FUNC.",
+        ),
+    ],
     db: arguments.DatabaseOption = None,
     target: arguments.TargetOption = "llvm",
     against: Annotated[

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.byoc.onnx_sessions import OPENVINO_SETTINGS
 from tilewright.cli.models import Model
 from tilewright.cli.originals import (
     Original,
@@ -102,7 +103,7 @@ def _in_openvino(model: Model, threads: int, path: Path) -> Original:
     import openvino
 
     core = openvino.Core()
-    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    options = {**OPENVINO_SETTINGS, "INFERENCE_NUM_THREADS": threads}
     try:
         compiled: Any = core.compile_model(core.read_model(str(path)), "CPU", options)
     except Exception as error:  # of its own

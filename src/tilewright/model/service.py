@@ -58,9 +58,10 @@ class ServiceReport:
         return all(origin.match is Match.NONE and not origin.note for origin in origins)
 
     def summary(self) -> str:
-        """`12 kernels: 10 exact, 1 anchor block, 1 none`."""
+        """`12 kernels: 10 exact, 1 anchor block, 1 without a record`."""
         counts = Counter(kernel.origin.match for kernel in self.kernels)
-        parts = ", ".join(f"{counts[match]} {match.value}" for match in Match if counts[match])
+        words = {match: match.value for match in Match} | {Match.NONE: "without a record"}
+        parts = ", ".join(f"{counts[match]} {words[match]}" for match in Match if counts[match])
         return f"{counted(len(self.kernels), 'kernel')}: {parts}"
 
     def rows(self) -> list[tuple[str, ...]]:

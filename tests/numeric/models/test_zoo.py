@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.byoc import external_nodes, partition
 from tilewright.graph import Graph, parse_graph
 from tilewright.graph.passes.pipeline import simplify
 from tilewright.graph.printer import print_graph
+from tilewright.measure import EvaluatorConfig, LocalBuilder, LocalRunner
 from tilewright.model import compile_model
+from tilewright.records import BuilderInput, RunnerInput, TensorInfo
+from tilewright.target import Target
+from tilewright.testing import custom_builder_runner as hooks
 
 torch = pytest.importorskip("torch")
 
@@ -99,3 +104,39 @@ def test_texts_parse_back(zoo: Any, name: str, frontend: str, tmp_path: Path) ->
     for one in (graph, simplify(graph)):
         text = print_graph(one)
         assert print_graph(parse_graph(text)) == text
+
+
+@pytest.mark.parametrize("library", ["onnxruntime", "openvino"])
+def test_a_whole_network_goes_to_another_library(library: str, zoo: Any, tmp_path: Path) -> None:
+    """The flow of TVM's test of TensorRT on ResNet-18 as it is: partition, build, load, run."""
+    pytest.importorskip(library)
+    pytest.importorskip("onnx")
+    from tilewright.frontend.onnx import import_onnx
+
+    module, inputs = zoo.network("resnet18")
+    graph = import_onnx(str(zoo.export("resnet18", tmp_path)))
+    parts = partition(graph, library)
+    assert len(external_nodes(parts, library)) == len(parts.nodes) == 1
+    with torch.no_grad():
+        wanted = module.eval()(*inputs).numpy()
+    (found,) = compile_model(parts)(*(tensor.numpy() for tensor in inputs))
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+    build = getattr(hooks, f"build_graph_with_{library}")
+    builder = LocalBuilder(f_build=build, f_export=hooks.export_graph, timeout_sec=300)
+    runner = LocalRunner(
+        timeout_sec=300,
+        evaluator_config=EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0),
+        f_load=hooks.load_graph,
+        f_run_evaluator=hooks.run_with_graph_executor,
+    )
+    mod, params = hooks.graph_module(graph)
+    (built,) = builder.build([BuilderInput(mod, Target("llvm"), params)])
+    assert built.error_msg is None
+    assert built.artifact_path is not None
+    info = (TensorInfo("float32", graph.inputs[0].type.extents),)
+    (future,) = runner.run([RunnerInput(built.artifact_path, "llvm", info)])
+    result = future.result()
+    assert result.error_msg is None
+    assert result.run_secs is not None
+    assert len(result.run_secs) == 2

@@ -38,7 +38,7 @@ def test_inspect_needs_no_gpu(command: Any, model: str) -> None:
 def test_build_needs_no_gpu_and_bench_runs_what_it_saved(command: Any, model: str) -> None:
     with installed(NoDriver()):
         built = command("build", model, *H200)
-        assert "1 kernel: 1 none" in built.lines
+        assert "1 kernel: 1 without a record" in built.lines
         assert Path("sums.twm").is_file()
         done = command("bench", "sums.twm", status=2)
         assert done.err.startswith("error: cannot load sums.twm: its kernels run on an NVIDIA GPU")

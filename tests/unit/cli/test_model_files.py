@@ -44,6 +44,15 @@ def write(made: Any, name: str = "m.onnx") -> None:
     Path(name).write_bytes(made.SerializeToString())
 
 
+def test_openvino_computes_in_single_precision(command: Any) -> None:
+    """By itself it takes bfloat16 where the processor has it, and is no fair rival then."""
+    pytest.importorskip("openvino")
+    write(model(shape=(64, 64), weight=np.random.default_rng(0).random((64, 64), np.float32)))
+    lines = command("bench", "m.onnx", "--against", "openvino", *TARGET).lines
+    (row,) = [line for line in lines if line.startswith("openvino ")]
+    assert row.endswith(" agree")
+
+
 def test_a_good_file(command: Any, made_up_runner: Any) -> None:
     write(model())
     assert "unsupported operators: none" in command("inspect", "m.onnx").lines

@@ -253,3 +253,34 @@ def main(q: float32[2, 9, 4], k: float32[2, 7, 4], v: float32[2, 7, 8]):
     return y
 """
     assert _ops(split_heads(parse_graph(text))) == ["nn.attention"]
+
+
+_PATCHES = """
+def main(x: float32[2, 3, 4, 5]):
+    a = transpose(x, axes=[0, 3, 1, 2])
+    b = reshape(a, newshape={shape})
+    c = transpose(b, axes={axes})
+    return c
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "operators"),
+    [
+        ([2, 5, 12], [0, 2, 1], ["reshape"]),  # patches of an image, as rows
+        ([2, 5, 12], [1, 0, 2], ["reshape", "transpose"]),  # one transposition is left
+        ([2, 1, 5, 12], [0, 1, 3, 2], ["transpose", "reshape", "transpose"]),
+        ([10, 12], [1, 0], ["transpose", "reshape", "transpose"]),  # axes that were no neighbours
+        ([2, 60], [1, 0], ["transpose", "reshape", "transpose"]),
+        ([2, 5, 6, 2], [0, 2, 3, 1], ["transpose", "reshape", "transpose"]),  # one is split
+    ],
+)
+def test_a_reshape_between_two_transpositions(
+    shape: list[int], axes: list[int], operators: list[str]
+) -> None:
+    graph = parse_graph(_PATCHES.format(shape=shape, axes=axes))
+    simple = cancel_transposes(graph)
+    assert [node.op for node in simple.nodes] == operators
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    expected = x.transpose(0, 3, 1, 2).reshape(shape).transpose(axes)
+    np.testing.assert_array_equal(compile_model(simple)(x)[0], expected)

@@ -151,7 +151,7 @@ def test_it_is_a_compiled_model_as_those_of_the_cpu(model: GpuExecutable) -> Non
 
 
 def test_what_serves_the_kernels(model: GpuExecutable) -> None:
-    assert served_by(model).summary() == "1 kernel: 1 none"
+    assert served_by(model).summary() == "1 kernel: 1 without a record"
 
 
 def test_operators_that_run_on_the_cpu_are_refused() -> None:

@@ -65,7 +65,7 @@ def test_nothing_is_known_without_a_database() -> None:
     assert str(report) == (
         "kernel                  runs  served by  record  measured  operators\n"
         "fused_nn_dense_nn_relu  1     none       -       -         fc, act\n"
-        "1 kernel: 1 none"
+        "1 kernel: 1 without a record"
     )
 
 

@@ -113,9 +113,9 @@ class _Importer:
         self._check_nodes(graph.node)
         self._scope.run(graph.node)
         outputs = self._scope.outputs([output.name for output in graph.output], "the graph")
-        for value in outputs:
+        for named, value in zip(graph.output, outputs, strict=True):
             if isinstance(value, SequenceValue):
-                raise GraphError(f"output {value.name} is a sequence, which is not supported")
+                raise GraphError(f"output {named.name} is a sequence, which is not supported")
         return self._builder.graph(outputs)
 
     def _check_version(self) -> None:

@@ -314,6 +314,18 @@ def test_attributes_that_are_missing_or_wrong(make_model: MakeModel) -> None:
     assert _refusal(make_model([node], {"x": [1]}, ["y"])).startswith("If (which): ")
 
 
+def test_a_sequence_that_depends_on_an_input(make_model: MakeModel) -> None:
+    def branch(name: str) -> Any:
+        node = helper.make_node("SequenceConstruct", ["x"], [name])
+        return helper.make_graph([node], name, [], [helper.make_empty_tensor_value_info(name)])
+
+    node = helper.make_node(
+        "If", ["c"], ["y"], name="which", then_branch=branch("t"), else_branch=branch("e")
+    )
+    expected = "If (which): c decides about a sequence, but is known only when the model runs"
+    assert _refusal(make_model([node], {"c": [], "x": [2]}, ["y"])) == expected
+
+
 def test_names_that_are_not_text(relu: bytes) -> None:
     model = relu.replace(b"act", b"\xff\xfe\xfd")
     expected = "the bytes cannot be read as an ONNX model: a name in it is not text"

@@ -11,6 +11,7 @@ from tilewright.frontend.onnx.context import NodeContext, converts
 from tilewright.graph import GraphValue
 
 _MOST_STEPS = 4096  # a longer loop would make a graph of too many nodes
+_NO_TENSOR = "void"  # the type of sequences
 
 
 @converts("If")
@@ -22,6 +23,8 @@ def _if(node: NodeContext) -> Sequence[GraphValue]:
         return node.run_body(node.graph(chosen), (), node.source)
     # Both branches are computed, and one is taken, if that can be said with one type.
     branches = [node.run_body(node.graph(name), (), f"{node.source}.{name}") for name in names]
+    if any(value.type.dtype == _NO_TENSOR for branch in branches for value in branch):
+        node.unknown(condition, "decides about a sequence")
     if any(a.type != b.type for a, b in zip(*branches, strict=True)):
         node.known(0)  # says what is wrong
     flag = node.call("reshape", condition, newshape=[])
