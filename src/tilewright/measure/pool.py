@@ -197,7 +197,8 @@ class WorkerPool:
                     self._wait(state, _WATCH_INTERVAL if is_waiting else 0.0)
                     if not is_waiting:
                         break
-                self._assign(state)  # whoever is free now need not wait for the next call
+                if state.goes_on:
+                    self._assign(state)  # whoever is free now need not wait for the next call
         except BaseException as error:
             self._drop_busy()
             state.fault = error if isinstance(error, Exception) else _stopped()
