@@ -62,7 +62,9 @@ class AdaptiveProtocol:
     lag_factors: tuple[float, ...] = (1.25, 1.1, 1.04)
 
     def __str__(self) -> str:
-        return f"median of {self.rows} rows of {self.row_ms:g} ms"
+        fewest = min(self.rows, _FEWEST_ROWS)
+        rows = f"{self.rows}" if fewest == self.rows else f"{fewest} to {self.rows}"
+        return f"median of {rows} rows of {self.row_ms:g} ms"
 
     def first_look(
         self, function: CompiledFunction, args: Sequence[object], best: float | None
@@ -108,9 +110,12 @@ class AdaptiveProtocol:
         secs: float,
         best: float | None = None,
     ) -> list[float]:
-        """Seconds of a run, once for each row; who falls behind the best has fewer of them."""
+        """Seconds of a run, once for each row.
+
+        Who falls behind the best has fewer of them, and so has who takes as long in each of them.
+        """
         rows: list[float] = []
-        while len(rows) < self.rows_for(secs) and not self.lags(rows, best):
+        while len(rows) < self.rows_for(secs) and not self.lags(rows, best) and not _agree(rows):
             rows.append(self.row(function, args, secs))
         return rows
 
@@ -136,6 +141,11 @@ _LONG_RUN_MS = 20.0
 _AROUND_A_LOOK_SECS = 4.0  # loading, arguments, a busy machine
 _SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow
 _ROWS_OF_SLOW = 3
+_FEWEST_ROWS, _SAME = 3, 1.02  # so many rows are enough if they differ by so little
+
+
+def _agree(rows: Sequence[float]) -> bool:
+    return len(rows) >= _FEWEST_ROWS and max(rows) <= _SAME * min(rows)
 
 
 def _runs_in(milliseconds: float, secs: float) -> int:

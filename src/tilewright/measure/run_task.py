@@ -345,7 +345,10 @@ class _Run:
             return evaluate_as_tvm(self.function, self.sets, request.evaluator)
         about, best = self._about or self.first_look().secs, request.best_secs
         rows = [request.adaptive.full(self.function, args, about, best) for args in self.sets]
-        self._fell_behind = any(len(each) < request.adaptive.rows_for(about) for each in rows)
+        most = request.adaptive.rows_for(about)
+        self._fell_behind = any(
+            len(each) < most and request.adaptive.lags(each, best) for each in rows
+        )
         return [median(each) for each in rows]
 
     def refuse_impossible(self, run_secs: Sequence[float]) -> None:

@@ -55,7 +55,7 @@ def test_correct_candidate(runner: LocalRunner, input_of: MakeInput) -> None:
     assert result.failure is None, result.error_msg
     assert result.checked
     assert not result.stopped_early
-    assert result.protocol == "median of 5 rows of 4 ms"
+    assert result.protocol == "median of 3 to 5 rows of 4 ms"
     assert result.run_secs is not None
     assert len(result.run_secs) == 1
     assert set(result.step_secs) == {"load", "expect", "allocate", "first_look", "check", "run"}

@@ -280,9 +280,14 @@ def test_who_falls_behind_has_fewer_rows() -> None:
 
 
 def test_who_is_as_fast_once_runs_all_rows() -> None:
-    assert len(race(1e-3, *[1.03e-3] * 5)) == 5
+    assert len(race(1e-3, 1.03e-3, 1.1e-3, 1.03e-3, 1.03e-3, 1.03e-3)) == 5
     assert len(race(1e-3, 1.2e-3, 1.01e-3, 1.3e-3, 1.3e-3, 1.3e-3)) == 5
-    assert len(race(None, *[9e-3] * 5)) == 5
+    assert len(race(None, *[9e-3, 8e-3] * 3)) == 5
+
+
+def test_rows_that_agree_need_no_others() -> None:
+    assert race(1e-3, 1.01e-3, 1e-3, 1.01e-3) == [1.01e-3, 1e-3, 1.01e-3]
+    assert race(None, 9e-3, 9e-3, 9e-3) == [9e-3] * 3
 
 
 def test_a_look_as_long_as_a_row_says_as_much() -> None:
