@@ -155,7 +155,7 @@ class RunnerResult:
     error_msg: str | None = None
     failure: FailureKind | None = None
     checked: bool = False  # compared with the untransformed program
-    stopped_early: bool = False  # clearly worse than the best: timed roughly, not checked
+    stopped_early: bool = False  # worse than the best: timed roughly, and not always checked
     protocol: str = ""  # how it was timed
     step_secs: Mapping[str, float] = field(default_factory=dict)  # where the runner's time went
     notes: tuple[str, ...] = ()  # what its user should know of the untransformed program

@@ -2,7 +2,8 @@
 
 Ours first runs a candidate once. One that is clearly worse than the best known of its workload
 stops there. The others run in several rows of a few milliseconds, and the median row counts: a row
-that was disturbed by something else on the machine has no say.
+that was disturbed by something else on the machine has no say. They race with the best while they
+do: the more rows they have, the less they may lag behind it for another one.
 """
 
 from __future__ import annotations
@@ -53,13 +54,17 @@ class AdaptiveProtocol:
     rows: int = 5
     row_ms: float = 4.0
     first_ms: float = 0.5
-    give_up_factor: float = 3.0
+    give_up_factor: float = 2.0
     # A first run also pays for page faults and for waking threads up: it must be worse by far,
     # and of a function that takes less than `first_ms` it says nothing.
     give_up_at_once_factor: float = 10.0
+    # Who takes longer than so many times the best, in each of its 1, 2, 3 rows, gets no more.
+    lag_factors: tuple[float, ...] = (1.25, 1.1, 1.04)
 
     def __str__(self) -> str:
-        return f"median of {self.rows} rows of {self.row_ms:g} ms"
+        fewest = min(self.rows, _FEWEST_ROWS)
+        rows = f"{self.rows}" if fewest == self.rows else f"{fewest} to {self.rows}"
+        return f"median of {rows} rows of {self.row_ms:g} ms"
 
     def first_look(
         self, function: CompiledFunction, args: Sequence[object], best: float | None
@@ -69,7 +74,9 @@ class AdaptiveProtocol:
         if best is not None and self.gives_up(cold, best):
             return FirstLook(cold, hopeless=True)
         number = _runs_in(self.first_ms, cold)
-        enough = None if best is None else self.give_up_factor * best
+        # One run that takes as long as a row says as much.
+        factor = self.lag_factors[0] if cold * 1e3 > self.row_ms else self.give_up_factor
+        enough = None if best is None else factor * best
         secs = cold
         # A disturbance must not cost a good candidate its chance; a long run evens it out.
         for _ in range(1 if cold * 1e3 > _LONG_RUN_MS else _LOOKS):
@@ -96,9 +103,27 @@ class AdaptiveProtocol:
         number = _runs_in(self.row_ms, secs)
         return function.run_in_a_row(args, number) / number
 
-    def full(self, function: CompiledFunction, args: Sequence[object], secs: float) -> list[float]:
-        """Seconds of a run, once for each row."""
-        return [self.row(function, args, secs) for _ in range(self.rows_for(secs))]
+    def full(
+        self,
+        function: CompiledFunction,
+        args: Sequence[object],
+        secs: float,
+        best: float | None = None,
+    ) -> list[float]:
+        """Seconds of a run, once for each row.
+
+        Who falls behind the best has fewer of them, and so has who takes as long in each of them.
+        """
+        rows: list[float] = []
+        while len(rows) < self.rows_for(secs) and not self.lags(rows, best) and not _agree(rows):
+            rows.append(self.row(function, args, secs))
+        return rows
+
+    def lags(self, rows: Sequence[float], best: float | None) -> bool:
+        """Have all rows taken so much longer than the best that another one need not follow?"""
+        if best is None or not 0 < len(rows) <= len(self.lag_factors):
+            return False
+        return min(rows) > self.lag_factors[len(rows) - 1] * best
 
 
 @dataclass(frozen=True)
@@ -116,6 +141,11 @@ _LONG_RUN_MS = 20.0
 _AROUND_A_LOOK_SECS = 4.0  # loading, arguments, a busy machine
 _SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow
 _ROWS_OF_SLOW = 3
+_FEWEST_ROWS, _SAME = 3, 1.02  # so many rows are enough if they differ by so little
+
+
+def _agree(rows: Sequence[float]) -> bool:
+    return len(rows) >= _FEWEST_ROWS and max(rows) <= _SAME * min(rows)
 
 
 def _runs_in(milliseconds: float, secs: float) -> int:

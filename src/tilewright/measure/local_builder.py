@@ -15,7 +15,7 @@ from tilewright.ir.json import save_json
 from tilewright.ir.numpy_bridge import from_numpy
 from tilewright.measure import build_task
 from tilewright.measure.artifact import read_artifact
-from tilewright.measure.base import Builder, builders
+from tilewright.measure.base import Builder, FinishedFuture, FunctionFuture, builders
 from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hook_placement import PlacedMember, SessionFolder, place, run_in_process
@@ -23,7 +23,7 @@ from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.tolerance import rounding_of
-from tilewright.records import BuilderInput, BuilderResult, FailureKind
+from tilewright.records import BuilderFuture, BuilderInput, BuilderResult, FailureKind
 from tilewright.runtime.threads import available_cores
 from tilewright.schedule.analysis import flop_of
 
@@ -71,31 +71,46 @@ class LocalBuilder(PlacedMember, Builder):
         """One result for each input, in order."""
         if self._placement.pool is None:
             return [self._build_here(build_input) for build_input in build_inputs]
-        results: list[BuilderResult | None] = []
-        requests: list[BuildRequest] = []
-        for build_input in build_inputs:
-            try:
-                requests.append(request_for(build_input))
-                results.append(None)
-            except (IRError, TypeError) as error:
-                text = f"{self.owner}: {error}"
-                results.append(BuilderResult(None, text, FailureKind.BUILD_ERROR))
-        built = iter(self.build_prepared(requests))
-        return [result or next(built) for result in results]
+        prepared = [self._prepare(build_input) for build_input in build_inputs]
+        built = iter(
+            self.build_prepared([each for each in prepared if isinstance(each, BuildRequest)])
+        )
+        return [each if isinstance(each, BuilderResult) else next(built) for each in prepared]
+
+    def submit(self, build_inputs: Sequence[BuilderInput]) -> Sequence[BuilderFuture]:
+        """One future for each input, in order; workers begin at once."""
+        begun = [self.begin(build_input) for build_input in build_inputs]
+        futures = [each for each in begun if each is not None]
+        return futures if len(futures) == len(begun) else super().submit(build_inputs)
+
+    def begin(self, build_input: BuilderInput) -> BuilderFuture | None:
+        """Compile a candidate while the caller does something else; None: workers cannot do it."""
+        pool = self._placement.pool
+        if pool is None:
+            return None
+        prepared = self._prepare(build_input)
+        if isinstance(prepared, BuilderResult):
+            return FinishedFuture(prepared)
+        begun = pool.begin(self._task(prepared))
+        return FunctionFuture(begun.done, lambda: self._result(begun.result()))
+
+    def _prepare(self, build_input: BuilderInput) -> BuildRequest | BuilderResult:
+        """An input in the form of workers; or the result, if it cannot be written down."""
+        try:
+            return request_for(build_input)
+        except (IRError, TypeError) as error:
+            return BuilderResult(None, f"{self.owner}: {error}", FailureKind.BUILD_ERROR)
 
     def build_prepared(self, requests: Sequence[BuildRequest]) -> list[BuilderResult]:
         """The same for inputs that are in the form of workers already."""
         assert self._placement.pool is not None
-        hooks: Any = self._placement.hooks
-        placed = [
-            msgspec.structs.replace(request, folder=self._folder.path, **hooks)
-            for request in requests
-        ]
-        tasks = [
-            Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
-            for request in placed
-        ]
+        tasks = [self._task(request) for request in requests]
         return [self._result(outcome) for outcome in self._placement.pool.run(tasks)]
+
+    def _task(self, request: BuildRequest) -> Task:
+        hooks: Any = self._placement.hooks
+        placed = msgspec.structs.replace(request, folder=self._folder.path, **hooks)
+        return Task(build_task.PERFORM, msgspec.msgpack.encode(placed), self.timeout_sec)
 
     def _build_here(self, build_input: BuilderInput) -> BuilderResult:
         hooks: Any = self._placement.hooks

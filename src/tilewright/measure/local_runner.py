@@ -34,7 +34,7 @@ from tilewright.measure.run_task import (
 )
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
-_ROUGH = "first look"
+_ROUGH, _BEHIND = "first look", "first rows"  # of candidates that are slower than the best
 _log = logging.getLogger("tilewright.measure")
 _reports = msgspec.msgpack.Decoder(list[RunReport])
 _prepared = msgspec.msgpack.Decoder(Prepared)
@@ -269,6 +269,13 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
             report.run_secs,
             checked=report.checked,
             stopped_early=report.stopped_early,
-            protocol=_ROUGH if report.stopped_early else protocol,
+            protocol=_protocol_of(report, protocol),
             step_secs=report.step_secs,
         )
+
+
+def _protocol_of(report: RunReport, whole: str) -> str:
+    """How a candidate was timed; one that stopped early was checked or only looked at."""
+    if not report.stopped_early:
+        return whole
+    return _BEHIND if report.checked else _ROUGH

@@ -1,9 +1,11 @@
 """A pool of worker processes: tasks in, outcomes out, whatever the tasks do to their workers.
 
 Workers are started when they are first needed, kept, and replaced when they crash, take too long,
-take too much memory, or have been used often enough. An exception in the calling process, Ctrl-C
-included, kills the workers that are busy. A task that fails for a fault of the machine gets a
-second chance in a new worker; if that fails, too, the fault is raised and the task has no outcome.
+take too much memory, or have been used often enough. Tasks can also be begun one by one, while the
+caller does something else; workers get new ones whenever it comes back. An exception in the calling
+process, Ctrl-C included, kills the workers that are busy. A task that fails for a fault of the
+machine gets a second chance in a new worker; if that fails, too, the fault is raised and the task
+has no outcome.
 """
 
 from __future__ import annotations
@@ -90,17 +92,47 @@ class _Worker:
 
 @dataclass
 class _Round:
-    """The tasks of one call of `run`, and how far they are."""
+    """The tasks of one call of `run`, or those begun one by one, and how far they are."""
 
-    tasks: Sequence[Task]
+    tasks: list[Task]
     outcomes: list[Outcome | None] = field(default_factory=list)
     waiting: deque[int] = field(default_factory=deque)
     retried: set[int] = field(default_factory=set)
     system_kills: int = field(default_factory=system_kills)  # before it began
+    fault: Exception | None = None  # that ended it before its time
 
     def __post_init__(self) -> None:
         self.outcomes = [None] * len(self.tasks)
         self.waiting.extend(range(len(self.tasks)))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether some of its tasks have no outcome yet, but will have one."""
+        return self.fault is None and None in self.outcomes
+
+    def add(self, task: Task) -> int:
+        """Take one more task; its number."""
+        self.tasks.append(task)
+        self.outcomes.append(None)
+        self.waiting.append(len(self.tasks) - 1)
+        return len(self.tasks) - 1
+
+
+@dataclass(frozen=True)
+class BegunTask:
+    """The future of a task that was begun."""
+
+    pool: WorkerPool
+    state: _Round
+    number: int
+
+    def done(self) -> bool:
+        """Whether its outcome is known; nothing is looked at for that."""
+        return self.state.outcomes[self.number] is not None
+
+    def result(self) -> Outcome:
+        """Its outcome; waits for it."""
+        return self.pool.outcome_of(self.state, self.number)
 
 
 class WorkerPool:
@@ -113,6 +145,7 @@ class WorkerPool:
         self._numbers = itertools.count(1)  # of requests
         self._lock = threading.Lock()
         self._is_stopped = False
+        self._begun = _Round([])  # tasks that were begun one by one
         self._finalizer = weakref.finalize(self, _end_all, self._workers, os.getpid())
 
     def warm_up(self, count: int | None = None) -> None:
@@ -124,19 +157,53 @@ class WorkerPool:
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Run tasks, as many at a time as there are workers; an outcome for each, in order."""
         with self._lock:
-            state, self._is_stopped = _Round(tasks), False
+            state, self._is_stopped = _Round([*tasks]), False
+            if self._begun.goes_on:
+                self._work(self._begun)  # which may end otherwise than these tasks
             self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
-            try:
-                with as_machine_faults():
-                    while None in state.outcomes:
-                        if self._is_stopped:
-                            raise TuneError("the tasks of a pool of workers were stopped")
-                        self._assign(state)
-                        self._wait(state)
-            except BaseException:
-                self._drop_busy()
-                raise
+            self._work(state)
+            if state.fault is not None:
+                raise state.fault
             return [outcome for outcome in state.outcomes if outcome is not None]
+
+    def begin(self, task: Task) -> BegunTask:
+        """Let workers take one more task as soon as they can; what goes wrong, its future says."""
+        with self._lock:
+            if not self._begun.goes_on:
+                self._drop_busy()
+                self._begun, self._is_stopped = _Round([]), False
+            state = self._begun
+            future = BegunTask(self, state, state.add(task))
+            self._work(state, is_waiting=False)
+            return future
+
+    def outcome_of(self, state: _Round, number: int) -> Outcome:
+        """Wait for the outcome of a task that was begun, and for no other."""
+        with self._lock:
+            self._work(state, number)
+            outcome = state.outcomes[number]
+            if outcome is not None:
+                return outcome
+            raise state.fault or _stopped()
+
+    def _work(self, state: _Round, until: int | None = None, is_waiting: bool = True) -> None:
+        """Work on tasks until all have an outcome, or the given one has; or only look once."""
+        try:
+            with as_machine_faults():
+                while state.goes_on and (until is None or state.outcomes[until] is None):
+                    if self._is_stopped:
+                        raise _stopped()
+                    self._assign(state)
+                    self._wait(state, _WATCH_INTERVAL if is_waiting else 0.0)
+                    if not is_waiting:
+                        break
+                if state.goes_on:
+                    self._assign(state)  # whoever is free now need not wait for the next call
+        except BaseException as error:
+            self._drop_busy()
+            state.fault = error if isinstance(error, Exception) else _stopped()
+            if state.fault is not error:
+                raise
 
     def stop(self) -> None:
         """Let `run` end in another thread, with an error."""
@@ -145,6 +212,7 @@ class WorkerPool:
     def close(self) -> None:
         """End all workers. The pool can be used again: it starts new ones."""
         with self._lock:
+            self._begun.fault = _stopped()
             _end_all(self._workers, os.getpid())
 
     @property
@@ -207,7 +275,7 @@ class WorkerPool:
             worker.job = None
             self._bury(worker)
 
-    def _wait(self, state: _Round) -> None:
+    def _wait(self, state: _Round, most: float) -> None:
         """Until something happens, or it is time to look at clocks and memory."""
         active = [worker for worker in self._workers if worker.job is not None or not worker.ready]
         with selectors.DefaultSelector() as selector:
@@ -216,7 +284,7 @@ class WorkerPool:
                 if worker.process.has_unsent:
                     selector.register(worker.process.request_end, selectors.EVENT_WRITE, worker)
             nearest = min((worker.deadline for worker in active), default=0.0) - time.monotonic()
-            patience = max(0.0, min(nearest, _WATCH_INTERVAL))
+            patience = max(0.0, min(nearest, most))
             for key, events in selector.select(patience) if active else ():
                 self._serve(key.data, events, state)
         for worker in active:
@@ -337,6 +405,10 @@ def check_positive(owner: str, **options: float) -> None:
     for name, value in options.items():
         if not value > 0:
             raise TuneError(f"{owner}: {name} must be positive, got {value!r}")
+
+
+def _stopped() -> TuneError:
+    return TuneError("the tasks of a pool of workers were stopped")
 
 
 def _manner(code: int) -> str:

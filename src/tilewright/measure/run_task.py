@@ -221,6 +221,7 @@ class _Run:
         self.step_secs: dict[str, float] = {}
         self.is_loaded = False
         self._about: float | None = None
+        self._fell_behind = False
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -238,7 +239,12 @@ class _Run:
         with self._step("run"):
             run_secs = self._evaluate()
         self.refuse_impossible(run_secs)
-        return RunReport(tuple(run_secs), checked=checked, step_secs=self.step_secs)
+        return RunReport(
+            tuple(run_secs),
+            checked=checked,
+            stopped_early=self._fell_behind,
+            step_secs=self.step_secs,
+        )
 
     def clean_up(self) -> None:
         """Whatever the user wants to be done after a candidate."""
@@ -337,8 +343,13 @@ class _Run:
             return [float(secs) for secs in run(self.module, self.device, config, self.sets)]
         if request.evaluator is not None:
             return evaluate_as_tvm(self.function, self.sets, request.evaluator)
-        about = self._about or self.first_look().secs
-        return [median(request.adaptive.full(self.function, args, about)) for args in self.sets]
+        about, best = self._about or self.first_look().secs, request.best_secs
+        rows = [request.adaptive.full(self.function, args, about, best) for args in self.sets]
+        most = request.adaptive.rows_for(about)
+        self._fell_behind = any(
+            len(each) < most and request.adaptive.lags(each, best) for each in rows
+        )
+        return [median(each) for each in rows]
 
     def refuse_impossible(self, run_secs: Sequence[float]) -> None:
         """Nothing is faster than the machine: such a figure is a mistake."""

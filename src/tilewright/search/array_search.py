@@ -275,6 +275,8 @@ class ArraySearch(TaskSearch):
             tuning.known.add(draft)
             self._waiting[draft.shash] = choice
             draft.score = 2.0**-choice.predicted
+            if tuning.chosen is not None:
+                tuning.chosen(draft.candidate)
             yield draft
 
     def _replayed(self, tuning: Tuning, choice: Choice) -> Draft | None:

@@ -6,7 +6,7 @@ Measurements of earlier rounds and runs are handed to it as `MeasuredRecords`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tilewright.cost_model.base import CostModel
@@ -16,6 +16,8 @@ from tilewright.schedule import Schedule
 from tilewright.space.base import Member
 from tilewright.support.plugins import Family
 from tilewright.target import Target
+
+Chosen = Callable[[MeasureCandidate], object]  # told about a candidate as soon as it is chosen
 
 
 class MeasuredRecords(Protocol):
@@ -57,6 +59,10 @@ class SearchStrategy(Member, ABC):
     @abstractmethod
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next candidates; None: nothing more to propose."""
+
+    def choose_candidates(self, chosen: Chosen) -> list[MeasureCandidate] | None:
+        """The next candidates; those who choose one after the other tell of each at once."""
+        return self.generate_measure_candidates()
 
     @abstractmethod
     def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:

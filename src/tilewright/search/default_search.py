@@ -14,6 +14,7 @@ from tilewright.records import Candidates, MeasureCandidate, RunnerResults
 from tilewright.schedule import Schedule
 from tilewright.search.array_search import ArraySearch
 from tilewright.search.base import (
+    Chosen,
     DatabaseLike,
     MeasuredRecords,
     SearchStrategy,
@@ -82,6 +83,9 @@ class DefaultSearch(SearchStrategy):
 
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         return self._chosen.generate_measure_candidates()
+
+    def choose_candidates(self, chosen: Chosen) -> list[MeasureCandidate] | None:
+        return self._chosen.choose_candidates(chosen)
 
     def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         self._chosen.notify_runner_results(measure_candidates, results)

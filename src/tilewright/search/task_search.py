@@ -13,7 +13,7 @@ from tilewright.ir import IRModule
 from tilewright.records import Candidates, MeasureCandidate, RunnerResults, args_info_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy
+from tilewright.search.base import Chosen, DatabaseLike, MeasuredRecords, SearchStrategy
 from tilewright.search.measured import KnownCandidates, MeasuredResults
 from tilewright.search.replayer import Draft, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
@@ -35,6 +35,7 @@ class Tuning:
     trials: int = 0  # how many were measured
     pending: list[Draft] = field(default_factory=list)  # proposed, not measured yet
     reissue: bool = False  # the pending ones were restored: propose them again
+    chosen: Chosen | None = None  # told about candidates before all of a round are chosen
 
 
 class TaskSearch(SearchStrategy):
@@ -155,6 +156,14 @@ class TaskSearch(SearchStrategy):
             self.statistics.sent += len(drafts)
             tuning.pending = drafts
         return [draft.candidate for draft in tuning.pending]
+
+    def choose_candidates(self, chosen: Chosen) -> list[MeasureCandidate] | None:
+        tuning = self._running("choose_candidates")
+        tuning.chosen = chosen
+        try:
+            return self.generate_measure_candidates()
+        finally:
+            tuning.chosen = None
 
     def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         tuning = self._running("notify_runner_results")

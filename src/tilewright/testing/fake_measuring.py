@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tilewright.ir import IRModule, structural_hash
-from tilewright.measure.base import Builder, FinishedFuture, Runner
+from tilewright.measure.base import Builder, FinishedFuture, FunctionFuture, Runner
 from tilewright.records import (
+    BuilderFuture,
     BuilderInput,
     BuilderResult,
     FailureKind,
@@ -49,6 +50,20 @@ class FakeBuilder(Builder):
         if failure is None:
             return BuilderResult(f"fake:{shash:x}")
         return BuilderResult(None, f"fake {failure.value} of the builder", failure)
+
+
+class EagerFakeBuilder(FakeBuilder):
+    """The same, for candidates that are built while others are chosen."""
+
+    def __init__(self, failure: Failure = lambda shash: None) -> None:
+        super().__init__(failure)
+        self.begun: list[int] = []  # the hashes of programs that were begun, in order
+
+    def begin(self, build_input: BuilderInput) -> BuilderFuture:
+        """Build a program when somebody asks for the result."""
+        shash = structural_hash(build_input.mod)
+        self.begun.append(shash)
+        return FunctionFuture(lambda: False, lambda: self._build(shash))
 
 
 class FakeRunner(Runner):

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.measure.node_work import NodeWork
-from tilewright.records import RunnerInput, RunnerResults
+from tilewright.records import BuilderFuture, BuilderInput, RunnerInput, RunnerResults
 from tilewright.search.base import MeasuredRecords
 from tilewright.search.replayer import SearchStatistics
 from tilewright.support.plugins import Family
@@ -32,6 +32,13 @@ class Closable(Protocol):
     """A builder or runner that holds workers or files until it is closed."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class BuildsAhead(Protocol):
+    """A builder that can begin with candidates while the search chooses others."""
+
+    def begin(self, build_input: BuilderInput) -> BuilderFuture | None: ...
 
 
 @runtime_checkable

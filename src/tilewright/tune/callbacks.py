@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -137,5 +138,12 @@ def default_callbacks() -> list[MeasureCallback]:
 
 def remove_build_dir(artifact_path: str) -> None:
     """Remove the folder of an artefact, if it is a file."""
-    if Path(artifact_path).is_file():
-        shutil.rmtree(Path(artifact_path).parent, ignore_errors=True)
+    folder = Path(artifact_path).parent
+    try:
+        os.unlink(artifact_path)
+    except OSError:
+        return
+    try:
+        os.rmdir(folder)  # mostly it was alone there, and a search has thousands of them
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)

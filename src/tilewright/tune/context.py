@@ -21,7 +21,7 @@ from tilewright.records import (
 )
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
+from tilewright.search.base import Chosen, DatabaseLike, SearchStrategy, search_strategies
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import create_space_generator
 from tilewright.support.member_failures import MemberFailures
@@ -116,6 +116,10 @@ class TuneContext:
     def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
         """The next candidates of the strategy."""
         return self._strategy().generate_measure_candidates()
+
+    def choose_candidates(self, chosen: Chosen) -> list[MeasureCandidate] | None:
+        """The same; a strategy that chooses one after the other tells of each at once."""
+        return self._strategy().choose_candidates(chosen)
 
     def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         """Tell the strategy what its candidates measured."""

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import mean, median, stdev
 from typing import Protocol, TypeVar
@@ -21,6 +22,7 @@ from tilewright.errors import TuneError
 from tilewright.measure import Builder, FinishedFuture, Runner
 from tilewright.measure.build_task import as_called
 from tilewright.records import (
+    BuilderFuture,
     BuilderInput,
     BuilderResult,
     Candidates,
@@ -35,7 +37,13 @@ from tilewright.records import (
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.text import counted
 from tilewright.target import Target
-from tilewright.tune.abilities import Distributed, Forewarned, Rematchable, Warmable
+from tilewright.tune.abilities import (
+    BuildsAhead,
+    Distributed,
+    Forewarned,
+    Rematchable,
+    Warmable,
+)
 from tilewright.tune.events import NodeSeen
 from tilewright.tune.fallback import default_schedule
 from tilewright.tune.profiler import Profiler
@@ -45,12 +53,14 @@ from tilewright.tune.task import TaskRecord
 # estimate counts may be skipped (padding), but not nearly all of them.
 IMPOSSIBLE = 16.0
 KNOWN = _UNCHECKED = BuilderResult(None)
+_MOST_KEPT = 8  # compiled candidates of a task: a few more than take part in a final
 # Plain loops that take longer are not run just for a comparison.
 QUICKLY_CHECKED_FLOP = 1e8
 
 ValueT = TypeVar("ValueT")
 Phase = Callable[[str, int], None]  # what happens now, and to how many candidates
 HasTime = Callable[[], bool]
+Key = tuple[int, int]  # of a task, and of a program
 
 
 @dataclass
@@ -69,6 +79,8 @@ class Measuring(Protocol):
     def can_rematch(self) -> bool: ...
 
     def warm_up(self) -> None: ...
+
+    def build_ahead(self, task: TaskRecord, candidate: MeasureCandidate) -> None: ...
 
     def measure(
         self,
@@ -95,6 +107,9 @@ class Measurer:
     check: bool = True
     failures: MemberFailures = field(default_factory=MemberFailures)
     _references: dict[int, BuilderResult] = field(default_factory=dict)
+    _references_begun: dict[int, BuilderFuture] = field(default_factory=dict)
+    _ahead: dict[Key, BuilderFuture] = field(default_factory=dict)
+    _kept: dict[int, dict[int, tuple[float, BuilderResult]]] = field(default_factory=dict)
 
     @property
     def can_rematch(self) -> bool:
@@ -131,6 +146,7 @@ class Measurer:
         fresh = [c for c, result in zip(candidates, known, strict=True) if result is None]
         if fresh:
             tell("build", len(fresh))
+            self._begin_reference(task, is_quick)
         built = iter(self._build(task, fresh))
         measured = RoundResults([KNOWN if result is not None else next(built) for result in known])
         if fresh:
@@ -141,20 +157,51 @@ class Measurer:
         except BaseException as interrupt:  # whoever gets this raises it, after taking notes
             measured.interrupt = interrupt
         del measured.built[len(measured.results) :]
+        self._keep_best(task, candidates, measured)
         return measured
 
+    def _keep_best(self, task: TaskRecord, candidates: Candidates, measured: RoundResults) -> None:
+        """Keep what was compiled of the fastest: they need not be built again for the final."""
+        kept = self._kept.setdefault(id(task), {})
+        for candidate, built, result in zip(
+            candidates, measured.built, measured.results, strict=False
+        ):
+            if built.artifact is not None and result.run_secs:
+                kept[candidate.program_hash] = (min(result.run_secs), built)
+        for shash in sorted(kept, key=lambda shash: kept[shash][0])[_MOST_KEPT:]:
+            del kept[shash]
+
+    def build_ahead(self, task: TaskRecord, candidate: MeasureCandidate) -> None:
+        """Begin to build a candidate of the next round, if it is not known and the builder can."""
+        if not isinstance(self.builder, BuildsAhead) or task.measured.find(candidate) is not None:
+            return
+        # What goes wrong here goes wrong again when the round is built, where it belongs.
+        with suppress(Exception):
+            begun = self.builder.begin(build_input(candidate, task.target))
+            if begun is not None:
+                self._ahead[_key(task, candidate)] = begun
+
     def _build(self, task: TaskRecord, candidates: Candidates) -> list[BuilderResult]:
-        if not candidates:
-            return []
+        """The results of candidates; no candidate is being built any more when it returns.
+
+        Builders that are still at work would disturb the measurements that follow.
+        """
         with Profiler.timeit("SendToBuilder"):
-            inputs = [build_input(each, task.target) for each in candidates]
+            ahead, self._ahead = self._ahead, {}
+            others = [each for each in candidates if _key(task, each) not in ahead]
+            inputs = [build_input(each, task.target) for each in others]
             results = self._guarded(
                 self.builder,
                 lambda: [future.result() for future in self.builder.submit(inputs)],
-                lambda text: [BuilderResult(None, text, FailureKind.BUILD_ERROR)] * len(inputs),
+                lambda text: [_not_built(text)] * len(inputs),
             )
-        _check_count(self.builder, len(candidates), len(results))
-        return results
+            _check_count(self.builder, len(others), len(results))
+            begun = {
+                key: self._guarded(self.builder, future.result, _not_built)
+                for key, future in ahead.items()
+            }
+        rest = iter(results)
+        return [begun.get(_key(task, each)) or next(rest) for each in candidates]
 
     def _take_results(
         self,
@@ -230,10 +277,20 @@ class Measurer:
         """Results of candidates that run in turns; None for those that cannot be built."""
         runner = self.runner
         assert isinstance(runner, Rematchable)
-        built = self.builder.build([build_input(each, task.target) for each in candidates])
+        built = self._built_again(task, candidates)
         inputs = self._runner_inputs(task, candidates, built, is_quick=True)
         results = iter(run_heats(inputs, lambda some: runner.measure_again(some, rows), seconds))
         return [None if each.artifact_path is None else next(results) for each in built]
+
+    def _built_again(self, task: TaskRecord, candidates: Candidates) -> list[BuilderResult]:
+        """Candidates that were built before, most of which are at hand."""
+        kept = self._kept.get(id(task), {})
+        missing = [each for each in candidates if each.program_hash not in kept]
+        built = iter(self.builder.build([build_input(each, task.target) for each in missing]))
+        return [
+            kept[each.program_hash][1] if each.program_hash in kept else next(built)
+            for each in candidates
+        ]
 
     def _runner_inputs(
         self,
@@ -247,8 +304,7 @@ class Measurer:
         made = [(each, result) for each, result in pairs if result.artifact_path is not None]
         if not made:
             return []
-        is_slow = is_quick and task.flop > QUICKLY_CHECKED_FLOP
-        reference = _UNCHECKED if is_slow or not self.check else self._reference(task)
+        reference = self._reference(task) if self._is_checked(task, is_quick) else _UNCHECKED
         common = RunnerInput(
             "",
             task.target.kind.name,
@@ -271,13 +327,28 @@ class Measurer:
             for candidate, result in made
         ]
 
+    def _is_checked(self, task: TaskRecord, is_quick: bool) -> bool:
+        return self.check and not (is_quick and task.flop > QUICKLY_CHECKED_FLOP)
+
+    def _begin_reference(self, task: TaskRecord, is_quick: bool) -> None:
+        """Let the untransformed program be built beside the first candidates."""
+        if id(task) in self._references or not self._is_checked(task, is_quick):
+            return
+        if isinstance(self.builder, BuildsAhead):
+            begun = self.builder.begin(_program_to_compare_with(task))
+            if begun is not None:
+                self._references_begun[id(task)] = begun
+
     def _reference(self, task: TaskRecord) -> BuilderResult:
         """The untransformed program, compiled once a task."""
         key = id(task)
         if key not in self._references:
-            program = _program_to_compare_with(task)
+            begun = self._references_begun.pop(key, None)
             with Profiler.timeit("SendToBuilder"):
-                (result,) = self.builder.build([program])
+                if begun is None:
+                    (result,) = self.builder.build([_program_to_compare_with(task)])
+                else:
+                    result = begun.result()
             self._references[key] = result
             if result.artifact_path is None:
                 self.logger.warning(
@@ -294,6 +365,10 @@ class Measurer:
 def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
     """A candidate as it is measured: as a user calls it."""
     return BuilderInput(as_called(candidate.sch.mod), target)
+
+
+def _key(task: TaskRecord, candidate: MeasureCandidate) -> Key:
+    return id(task), candidate.program_hash
 
 
 def _check_count(member: object, expected: int, found: int) -> None:
@@ -327,6 +402,10 @@ def _checked(result: RunnerResult) -> RunnerResult:
     times = ", ".join(f"{secs:g}" for secs in result.run_secs)
     text = f"a run cannot take {times} seconds"
     return RunnerResult(None, text, FailureKind.IMPOSSIBLE_SPEED, protocol=result.protocol)
+
+
+def _not_built(text: str) -> BuilderResult:
+    return BuilderResult(None, text, FailureKind.BUILD_ERROR)
 
 
 def _not_run(text: str) -> RunnerResult:

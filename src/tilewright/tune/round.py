@@ -55,10 +55,17 @@ def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate
     session.tell(PhaseChanged(task_id, "search", 0))
     task, start = session.tasks[task_id], session.policy.clock()
     found: list[MeasureCandidate] | None = []
+    left = session.budget.fitting(session.trials_left(task))
+
+    def chosen(candidate: MeasureCandidate) -> None:
+        nonlocal left
+        if left > 0:  # others would be built in vain
+            left -= 1
+            session.measurer.build_ahead(task, candidate)
 
     def ask() -> None:
         nonlocal found
-        found = task.ctx.generate_measure_candidates()
+        found = task.ctx.choose_candidates(chosen)
 
     with Profiler.timeit("Search"):
         failure = session.search_failure(task_id, ask)

@@ -55,7 +55,7 @@ def test_correct_candidate(runner: LocalRunner, input_of: MakeInput) -> None:
     assert result.failure is None, result.error_msg
     assert result.checked
     assert not result.stopped_early
-    assert result.protocol == "median of 5 rows of 4 ms"
+    assert result.protocol == "median of 3 to 5 rows of 4 ms"
     assert result.run_secs is not None
     assert len(result.run_secs) == 1
     assert set(result.step_secs) == {"load", "expect", "allocate", "first_look", "check", "run"}
@@ -177,6 +177,16 @@ def test_clearly_worse_stops_early(runner: LocalRunner, input_of: MakeInput) -> 
     assert result.stopped_early
     assert not result.checked
     assert result.protocol == "first look"
+
+
+def test_who_falls_behind_is_checked_and_timed_in_fewer_rows(input_of: MakeInput) -> None:
+    patient = AdaptiveProtocol(give_up_factor=1e12, give_up_at_once_factor=1e12)
+    runner = LocalRunner(adaptive=patient)
+    result = run_one(runner, input_of(faults.double, faults.double, best_secs=1e-12))
+    runner.close()
+    assert result.stopped_early
+    assert result.checked
+    assert result.protocol == "first rows"
 
 
 def test_the_best_of_a_workload_is_remembered(runner: LocalRunner, input_of: MakeInput) -> None:
@@ -339,4 +349,4 @@ def test_plain_loops_that_are_clearly_slower_are_not_run_again(
     assert result.run_secs is not None
     assert result.step_secs == {}  # nothing was loaded
     contender = dataclasses.replace(given, best_secs=result.run_secs[0])
-    assert not run_one(LocalRunner(), contender).stopped_early
+    assert run_one(LocalRunner(), contender).step_secs  # it was run

@@ -265,3 +265,33 @@ def test_slow_functions_get_fewer_rows() -> None:
     function = FakeFunction(*[0.1] * 3)
     assert protocol.full(function, (), 0.1) == [0.1] * 3  # type: ignore[arg-type]
     assert function.numbers == [1, 1, 1]
+
+
+def race(best: float | None, *seconds: float) -> list[float]:
+    """The rows of a function that takes so long in each of them."""
+    function = FakeFunction(*seconds)
+    return AdaptiveProtocol().full(function, (), seconds[0], best)  # type: ignore[arg-type]
+
+
+def test_who_falls_behind_has_fewer_rows() -> None:
+    assert race(1e-3, 1.3e-3) == [1.3e-3]
+    assert race(1e-3, 1.2e-3, 1.15e-3) == [1.2e-3, 1.15e-3]
+    assert race(1e-3, 1.06e-3, 1.05e-3, 1.07e-3) == [1.06e-3, 1.05e-3, 1.07e-3]
+
+
+def test_who_is_as_fast_once_runs_all_rows() -> None:
+    assert len(race(1e-3, 1.03e-3, 1.1e-3, 1.03e-3, 1.03e-3, 1.03e-3)) == 5
+    assert len(race(1e-3, 1.2e-3, 1.01e-3, 1.3e-3, 1.3e-3, 1.3e-3)) == 5
+    assert len(race(None, *[9e-3, 8e-3] * 3)) == 5
+
+
+def test_rows_that_agree_need_no_others() -> None:
+    assert race(1e-3, 1.01e-3, 1e-3, 1.01e-3) == [1.01e-3, 1e-3, 1.01e-3]
+    assert race(None, 9e-3, 9e-3, 9e-3) == [9e-3] * 3
+
+
+def test_a_look_as_long_as_a_row_says_as_much() -> None:
+    found, _ = look(10e-3, 30e-3, 14e-3)
+    assert found.hopeless
+    found, _ = look(1e-3, 1.9e-3, 1.5e-3)  # shorter ones have to be worse by far
+    assert not found.hopeless

@@ -60,6 +60,44 @@ def test_no_tasks(pool: WorkerPool) -> None:
     assert pool.run([]) == []
 
 
+def test_tasks_begin_one_by_one(pool: WorkerPool) -> None:
+    begun = [pool.begin(task("sleep", delay)) for delay in (b"0.05", b"0", b"0.02")]
+    assert [each.result() for each in reversed(begun)] == [
+        Outcome(payload=delay) for delay in (b"0.02", b"0", b"0.05")
+    ]
+    assert all(each.done() for each in begun)
+
+
+def test_begun_tasks_are_over_before_others_run(pool: WorkerPool) -> None:
+    begun = [pool.begin(task("sleep", b"0.1")) for _ in range(3)]
+    assert pool.run([task("echo", b"x")]) == [Outcome(payload=b"x")]
+    assert all(each.done() for each in begun)
+    assert pool.begin(task("echo", b"y")).result() == Outcome(payload=b"y")
+
+
+def test_begun_tasks_fail_by_themselves(pool: WorkerPool) -> None:
+    bad, good = pool.begin(task("abort")), pool.begin(task("echo", b"x"))
+    assert good.result() == Outcome(payload=b"x")
+    assert bad.result().failure is FailureKind.CRASH
+
+
+def test_what_goes_wrong_at_the_beginning_is_told_at_the_end() -> None:
+    own = WorkerPool(PoolOptions(1, preload=("tilewright.nowhere:at_all",)))
+    begun = own.begin(task("echo"))
+    with pytest.raises(TuneError, match=r"^a worker could not start:\n"):
+        begun.result()
+    own.close()
+
+
+def test_tasks_of_a_closed_pool_do_not_go_on() -> None:
+    own = WorkerPool(PoolOptions(1))
+    begun = own.begin(task("sleep", b"60"))
+    own.close()
+    with pytest.raises(TuneError, match=r"^the tasks of a pool of workers were stopped$"):
+        begun.result()
+    assert own.pids == []
+
+
 def test_workers_are_kept(pool: WorkerPool) -> None:
     pids = {pool.run([task("pid")])[0].payload for _ in range(5)}
     assert len(pids) == 1

@@ -63,6 +63,27 @@ def test_it_proposes_what_is_predicted_to_be_fast_and_replays_little_else() -> N
     assert max(map(seconds, found[:9])) < np.median([seconds(each) for each in by_chance])
 
 
+def test_candidates_are_told_of_as_soon_as_they_are_chosen() -> None:
+    task, sketches = task_of("GMM")
+    told: list[tuple[MeasureCandidate, int]] = []
+    search = started(task, sketches, 10)
+
+    def chosen(candidate: MeasureCandidate) -> None:
+        told.append((candidate, search.statistics.proposed))
+
+    found = search.choose_candidates(chosen)
+    assert [candidate for candidate, _ in told] == found
+    replayed = [count for _, count in told]
+    assert replayed == sorted(set(replayed))  # not all at the end
+    search.generate_measure_candidates()
+    assert len(told) == 10
+    # What is told has no influence on what is chosen.
+    again = started(*task_of("GMM"), 10).generate_measure_candidates()
+    assert found is not None
+    assert again is not None
+    assert [each.program_hash for each in again] == [each.program_hash for each in found]
+
+
 def test_a_small_space_is_looked_at_as_a_whole() -> None:
     task, sketches = task_of("SFM", space="tilewright")
     search = started(task, sketches, 12)

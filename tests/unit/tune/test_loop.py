@@ -24,6 +24,9 @@ class FakeMeasurer:
     def warm_up(self) -> None:
         """Nothing to start."""
 
+    def build_ahead(self, task: TaskRecord, candidate: MeasureCandidate) -> None:
+        """Nothing to build."""
+
     def measure(
         self,
         task: TaskRecord,

@@ -24,7 +24,12 @@ from tilewright.records import (
     normalize_mod,
 )
 from tilewright.schedule import Schedule
-from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner, seconds_of_hash
+from tilewright.testing.fake_measuring import (
+    EagerFakeBuilder,
+    FakeBuilder,
+    FakeRunner,
+    seconds_of_hash,
+)
 from tilewright.testing.small_search import matmul, nothing
 from tilewright.tune.context import TuneContext
 from tilewright.tune.measuring import KNOWN, Measurer, RoundResults
@@ -281,3 +286,47 @@ def test_a_runner_that_loses_candidates() -> None:
     assert str(measured.interrupt) == (
         "Losing gave 0 results for 1 candidate; it must give one for each, in order"
     )
+
+
+# --- building while others are chosen ---
+
+
+def test_what_was_begun_is_not_built_again() -> None:
+    builder, runner, task = EagerFakeBuilder(), FakeRunner(), a_task()
+    measurer = Measurer(builder, runner, LOGGER)
+    for chosen in CANDIDATES[1:4]:
+        measurer.build_ahead(task, chosen)
+    assert builder.begun == HASHES[1:4]
+    measured = measurer.measure(task, CANDIDATES[:3], lambda phase, count: None)
+    # The fourth is not wanted after all, but nothing may be built while candidates run.
+    assert {*builder.built} == {*HASHES[:4], REFERENCE}
+    assert runner.ran == HASHES[:3]
+    secs = [result.run_secs for result in measured.results]
+    assert secs == [(seconds_of_hash(shash or 0),) for shash in HASHES[:3]]
+
+
+def test_what_is_known_is_not_begun() -> None:
+    builder, task = EagerFakeBuilder(), a_task()
+    task.measured.add(CANDIDATES[0], RunnerResult((1.0,)))
+    Measurer(builder, FakeRunner(), LOGGER).build_ahead(task, CANDIDATES[0])
+    assert builder.begun == []
+
+
+def test_builders_that_do_not_build_ahead_get_all_at_once() -> None:
+    builder, task = FakeBuilder(), a_task()
+    measurer = Measurer(builder, FakeRunner(), LOGGER)
+    measurer.build_ahead(task, CANDIDATES[0])
+    assert builder.built == []
+
+
+def test_what_fails_to_begin_fails_with_its_round() -> None:
+    class Refusing(FakeBuilder):
+        def begin(self, build_input: BuilderInput) -> None:
+            raise ValueError("no")
+
+    builder, task = Refusing(), a_task()
+    measurer = Measurer(builder, FakeRunner(), LOGGER, check=False)
+    measurer.build_ahead(task, CANDIDATES[0])
+    measured = measurer.measure(task, CANDIDATES[:1], lambda phase, count: None)
+    assert measured.results[0].run_secs
+    assert builder.built == HASHES[:1]
