@@ -25,17 +25,13 @@ class _CannotSplit(Exception):
     """A vector that has to stay in one piece."""
 
 
-def _is_known(dtype: ir.DType) -> bool:
-    return known_lanes(dtype.lanes, max(1, dtype.bits // 8)) == dtype.lanes
-
-
 def _has_unknown_vectors(node: ir.Node) -> bool:
     """Is there a vector that LLVM is not known to compile?"""
     if isinstance(node, ir.PrimExpr):
-        lanes = node.dtype.lanes
+        lanes, element_bytes = node.dtype.lanes, max(1, node.dtype.bits // 8)
         if lanes > LONG and isinstance(node, _WIDENING):
             return True
-        if lanes > 1 and not _is_known(node.dtype):
+        if lanes > 1 and known_lanes(lanes, element_bytes) != lanes:
             return True
         if not node.child_fields:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tilewright import ir
@@ -33,12 +34,7 @@ class _View:
 
 def compact_strides(shape: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
     """The strides of a row-major layout without gaps."""
-    strides: list[ir.PrimExpr] = []
-    stride: ir.PrimExpr = ir.const(1)
-    for extent in reversed(shape):
-        strides.append(stride)
-        stride = ir.multiply(stride, extent)
-    return tuple(reversed(strides))
+    return tuple(accumulate(reversed(shape), ir.multiply, initial=ir.const(1)))[-2::-1]
 
 
 class _ViewRemover(FoldingSubstituter):

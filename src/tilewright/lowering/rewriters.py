@@ -22,6 +22,12 @@ def takes_pointer(node: ir.Node, data: ir.Var) -> bool:
     return node is data or any(takes_pointer(child, data) for child in ir.children(node))
 
 
+def thread_tag(node: ir.For | ir.Block) -> str:
+    """The thread axis that a loop is bound to; empty for all others, and for blocks."""
+    binding = node.thread_binding if isinstance(node, ir.For) else None
+    return "" if binding is None else binding.thread_tag
+
+
 def is_element(expr: ir.PrimExpr, store: ir.BufferStore) -> bool:
     """True for a load of the element that a store writes."""
     return (

@@ -77,15 +77,8 @@ class _Accesses:
     ) -> MemoryAccess:
         """A load or store."""
         read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
-        return MemoryAccess(
-            buffer,
-            read,
-            is_store,
-            self.ranges,
-            unit_bytes,
-            self._reaches,
-            self._limits_in(scope),
-        )
+        shared = self._reaches, self._limits_in(scope)
+        return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, *shared)
 
     def _limits_in(self, scope: EnclosingBlock | None) -> IndexLimits | None:
         """What the predicates of all blocks around hold back, if anything."""
@@ -189,13 +182,11 @@ def _around(scope: EnclosingBlock | None) -> Iterator[EnclosingBlock]:
 
 def _share_of(predicate: ir.PrimExpr, ranges: MovingRanges) -> float:
     """The share of iterations that bound checks `index < limit` let through."""
-    match predicate:
-        case ir.And(a=a, b=b):
-            return _share_of(a, ranges) * _share_of(b, ranges)
-        case ir.LT(a=index, b=ir.IntImm(value=limit)):
-            last: int = ranges.of(index)[1]
-            return min(1.0, limit / (last + 1))
-    return 1.0
+    share = 1.0
+    for check in ir.conjuncts(predicate):
+        if isinstance(check, ir.LT) and isinstance(check.b, ir.IntImm):
+            share *= min(1.0, check.b.value / (ranges.of(check.a)[1] + 1))
+    return share
 
 
 def distinct_loads(loads: Sequence[ir.BufferLoad]) -> list[ir.BufferLoad]:

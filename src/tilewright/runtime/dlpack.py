@@ -13,6 +13,8 @@ import ctypes
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import Any, ClassVar
 
 from tilewright.codegen.host.loading import load_permanently
@@ -81,11 +83,7 @@ class TensorView:
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a compact array, in elements."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
+    return tuple(accumulate(reversed(shape), mul, initial=1))[-2::-1]
 
 
 # --- reading ------------------------------------------------------------------------------------
