@@ -23,14 +23,9 @@ from __future__ import annotations
 
 from string import Template
 
+from tilewright.native import thread_pool_system_ir as system
 from tilewright.native.platform import NativePlatform
 from tilewright.native.thread_limit_ir import thread_limit_ir
-from tilewright.native.thread_pool_system_ir import (
-    CONDITION_SYSTEM,
-    FUTEX_SYSTEM,
-    SERIAL_POOL,
-    SETTINGS,
-)
 
 MAX_THREADS = 256
 DEFAULT_SPIN_NS = 200_000
@@ -426,10 +421,10 @@ def thread_pool_ir(platform: NativePlatform) -> str:
     """The pool's source for ``platform``; it defines the five ``tw_*`` functions of the C ABI."""
     limit = thread_limit_ir(platform)
     if not platform.has_threads:
-        return SERIAL_POOL + limit
-    sleeping = CONDITION_SYSTEM if platform.futex_syscall is None else FUTEX_SYSTEM
+        return system.SERIAL_POOL + limit
+    sleeping = system.CONDITION_SYSTEM if platform.futex_syscall is None else system.FUTEX_SYSTEM
     text = "".join(
-        part.template for part in (_TYPES, sleeping, SETTINGS, _WAITING, _WORKER, _LAUNCH)
+        part.template for part in (_TYPES, sleeping, system.SETTINGS, _WAITING, _WORKER, _LAUNCH)
     )
     return limit + Template(text).substitute(
         MAX_THREADS=MAX_THREADS,

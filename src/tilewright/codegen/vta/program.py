@@ -51,17 +51,17 @@ class VtaProgram(ProgramHeader):
         """Bytes of main memory that it takes."""
         return self.uop_address + 4 * len(self.uops)
 
-    def header(self) -> dict[str, object]:
-        """All but micro-operations and instructions, as plain data."""
-        names = ProgramHeader.__dataclass_fields__
-        return {name: msgspec.to_builtins(getattr(self, name)) for name in names}
+    @property
+    def header(self) -> ProgramHeader:
+        """All but micro-operations and instructions."""
+        return ProgramHeader(self.name, self.configuration, self.tensors, self.uop_address)
 
 
 def to_assembly(programs: Iterable[VtaProgram]) -> str:
     """Programs as text: a line a header, a micro-operation or an instruction."""
     lines: list[str] = []
     for program in programs:
-        lines.append(f"program {json.dumps(program.header())}")
+        lines.append(f"program {json.dumps(msgspec.to_builtins(program.header))}")
         lines += [f"uop {word}" for word in program.uops]
         lines += map(isa.to_text, program.instructions)
     return "\n".join([*lines, ""])
@@ -71,14 +71,14 @@ def from_assembly(text: str) -> Iterator[VtaProgram]:
     """Programs from their text."""
     for part in text.split("program ")[1:]:
         head, *lines = part.splitlines()
+        header = msgspec.json.decode(head, type=ProgramHeader)
         uops = tuple(int(line.removeprefix("uop ")) for line in lines if line.startswith("uop "))
         code = tuple(isa.from_text(line) for line in lines if not line.startswith("uop "))
-        yield VtaProgram(**vars(msgspec.json.decode(head, type=ProgramHeader)), uops=uops,
-                         instructions=code)
+        yield VtaProgram(**vars(header), uops=uops, instructions=code)
 
 
 class _Stored(msgspec.Struct):
-    header: ProgramHeader | dict[str, object]
+    header: ProgramHeader
     uops: tuple[int, ...]
     code: bytes
 
@@ -86,7 +86,7 @@ class _Stored(msgspec.Struct):
 def to_bytes(programs: Iterable[VtaProgram]) -> bytes:
     """Programs with encoded instructions."""
     made = [
-        _Stored(each.header(), each.uops, b"".join(map(isa.encode, each.instructions)))
+        _Stored(each.header, each.uops, b"".join(map(isa.encode, each.instructions)))
         for each in programs
     ]
     return msgspec.json.encode(made)
@@ -95,8 +95,8 @@ def to_bytes(programs: Iterable[VtaProgram]) -> bytes:
 def from_bytes(data: bytes) -> Iterator[VtaProgram]:
     """Programs from what `to_bytes` made."""
     for each in msgspec.json.decode(data, type=list[_Stored]):
-        size = len(each.code)
-        if size % isa.INSTRUCTION_BYTES:
+        size, step = len(each.code), isa.INSTRUCTION_BYTES
+        if size % step:
             raise CodegenError(f"vta: {size} bytes are no whole number of instructions")
-        parts = (each.code[at : at + isa.INSTRUCTION_BYTES] for at in range(0, size, isa.INSTRUCTION_BYTES))
-        yield VtaProgram(**vars(each.header), uops=each.uops, instructions=tuple(map(isa.decode, parts)))
+        code = tuple(isa.decode(each.code[at : at + step]) for at in range(0, size, step))
+        yield VtaProgram(**vars(each.header), uops=each.uops, instructions=code)
