@@ -39,8 +39,7 @@ class _UsageFinder(ir.Visitor):
         self._unknown: set[ir.Var] = set()  # bound by lets: no domain
 
     def visit_for(self, node: ir.For) -> None:
-        domain = ir.Range(node.min, node.extent)
-        self._analyzer.bind(node.loop_var, domain, allow_override=True)
+        self._analyzer.bind(node.loop_var, node.domain, allow_override=True)
         self._loops.append(node)
         self.visit(node.body)
         self._loops.pop()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import Affine, affine_in
-from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.rewriters import is_multiple
 
 
 @dataclass(frozen=True)

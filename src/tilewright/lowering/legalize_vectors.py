@@ -109,11 +109,9 @@ class _Part(ir.Rewriter):
         return self._parts[node, self._piece]
 
     def visit_let(self, node: ir.Let) -> ir.PrimExpr:
-        value = self.visit(node.value)
-        var = ir.Var(node.var.name, value.dtype)
-        if node.var.dtype.lanes == 1:
-            return ir.Let(node.var, value, self.visit(node.body))
-        self._parts[node.var, self._piece] = var
+        value, var = self.visit(node.value), node.var
+        if var.dtype.lanes > 1:
+            var = self._parts[node.var, self._piece] = ir.Var(var.name, value.dtype)
         return ir.Let(var, value, self.visit(node.body))
 
     def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:

@@ -9,8 +9,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
+from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows, is_multiple
 
 
 @dataclass(frozen=True)
@@ -133,12 +132,7 @@ def _check_kind(place: str, view: ir.Buffer, source: ir.Buffer) -> None:
         )
 
 
-def without_views(func: ir.PrimFunc) -> ir.PrimFunc:
-    """The function with accesses of views as accesses of the buffers behind them."""
-    return func.with_body(_ViewRemover().rewrite(func.body))
-
-
 @function_pass
 def LowerMatchBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace views made by `match_buffer` by the buffers behind them."""
-    return without_views(func)
+    return func.with_body(_ViewRemover().rewrite(func.body))

@@ -75,8 +75,7 @@ def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
         analyzer = Analyzer()
         around = [scope for scope in path[:depth] if isinstance(scope, ir.For)]
         for loop in around:
-            domain = ir.Range(loop.min, loop.extent)
-            analyzer.bind(loop.loop_var, domain, allow_override=True)
+            analyzer.bind(loop.loop_var, loop.domain, allow_override=True)
         if not carries_values(path[depth - 1].body, buffer, analyzer, loops=around):
             return path[depth - 1]
     return path[own - 1]
