@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import CodegenError
 from tilewright.native import elf_image as image, elf_object as obj
+from tilewright.native.abi import MATH_FUNCTIONS
 from tilewright.native.elf_image import Segments, StringTable
 from tilewright.native.elf_object import ObjectFile, Relocation, Section, Symbol, read_object
 
@@ -43,14 +44,6 @@ _RELOCATION_NAMES = {
     26: "R_X86_64_GOTPC32",
     29: "R_X86_64_GOTPC64",
 }
-
-# Functions of the mathematical library; each also comes with an `f` for float.
-_MATH_NAMES = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2"
-    " expm1 fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint"
-    " nextafter pow remainder rint round roundeven sin sinh sqrt tan tanh tgamma trunc"
-)
-_MATH_FUNCTIONS = frozenset(_MATH_NAMES.split())
 
 _PLT_ENTRY_SIZE = 16
 _GOT_ENTRY_SIZE = 8
@@ -142,9 +135,7 @@ def link_shared_object(
 def needed_libraries(imports: Collection[str]) -> list[str]:
     """The system libraries that define ``imports``."""
     libraries = ["libc.so.6"]
-    if any(
-        name in _MATH_FUNCTIONS or name.removesuffix("f") in _MATH_FUNCTIONS for name in imports
-    ):
+    if not MATH_FUNCTIONS.isdisjoint(imports):
         libraries.append("libm.so.6")
     if any(name.startswith("pthread_") for name in imports):
         # A part of libc since glibc 2.34, where a library of this name remains for old programs.

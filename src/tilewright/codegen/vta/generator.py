@@ -231,7 +231,7 @@ class _Generator:
                 f"vta: {row.buffer.name} is stored after its rows were changed in place for "
                 "another store"
             )
-        self._steps(elements, [sram, *rest], steps, skipped=(1,))
+        self._steps(elements, [sram, *rest], steps)
         plane = tensor.size // tensor.planes // self._lanes(store)
         for number in range(tensor.planes):
             if number:
@@ -320,7 +320,7 @@ class _Generator:
         others = leaves.other_rows(store, row, steps)
         elements, starts = self._elements(nest, (store, row, *others))
         self._copy(elements, starts[:2], store.buffer.data is row.buffer.data)
-        self._steps(elements, [starts[0], *starts[2:]], steps, skipped=(1,))
+        self._steps(elements, [starts[0], *starts[2:]], steps)
 
     def _copy(self, elements: Elements, starts: Sequence[int], in_place: bool) -> None:
         """The vector unit changes rows in place; others are copied first: zero, plus the row."""
@@ -329,23 +329,18 @@ class _Generator:
             self._alu(elements, starts, (0, 1), Alu(alu_op=AluOp.ADD))
 
     def _steps(
-        self,
-        elements: Elements,
-        starts: Sequence[int],
-        steps: Sequence[leaves.AluStep],
-        skipped: tuple[int, ...],
+        self, elements: Elements, starts: Sequence[int], steps: Sequence[leaves.AluStep]
     ) -> None:
-        """Steps on the rows of the first access; the accesses of other rows follow."""
-        accesses = [n for n in range(len(elements.factors)) if n not in skipped]
-        rows = iter(range(1, len(accesses)))
+        """Steps on the rows of the first access; those of other rows come behind the second."""
+        first, *others = starts
+        rows = enumerate(others, start=2)
         for step in steps:
             if isinstance(step.operand, int):
                 number = Alu(alu_op=step.op, use_imm=1, imm=step.operand)
-                self._alu(elements, starts[:1], (0,), number)
+                self._alu(elements, (first,), (0,), number)
             else:
-                at = next(rows)
-                which = (0, accesses[at])
-                self._alu(elements, (starts[0], starts[at]), which, Alu(alu_op=step.op))
+                access, start = next(rows)
+                self._alu(elements, (first, start), (0, access), Alu(alu_op=step.op))
 
     def _alu(
         self, elements: Elements, starts: Sequence[int], which: tuple[int, ...], kind: Alu
