@@ -130,14 +130,8 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     store = ir.substitute(store, site.lets) if site.lets else store
     if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
         store = ir.replace(store, value=unconditional(store.value))
-    count = _Operations()
-    operations = count.of(store.value)
-    loads = distinct_loads(count.loads)
+    operations, count, loads = _counted(store.value)
     if operations > LONG_EXPRESSION:
-        # What repeats and moves has a variable or a load in it that does so, too.
-        if count.has_variables or len(loads) < len(count.loads):
-            count = _Operations()
-            count.of(Interner().intern(store.value))
         operations = count.inside(_moving(site))
     if any(loop.kind == ir.ForKind.UNROLLED and loop.extent > 1 for loop in site.loops):
         operations /= count.cases
@@ -227,17 +221,21 @@ class WrittenOperations:
 
 def operations_of(value: ir.PrimExpr) -> WrittenOperations:
     """The operations of a value; those of a long one count where their variables move."""
+    total, count, _ = _counted(value)
+    moving = count.by_variables() if total > LONG_EXPRESSION else None
+    return WrittenOperations(total, count.loads, moving, count.cases)
+
+
+def _counted(value: ir.PrimExpr) -> tuple[float, _Operations, list[ir.BufferLoad]]:
+    """What a value costs as it is written, each operation of a long one once, and its loads."""
     count = _Operations()
-    total = count.of(value)
-    loads = count.loads
-    cases = count.cases
-    moving = None
-    if total > LONG_EXPRESSION:
-        if count.has_variables or len(distinct_loads(loads)) < len(loads):
-            count = _Operations()
-            count.of(Interner().intern(value))
-        moving = count.by_variables()
-    return WrittenOperations(total, loads, moving, cases)
+    total, loads = count.of(value), distinct_loads(count.loads)
+    # What repeats and moves has a variable or a load in it that does so, too.
+    if total > LONG_EXPRESSION and (count.has_variables or len(loads) < len(count.loads)):
+        written, count = count.loads, _Operations()
+        count.of(Interner().intern(value))
+        count.loads = written
+    return total, count, loads
 
 
 class _Operations:
