@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tilewright.codegen.artifact import Artifact, Kernel, Library
 from tilewright.codegen.base import Texts
@@ -147,9 +148,8 @@ class _Evaluator:
     _number: int = field(default=0, init=False)
 
     def __call__(self, *args: object) -> BenchmarkResult:
-        values = {**vars(self.options), "number": self._number or self.options.number}
-        prepare = self._preparation(args)
-        result, self._number = self.function.measure(args, EvaluatorOptions(**values), prepare)
+        options = replace(self.options, number=self._number or self.options.number)
+        result, self._number = self.function.measure(args, options, self._preparation(args))
         return result
 
     def _preparation(self, args: Sequence[object]) -> Callable[[], object] | None:
@@ -289,23 +289,13 @@ class Module:
         return self._infos[chosen].signature if chosen in self else self[chosen].signature
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: object = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
-        *,
-        flush: bool = False,
+        self, func_name: str, dev: object = None, *options: Any, **named: Any
     ) -> Callable[..., BenchmarkResult]:
-        """A timer of one function; `dev` is there for scripts written for TVM."""
-        rows = number, repeat, min_repeat_ms, limit_zero_time_iterations
-        pauses = cooldown_interval_ms, repeats_to_cooldown
-        return self[func_name].time_evaluator(*rows, *pauses, f_preproc, flush=flush)
+        """A timer of one function, with the options of `CompiledFunction.time_evaluator`.
+
+        `dev` is there for scripts written for TVM.
+        """
+        return self[func_name].time_evaluator(*options, **named)
 
     def get_source(self, fmt: str | None = None) -> str:
         """The module as text: what was compiled, or in a format such as "asm" or "script"."""
