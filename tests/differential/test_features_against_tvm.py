@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.features import PerStoreFeature
-from tilewright.features.workload_embedding import workload_embedding
+from tilewright.features.per_store import workload_embedding
 from tilewright.ir import IRModule
 from tilewright.script import from_source
 from tilewright.testing.te_workload import CONFIGS, create_te_workload

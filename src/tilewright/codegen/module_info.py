@@ -46,10 +46,8 @@ def why_unrunnable(info: ModuleInfo) -> str:
     if not info.triple:
         return ""
     here = host()
-    arch, here_arch = info.triple.partition("-")[0], here.triple.partition("-")[0]
-    if arch != here_arch:
-        return f"it was compiled for {info.triple}, this machine is {here.triple}"
-    if "linux" in info.triple and "linux" not in here.triple:
+    is_other = info.triple.partition("-")[0] != here.triple.partition("-")[0]
+    if is_other or ("linux" in info.triple and "linux" not in here.triple):
         return f"it was compiled for {info.triple}, this machine is {here.triple}"
     missing = sorted(set(info.features) - here.features - _SYSTEM_FEATURES)
     if missing:

@@ -20,48 +20,23 @@ from tilewright.nest.loops import Loop
 _OPERATIONS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 _POSITIONS = (
     "kPosNone",
-    "kPosInnerSpatial",
-    "kPosMiddleSpatial",
-    "kPosOuterSpatial",
-    "kPosInnerReduce",
-    "kPosMiddleReduce",
-    "kPosOuterReduce",
+    *(f"kPos{at}{of}" for of in ("Spatial", "Reduce") for at in ("Inner", "Middle", "Outer")),
     "kPosMixed",
 )
-_KINDS = {
-    "vec": ForKind.VECTORIZED,
-    "unroll": ForKind.UNROLLED,
-    "parallel": ForKind.PARALLEL,
-}
-_THREADS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+_KINDS = {"vec": ForKind.VECTORIZED, "unroll": ForKind.UNROLLED, "parallel": ForKind.PARALLEL}
+_THREADS = tuple(f"{of}Idx.{axis}" for of in ("block", "thread") for axis in "xyz")
+_SIZES = ("bytes", "unique_bytes", "lines", "unique_lines")
 _BUFFER_COLUMNS = (
-    "acc_type.kRead",
-    "acc_type.kWrite",
-    "acc_type.kReadWrite",
-    "bytes",
-    "unique_bytes",
-    "lines",
-    "unique_lines",
-    "reuse_type.kLoopMultipleRead",
-    "reuse_type.kSerialMultipleReadWrite",
-    "reuse_type.kNoReuse",
-    "reuse_dis_iter",
-    "reuse_dis_bytes",
-    "reuse_ct",
-    "bytes_d_reuse_ct",
-    "unique_bytes_d_reuse_ct",
-    "lines_d_reuse_ct",
-    "unique_lines_d_reuse_ct",
+    *(f"acc_type.k{kind}" for kind in ("Read", "Write", "ReadWrite")),
+    *_SIZES,
+    *(f"reuse_type.k{kind}" for kind in ("LoopMultipleRead", "SerialMultipleReadWrite", "NoReuse")),
+    *("reuse_dis_iter", "reuse_dis_bytes", "reuse_ct"),
+    *(f"{size}_d_reuse_ct" for size in _SIZES),
     "stride",
 )
 _TAIL = (
-    "alloc_size",
-    "alloc_prod",
-    "alloc_outer_prod",
-    "alloc_inner_prod",
-    "outer_prod",
-    "num_loops",
-    "auto_unroll_max_step",
+    *("alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod"),
+    *("outer_prod", "num_loops", "auto_unroll_max_step"),
 )
 
 
@@ -145,19 +120,14 @@ class RowMaker:
         lines = max(1.0, iterations / max(1, skipped) * min(1.0, stride * use.itemsize / line))
         unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
         sizes = (total, unique, lines, unique_lines)
-        kind, distance_iterations, distance_bytes, count = reuse
+        kind, *distances, count = reuse
         share = count or 0.5
         return [
             *_FLAGS[use.kind],
             *sizes,
             *_FLAGS[kind],
-            float(distance_iterations),
-            float(distance_bytes),
-            float(count),
-            total / share,
-            unique / share,
-            lines / share,
-            unique_lines / share,
+            *map(float, (*distances, count)),
+            *[size / share for size in sizes],
             float(inner_stride),
         ]
 
@@ -173,14 +143,9 @@ class RowMaker:
         return 0, 0, skipped
 
     def _allocation(self, own: BufferUse, iterations: int) -> list[float]:
-        outer = own.placement.outer_prod
-        numel = prod(own.placement.shape)
-        return [
-            float(numel * own.itemsize),
-            float(numel * outer),
-            float(outer),
-            iterations / max(1, outer),
-        ]
+        outer, numel = own.placement.outer_prod, prod(own.placement.shape)
+        sizes = numel * own.itemsize, numel * outer, outer
+        return [*map(float, sizes), iterations / max(1, outer)]
 
 
 def _counts(store: Store, loads: list[Indices]) -> Counts:

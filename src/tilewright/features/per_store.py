@@ -10,8 +10,7 @@ from tilewright.errors import TuneError
 from tilewright.features.base import FeatureExtractor, FeatureMatrix, Matrix, feature_extractors
 from tilewright.features.columns import Layout, RowMaker, names
 from tilewright.features.stores import StoreReader
-from tilewright.features.workload_embedding import WIDTH, workload_embedding
-from tilewright.ir import Buffer, IRModule, PrimFunc
+from tilewright.ir import Block, IRModule, PrimFunc, nodes_of
 from tilewright.nest.reading import Reading, read
 from tilewright.records import MeasureCandidate
 from tilewright.space.base import TaskContext
@@ -33,23 +32,19 @@ class PerStoreFeature(FeatureExtractor):
         cache_line_bytes: int = 64,
         extract_workload: bool = False,
     ) -> None:
-        for name, value in (
-            ("buffers_per_store", buffers_per_store),
-            ("arith_intensity_curve_num_samples", arith_intensity_curve_num_samples),
-            ("cache_line_bytes", cache_line_bytes),
-        ):
-            if value < 1:
-                raise TuneError(f"PerStoreFeature: {name} must be at least 1, got {value}")
         self.buffers_per_store = buffers_per_store
         self.arith_intensity_curve_num_samples = arith_intensity_curve_num_samples
         self.cache_line_bytes = cache_line_bytes
+        for name, value in vars(self).items():
+            if value < 1:
+                raise TuneError(f"PerStoreFeature: {name} must be at least 1, got {value}")
         self.extract_workload = extract_workload
 
     @property
     def column_names(self) -> list[str]:
         """What each column holds."""
         own = names(self.buffers_per_store, self.arith_intensity_curve_num_samples)
-        return own + [f"workload_{number}" for number in range(WIDTH * self.extract_workload)]
+        return own + [f"workload_{number}" for number in range(_WIDTH * self.extract_workload)]
 
     @property
     def feature_vector_length(self) -> int:
@@ -64,7 +59,7 @@ class PerStoreFeature(FeatureExtractor):
         embedding: list[float] = []
         if self.extract_workload:
             mod = context.mod
-            embedding = [0.0] * WIDTH if mod is None else workload_embedding(mod)
+            embedding = [0.0] * _WIDTH if mod is None else workload_embedding(mod)
         return [
             self.extract(candidate.sch.mod, is_gpu, embedding, candidate.reading_of)
             for candidate in candidates
@@ -84,11 +79,12 @@ class PerStoreFeature(FeatureExtractor):
             self.cache_line_bytes,
             is_gpu,
         )
-        rows = [
-            [*row, *embedding]
-            for func in mod.functions.values()
-            for row in _rows_of(reading_of(func), layout)
-        ]
+        rows = []
+        for func in mod.functions.values():
+            found = StoreReader(reading_of(func))
+            maker = RowMaker(layout, found)
+            last = {store.buffer: maker.row(store) for store in found.stores}
+            rows += [[*row, *embedding] for row in last.values()]
         if not rows:
             return np.zeros((0, self.feature_vector_length)).view(FeatureMatrix)
         raw = np.array(rows, dtype=np.float64)
@@ -96,10 +92,28 @@ class PerStoreFeature(FeatureExtractor):
         return scaled.view(FeatureMatrix)
 
 
-def _rows_of(reading: Reading, layout: Layout) -> list[list[float]]:
-    found = StoreReader(reading)
-    maker = RowMaker(layout, found)
-    rows: dict[Buffer, list[float]] = {}
-    for store in found.stores:
-        rows[store.buffer] = maker.row(store)
-    return list(rows.values())
+# The first flag with a word that the name of a block contains is set for that block.
+_FLAGS: tuple[tuple[str, ...], ...] = (
+    ("softmax",),
+    ("max", "min"),
+    ("add",),
+    ("batch_matmul",),
+    ("matmul",),
+    ("depthwiseconv2d",),
+    ("conv2d_winograd",),
+    ("conv2d",),
+)
+_WIDTH = len(_FLAGS)
+
+
+def workload_embedding(mod: IRModule) -> list[float]:
+    """Which known operators the blocks of a module are named after."""
+    flags = [0.0] * _WIDTH
+    for func in mod.functions.values():
+        for block in nodes_of(func.body, Block):
+            name = block.name_hint.lower()
+            for place, words in enumerate(_FLAGS):
+                if any(word in name for word in words):
+                    flags[place] = 1.0
+                    break
+    return flags

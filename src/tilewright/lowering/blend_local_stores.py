@@ -37,47 +37,20 @@ class _Enlarger(FoldingSubstituter):
         return known
 
 
-class _Accesses(ir.Visitor):
-    """All that refers to some memory, and the variables of loops around that."""
-
-    def __init__(self, data: ir.Var) -> None:
-        self.vectors: list[ir.BufferLoad | ir.BufferStore] = []
-        self.loop_vars: set[ir.Var] = set()
-        self.is_passed_on = False
-        self._data = data
-
-    def visit_for(self, node: ir.For) -> None:
-        self.loop_vars.add(node.loop_var)
-        self.generic_visit(node)
-
-    def visit_var(self, node: ir.Var) -> None:
-        self.is_passed_on |= node is self._data
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
-        self._note(node)
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self._note(node)
-
-    def _note(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        if node.buffer.data is self._data:
-            self.vectors.append(node)
-        self.generic_visit(node)
-
-
 def _has_one_mask(data: ir.Var, body: ir.Stmt, analyzer: Analyzer) -> bool:
     """Do all vectors in some memory have the same mask, so that it leaves out the same lanes?"""
-    found = _Accesses(data)
-    found.visit(body)
-    masks = [node.predicate for node in found.vectors]
-    if found.is_passed_on or not masks or masks[0] is None:
+    nodes = list(ir.walk(body))
+    accesses = [node for node in nodes if isinstance(node, ir.BufferLoad | ir.BufferStore)]
+    vectors = [access for access in accesses if access.buffer.data is data]
+    first = vectors[0].predicate if vectors else None
+    if first is None or any(node is data for node in nodes):  # it is passed on
         return False
-    first = masks[0]
+    masks = [vector.predicate for vector in vectors]
     is_same = all(mask is not None and ir.expr_deep_equal(mask, first) for mask in masks)
-    is_fixed = found.loop_vars.isdisjoint(ir.free_vars(first))
+    loop_vars = {node.loop_var for node in nodes if isinstance(node, ir.For)}
     lanes = first.dtype.lanes
-    apart = all(_is_whole_vector(node.indices, lanes, analyzer) for node in found.vectors)
-    return is_same and is_fixed and apart
+    apart = all(_is_whole_vector(vector.indices, lanes, analyzer) for vector in vectors)
+    return is_same and loop_vars.isdisjoint(ir.free_vars(first)) and apart
 
 
 def _is_whole_vector(indices: Sequence[ir.PrimExpr], lanes: int, analyzer: Analyzer) -> bool:

@@ -18,7 +18,7 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.node import common_prefix
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at, runs
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, takes_pointer
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, takes_pointer, thread_tag
 from tilewright.lowering.widen_expr import conjuncts
 
 
@@ -107,7 +107,7 @@ class _Scanner(ir.Visitor):
     def _loop(self, node: ir.For) -> _Loop:
         domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
-        together = self._is_shared_by_threads and _is_thread(node)
+        together = self._is_shared_by_threads and thread_tag(node).startswith("threadIdx")
         in_order = node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
         return _Loop(node.loop_var, domain, together, in_order)
 
@@ -294,21 +294,9 @@ class _Scanner(ir.Visitor):
         return first if all(prove(ir.substitute(test, first)) for test in (*tests, *around)) else {}
 
 
-def _is_thread(loop: ir.For) -> bool:
-    binding = loop.thread_binding
-    return binding is not None and binding.thread_tag.startswith("threadIdx")
-
-
 def _lies_in(write: _Access, loop: _Loop, depth: int) -> bool:
     part = write.path[depth] if depth < len(write.path) else None
     return isinstance(part, _Loop) and part.var is loop.var
-
-
-class _Collector(_Scanner):
-    """Finds all writes, whatever is read."""
-
-    def _read(self, axes: Axes) -> None:
-        return
 
 
 def carries_values(
@@ -322,7 +310,8 @@ def carries_values(
     """True unless every run of `stmt`, inside of `loops`, provably writes what it reads."""
     writes: list[_Access] = []
     if with_earlier_iterations:
-        collector = _Collector(buffer, analyzer)
+        collector = _Scanner(buffer, analyzer)
+        collector.carried = True  # whatever is read
         collector.run_under(loops, stmt)
         writes = collector.writes
     scanner = _Scanner(buffer, analyzer, writes)

@@ -13,9 +13,9 @@ from tilewright import ir
 from tilewright.arith.affine import affine_in
 from tilewright.errors import LowerError
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.lower_match_buffer import without_views
+from tilewright.lowering.lower_match_buffer import LowerMatchBuffer
 from tilewright.lowering.race_witness import ParallelStore, find_witness
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, thread_tag
 from tilewright.target import Target
 
 
@@ -86,16 +86,13 @@ class _Checker(ir.Visitor):
     visit_let = visit_let_stmt
 
     def _check_kind(self, node: ir.For) -> None:
-        if (
-            node.kind != ir.ForKind.THREAD_BINDING
-            or self._target is None
-            or not self._target.is_cpu
-        ):
+        target = self._target
+        if node.kind != ir.ForKind.THREAD_BINDING or target is None or not target.is_cpu:
             return
-        tag = node.thread_binding.thread_tag if node.thread_binding is not None else "a thread"
+        tag = thread_tag(node) or "a thread"
         raise LowerError(
             f"{self._place()}: loop {node.loop_var.name!r} is bound to {tag}, but target "
-            f"{self._target.kind.name!r} has no such threads; use parallel or a GPU target"
+            f"{target.kind.name!r} has no such threads; use parallel or a GPU target"
         )
 
     def visit_block_realize(self, node: ir.BlockRealize) -> None:
@@ -249,6 +246,6 @@ class CheckSafety(FunctionPass):
         checker = _Checker(func, target)
         checker.visit(func.body)
         if checker.views:
-            plain = without_views(func)
+            plain = LowerMatchBuffer().run_function(func)
             _Checker(plain, target).visit(plain.body)
         return func

@@ -101,15 +101,13 @@ class _Sharer(StmtRewriter):
         self._count = 0
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
-        body = self.share(node.body)
-        return node if body is node.body else ir.replace(node, body=body)
+        return ir.updated(node, body=self.share(node.body))
 
     def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
         # Threads are launched right inside each other; what they share is computed inside all.
         if not isinstance(node.node, ir.IterVar) or isinstance(node.body, ir.AttrStmt):
             return self.generic_visit(node)
-        body = self.share(node.body)
-        return node if body is node.body else ir.replace(node, body=body)
+        return ir.updated(node, body=self.share(node.body))
 
     def share(self, body: ir.Stmt) -> ir.Stmt:
         """`body` with what occurs repeatedly in it bound to variables, then the same inside it."""

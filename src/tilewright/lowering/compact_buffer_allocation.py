@@ -16,7 +16,7 @@ from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, IndexInterval
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import ADDRESS_OF
+from tilewright.lowering.rewriters import ADDRESS_OF, thread_tag
 
 
 @dataclass
@@ -39,8 +39,7 @@ class _UsageFinder(ir.Visitor):
         self._unknown: set[ir.Var] = set()  # bound by lets: no domain
 
     def visit_for(self, node: ir.For) -> None:
-        domain = ir.Range(node.min, node.extent)
-        self._analyzer.bind(node.loop_var, domain, allow_override=True)
+        self._analyzer.bind(node.loop_var, node.domain, allow_override=True)
         self._loops.append(node)
         self.visit(node.body)
         self._loops.pop()
@@ -138,18 +137,14 @@ class _UsageFinder(ir.Visitor):
     def _union(self, a: IndexInterval | None, b: IndexInterval | None) -> IndexInterval | None:
         if a is None or b is None:
             return None
-        low = self._extreme(a.low, b.low, smaller=True)
-        high = self._extreme(a.high, b.high, smaller=False)
-        return None if low is None or high is None else IndexInterval(low, high)
+        lows, highs = self._ordered(a.low, b.low), self._ordered(a.high, b.high)
+        return lows and highs and IndexInterval(lows[0], highs[1])
 
-    def _extreme(self, a: ir.PrimExpr, b: ir.PrimExpr, smaller: bool) -> ir.PrimExpr | None:
-        if a is b:
-            return a
-        if self._analyzer.can_prove(a <= b):
-            return a if smaller else b
-        if self._analyzer.can_prove(b <= a):
-            return b if smaller else a
-        return None
+    def _ordered(self, a: ir.PrimExpr, b: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
+        """Two indices, the smaller one first, if it is known which one that is."""
+        if a is b or self._analyzer.can_prove(a <= b):
+            return a, b
+        return (b, a) if self._analyzer.can_prove(b <= a) else None
 
     def plan(self, usage: _Usage) -> _Plan | None:
         """The new shape of a buffer, or None if it stays as it is."""
@@ -184,7 +179,7 @@ class _UsageFinder(ir.Visitor):
 
 def _shares_buffer(loop: ir.For, buffer: ir.Buffer, *, inside: bool) -> bool:
     """True when all iterations of a loop use one copy of a buffer that may be allocated inside."""
-    tag = "" if loop.thread_binding is None else loop.thread_binding.thread_tag
+    tag = thread_tag(loop)
     if tag.startswith(("threadIdx", "vthread")) and buffer.scope.startswith("shared"):
         return True
     if tag == "threadIdx.x" and buffer.scope == "warp":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 from tilewright import ir
 from tilewright.lowering.base import function_pass
 
@@ -32,16 +35,12 @@ def flat_size(buffer: ir.Buffer) -> ir.PrimExpr:
 
 
 def _product(extents: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
-    total = 1
-    symbolic: ir.PrimExpr | None = None
-    for extent in extents:
-        if isinstance(extent, ir.IntImm):
-            total *= extent.value
-        else:
-            symbolic = extent if symbolic is None else symbolic * extent
-    if symbolic is None:
+    total = math.prod(extent.value for extent in extents if isinstance(extent, ir.IntImm))
+    symbolic = [extent for extent in extents if not isinstance(extent, ir.IntImm)]
+    if not symbolic:
         return ir.const(total)
-    return symbolic if total == 1 else symbolic * total
+    product = functools.reduce(ir.multiply, symbolic)
+    return product if total == 1 else product * total
 
 
 class _Flattener(ir.BufferRewriter):

@@ -215,16 +215,9 @@ class _SignatureBuilder:
                     self._known.add(expr)
                     self.params.append(expr)
                     derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
-        spec = ArgumentSpec(
-            buffer.name,
-            "buffer",
-            str(buffer.dtype),
-            tuple(map(_extent, buffer.shape)),
-            tuple(map(_extent, buffer.strides)),
-            buffer.data_alignment,
-            self._accesses.of(buffer.data),
-            tuple(derived),
-        )
+        layout = tuple(map(_extent, buffer.shape)), tuple(map(_extent, buffer.strides))
+        use = buffer.data_alignment, self._accesses.of(buffer.data)
+        spec = ArgumentSpec(buffer.name, "buffer", str(buffer.dtype), *layout, *use, tuple(derived))
         self.specs.append(spec)
 
     def _check_offset(self, buffer: ir.Buffer, offset: ir.PrimExpr) -> None:

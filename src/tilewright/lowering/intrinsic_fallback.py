@@ -10,15 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright import ir
+from tilewright.ir import tensor_intrin as intrins
 from tilewright.ir.clone import Cloner
-from tilewright.ir.tensor_intrin import (
-    TensorIntrin,
-    all_tensor_intrins,
-    features_of_intrin,
-    is_made,
-    parameters,
-    root_block_of,
-)
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
@@ -52,9 +46,10 @@ class _Fallback(ir.Rewriter):
         is missing while another is there. What was tensorized in this process has been made, and
         on a machine that has it nothing else needs to be made to see that.
         """
-        names = [name for name in all_tensor_intrins() if features_of_intrin(name)]
-        there = [name for name in names if features_of_intrin(name) <= self._features]
-        for name in sorted(there, key=is_made, reverse=True):
+        known = intrins.all_tensor_intrins()
+        names = [name for name in known if intrins.features_of_intrin(name)]
+        there = [name for name in names if intrins.features_of_intrin(name) <= self._features]
+        for name in sorted(there, key=intrins.is_made, reverse=True):
             if is_implementation(block, _get(name)):
                 return None
         missing = (name for name in names if name not in there)
@@ -71,7 +66,7 @@ def _get(name: str) -> TensorIntrin:
 
 def is_implementation(block: ir.Block, intrin: TensorIntrin) -> bool:
     """Does a block do what `tensorize` makes of one that it lets `intrin` carry out?"""
-    wanted = parameters(intrin.impl)
+    wanted = intrins.parameters(intrin.impl)
     views = [match.buffer for match in block.match_buffers[: len(wanted)]]
     if [_kind(view) for view in views] != [_kind(buffer) for buffer in wanted]:
         return False
@@ -93,8 +88,8 @@ def _index_dtype(views: list[ir.Buffer]) -> ir.DType:
 def _renewed(intrin: TensorIntrin, index_dtype: ir.DType) -> ir.PrimFunc:
     """The implementation with indices of that type."""
     cloner = Cloner(index_dtype)
-    buffers = [cloner.define_buffer(buffer) for buffer in parameters(intrin.impl)]
-    root = ir.replace(root_block_of(intrin.impl), reads=(), writes=())
+    buffers = [cloner.define_buffer(buffer) for buffer in intrins.parameters(intrin.impl)]
+    root = ir.replace(intrins.root_block_of(intrin.impl), reads=(), writes=())
     return _as_function(buffers, cloner.rewrite(root))
 
 
@@ -108,12 +103,12 @@ def _as_function(buffers: list[ir.Buffer], block: ir.Block) -> ir.PrimFunc:
 def _described(block: ir.Block, intrin: TensorIntrin) -> ir.Block:
     """The block with the description of an instruction in place of its implementation."""
     cloner = Cloner(_index_dtype([match.buffer for match in block.match_buffers]))
-    wanted = parameters(intrin.desc)
+    wanted = intrins.parameters(intrin.desc)
     views = tuple(
         ir.MatchBufferRegion(cloner.define_buffer(buffer), match.source)
         for buffer, match in zip(wanted, block.match_buffers, strict=False)
     )
-    body = cloner.rewrite(ir.replace(root_block_of(intrin.desc), reads=(), writes=()))
+    body = cloner.rewrite(ir.replace(intrins.root_block_of(intrin.desc), reads=(), writes=()))
     return ir.replace(
         block,
         body=body.body,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import Affine, affine_in
-from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.rewriters import is_multiple
 
 
 @dataclass(frozen=True)
@@ -28,48 +28,36 @@ class _Memory:
     loads: list[_Access] = field(default_factory=list)
 
 
-class _Collector(ir.Visitor):
+class _Collector:
     def __init__(self) -> None:
         self.memory: dict[ir.Var, _Memory] = {}
         self.private: set[ir.Var] = set()
         self.inner: dict[ir.Var, int | None] = {}  # bound inside; None: of unknown extent
         self._count = 0
 
-    def visit_for(self, node: ir.For) -> None:
-        extent = node.extent
-        self.inner[node.loop_var] = extent.value if isinstance(extent, ir.IntImm) else None
-        self.generic_visit(node)
-
-    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
-        self.inner[node.var] = None
-        self.generic_visit(node)
-
-    visit_let_stmt = visit_let
-
-    def visit_allocate(self, node: ir.Allocate) -> None:
-        self.private.add(node.buffer_var)
-        self.generic_visit(node)
-
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self.generic_visit(node)
-        self._count += 1
-        memory = self.memory.setdefault(node.buffer.data, _Memory())
-        accesses = memory.loads if isinstance(node, ir.BufferLoad) else memory.stores
-        accesses.append(_Access(node.indices[-1], self._count))
-
-    visit_buffer_store = visit_buffer_load
+    def note(self, node: ir.Node) -> None:
+        """One node, after those inside of it."""
+        match node:
+            case ir.For(loop_var=var, extent=extent):
+                self.inner[var] = extent.value if isinstance(extent, ir.IntImm) else None
+            case ir.Let(var=var) | ir.LetStmt(var=var):
+                self.inner[var] = None
+            case ir.Allocate(buffer_var=var):
+                self.private.add(var)
+            case ir.BufferLoad() | ir.BufferStore():
+                self._count += 1
+                memory = self.memory.setdefault(node.buffer.data, _Memory())
+                accesses = memory.loads if isinstance(node, ir.BufferLoad) else memory.stores
+                accesses.append(_Access(node.indices[-1], self._count))
 
 
 def lanes_conflict(loop: ir.For, lanes: int) -> bool:
     """True unless no lane can touch what another one stores."""
-    collector = _Collector()
-    collector.visit(loop.body)
-    pairs = _Pairs(loop.loop_var, lanes, collector.inner)
-    return any(
-        pairs.conflict(memory)
-        for data, memory in collector.memory.items()
-        if data not in collector.private
-    )
+    found = _Collector()
+    ir.post_order_visit(loop.body, found.note)
+    pairs = _Pairs(loop.loop_var, lanes, found.inner)
+    shared = (memory for data, memory in found.memory.items() if data not in found.private)
+    return any(map(pairs.conflict, shared))
 
 
 class _Pairs:

@@ -12,8 +12,7 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
 SMALL_FLOATS = frozenset({"bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"})
-# The CPU features with which a type is computed with natively.
-_NATIVE = {"float16": ("avx512fp16", "fullfp16")}
+_COMPUTE_HALVES = frozenset({"avx512fp16", "fullfp16"})  # features of CPUs
 # Operators that take or give bits and addresses rather than numbers.
 _OPAQUE_OPS = {
     "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr", "tir.type_annotation",
@@ -28,14 +27,9 @@ def small_floats_of(target: Target | None) -> frozenset[str]:
     """The types whose arithmetic the target lacks."""
     if target is None:
         return SMALL_FLOATS
-    if not target.is_cpu:
-        return SMALL_FLOATS - {"float16"}  # all GPUs compute with halves, two at a time
-    native = {
-        dtype
-        for dtype, needed in _NATIVE.items()
-        if any(name in target.features for name in needed)
-    }
-    return SMALL_FLOATS - native
+    # All GPUs compute with halves, two at a time.
+    has_halves = not target.is_cpu or not _COMPUTE_HALVES.isdisjoint(target.features)
+    return SMALL_FLOATS - {"float16"} if has_halves else SMALL_FLOATS
 
 
 def _is_opaque(call: ir.Call) -> bool:

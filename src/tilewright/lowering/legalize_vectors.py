@@ -25,17 +25,13 @@ class _CannotSplit(Exception):
     """A vector that has to stay in one piece."""
 
 
-def _is_known(dtype: ir.DType) -> bool:
-    return known_lanes(dtype.lanes, max(1, dtype.bits // 8)) == dtype.lanes
-
-
 def _has_unknown_vectors(node: ir.Node) -> bool:
     """Is there a vector that LLVM is not known to compile?"""
     if isinstance(node, ir.PrimExpr):
-        lanes = node.dtype.lanes
+        lanes, element_bytes = node.dtype.lanes, max(1, node.dtype.bits // 8)
         if lanes > LONG and isinstance(node, _WIDENING):
             return True
-        if lanes > 1 and not _is_known(node.dtype):
+        if lanes > 1 and known_lanes(lanes, element_bytes) != lanes:
             return True
         if not node.child_fields:
             return False
@@ -113,11 +109,9 @@ class _Part(ir.Rewriter):
         return self._parts[node, self._piece]
 
     def visit_let(self, node: ir.Let) -> ir.PrimExpr:
-        value = self.visit(node.value)
-        var = ir.Var(node.var.name, value.dtype)
-        if node.var.dtype.lanes == 1:
-            return ir.Let(node.var, value, self.visit(node.body))
-        self._parts[node.var, self._piece] = var
+        value, var = self.visit(node.value), node.var
+        if var.dtype.lanes > 1:
+            var = self._parts[node.var, self._piece] = ir.Var(var.name, value.dtype)
         return ir.Let(var, value, self.visit(node.body))
 
     def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:

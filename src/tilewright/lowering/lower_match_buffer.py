@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
+from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows, is_multiple
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,7 @@ class _View:
 
 def compact_strides(shape: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
     """The strides of a row-major layout without gaps."""
-    strides: list[ir.PrimExpr] = []
-    stride: ir.PrimExpr = ir.const(1)
-    for extent in reversed(shape):
-        strides.append(stride)
-        stride = ir.multiply(stride, extent)
-    return tuple(reversed(strides))
+    return tuple(accumulate(reversed(shape), ir.multiply, initial=ir.const(1)))[-2::-1]
 
 
 class _ViewRemover(FoldingSubstituter):
@@ -137,12 +132,7 @@ def _check_kind(place: str, view: ir.Buffer, source: ir.Buffer) -> None:
         )
 
 
-def without_views(func: ir.PrimFunc) -> ir.PrimFunc:
-    """The function with accesses of views as accesses of the buffers behind them."""
-    return func.with_body(_ViewRemover().rewrite(func.body))
-
-
 @function_pass
 def LowerMatchBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace views made by `match_buffer` by the buffers behind them."""
-    return without_views(func)
+    return func.with_body(_ViewRemover().rewrite(func.body))

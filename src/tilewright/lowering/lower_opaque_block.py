@@ -78,9 +78,9 @@ def _shared_rows(block: ir.Block) -> Iterator[tuple[ir.Var, int]]:
 
 def _allocated(buffer: ir.Buffer, body: ir.Stmt, notes: Mapping[str, int]) -> ir.Stmt:
     """Memory around a statement; that of threads around what they run, not around their launch."""
-    is_launch = isinstance(body, ir.AttrStmt) and body.attr_key == "thread_extent"
-    if is_launch and isinstance(body, ir.AttrStmt) and buffer.scope != "global":
-        return ir.replace(body, body=_allocated(buffer, body.body, notes))
+    match body:
+        case ir.AttrStmt(attr_key="thread_extent") if buffer.scope != "global":
+            return ir.replace(body, body=_allocated(buffer, body.body, notes))
     # Strides may pad a buffer beyond its shape.
     extents = (flat_size(buffer),) if buffer.strides else buffer.shape
     return ir.Allocate(buffer.data, buffer.dtype, extents, ir.TRUE, body, notes)

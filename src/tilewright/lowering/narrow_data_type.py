@@ -83,13 +83,6 @@ class _Narrower(AnalyzingRewriter):
         return None
 
 
-def _is_wide(node: ir.Node) -> bool:
-    """True for loops that count in 64 bits, and for constants of that type."""
-    if isinstance(node, ir.For):
-        return node.loop_var.dtype is ir.INT64
-    return isinstance(node, ir.IntImm) and node.dtype is ir.INT64
-
-
 @register_pass
 class NarrowDataType(FunctionPass):
     """Compute indices in 32 bits where all values provably fit."""
@@ -103,6 +96,11 @@ class NarrowDataType(FunctionPass):
             )
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
-        if not any(map(_is_wide, ir.walk(func.body))):
+        numbers = (
+            node.loop_var if isinstance(node, ir.For) else node
+            for node in ir.walk(func.body)
+            if isinstance(node, ir.For | ir.IntImm)
+        )
+        if not any(number.dtype is ir.INT64 for number in numbers):
             return func
         return func.with_body(_Narrower(func).rewrite(func.body))

@@ -1,6 +1,5 @@
-"""Lists of passes that the pipelines of backends are made of, and the loop that runs a pipeline.
-
-The pipelines themselves are in `codegen/<backend>/pipeline.py`.
+"""The passes for CPUs, in lists that pipelines of other backends are made of, too; and the loop
+that runs a pipeline. That for GPUs is in `codegen/cuda/pipeline.py`.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
+from tilewright.lowering.tile_registers import TileRegisters
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vector_reduction import VectorReduction
 from tilewright.lowering.vectorize_loop import VectorizeLoop
@@ -100,6 +100,20 @@ def statements_to_calls(context: PassContext) -> list[Pass]:
         LowerIntrin(),
         CommonSubexprElim(context.enables("cse_tir")),
         HostABI(),
+    ]
+
+
+def cpu_passes(context: PassContext, *, tiles: bool) -> list[Pass]:
+    """All passes; `context` gives their options and the user's own passes.
+
+    `tiles`: buffers of AMX tiles become registers, while their blocks are known.
+    """
+    return [
+        *blocks_to_buffers(context),
+        *([TileRegisters()] if tiles else []),
+        *buffers_to_memory(context),
+        *cpu_loops(context),
+        *statements_to_calls(context),
     ]
 
 

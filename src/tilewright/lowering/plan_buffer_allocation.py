@@ -13,7 +13,7 @@ from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.ir.node import NodeT, common_prefix
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
-from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter, thread_tag
 
 Scope = ir.For | ir.Block
 
@@ -66,7 +66,8 @@ class _AccessScopes(ir.Visitor):
 def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
     """The innermost scope of `path` that may hold the buffer, at least the one it is in now."""
     for depth in range(len(path), own, -1):
-        if buffer.scope.startswith("shared") and _tag(path[depth - 1]).startswith("threadIdx"):
+        tag = thread_tag(path[depth - 1])
+        if buffer.scope.startswith("shared") and tag.startswith("threadIdx"):
             continue  # outside of the threads that share it
         loops = [scope for scope in path[own:depth] if isinstance(scope, ir.For)]
         if not loops:
@@ -74,16 +75,10 @@ def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
         analyzer = Analyzer()
         around = [scope for scope in path[:depth] if isinstance(scope, ir.For)]
         for loop in around:
-            domain = ir.Range(loop.min, loop.extent)
-            analyzer.bind(loop.loop_var, domain, allow_override=True)
+            analyzer.bind(loop.loop_var, loop.domain, allow_override=True)
         if not carries_values(path[depth - 1].body, buffer, analyzer, loops=around):
             return path[depth - 1]
     return path[own - 1]
-
-
-def _tag(scope: Scope) -> str:
-    binding = scope.thread_binding if isinstance(scope, ir.For) else None
-    return "" if binding is None else binding.thread_tag
 
 
 def _within_kernel(
@@ -94,7 +89,7 @@ def _within_kernel(
     Memory of the device outlives kernels and is allocated around them; that of a block of threads,
     of a warp or of a thread exists inside of them alone.
     """
-    tags = [_tag(scope) for scope in path]
+    tags = [thread_tag(scope) for scope in path]
     threads = [depth for depth, tag in enumerate(tags) if tag.startswith(("blockIdx", "threadIdx"))]
     if not threads:
         return path, own

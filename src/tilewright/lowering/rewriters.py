@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from tilewright import ir
 from tilewright.ir.arithmetic import fold_binary
+from tilewright.ir.node import NodeT
 from tilewright.ir.visit import Substituter
 
 IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
@@ -20,6 +22,32 @@ def takes_pointer(node: ir.Node, data: ir.Var) -> bool:
         load = node.args[0]
         return isinstance(load, ir.BufferLoad) and load.buffer.data is data
     return node is data or any(takes_pointer(child, data) for child in ir.children(node))
+
+
+def thread_tag(node: ir.For | ir.Block) -> str:
+    """The thread axis that a loop is bound to; empty for all others, and for blocks."""
+    binding = node.thread_binding if isinstance(node, ir.For) else None
+    return "" if binding is None else binding.thread_tag
+
+
+def is_multiple(value: ir.PrimExpr, factor: int) -> bool:
+    """True when `value` is certainly a multiple of `factor`, by its shape alone."""
+    if factor == 1:
+        return True
+    match value:
+        case ir.IntImm():
+            return value.value % factor == 0
+        case ir.Mul(a=a, b=ir.IntImm(value=scale)) | ir.Mul(a=ir.IntImm(value=scale), b=a):
+            return is_multiple(a, factor // gcd(scale, factor))
+        case ir.Mul():
+            return is_multiple(value.a, factor) or is_multiple(value.b, factor)
+        case ir.Add() | ir.Sub() | ir.Min() | ir.Max():
+            return is_multiple(value.a, factor) and is_multiple(value.b, factor)
+        case ir.FloorMod(a=a, b=ir.IntImm(value=modulus)):
+            return modulus % factor == 0 and is_multiple(a, factor)
+        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
+            return is_multiple(a, factor * divisor)
+    return False
 
 
 def is_element(expr: ir.PrimExpr, store: ir.BufferStore) -> bool:
@@ -67,7 +95,10 @@ def crosses_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> bool:
 
 
 class FoldingRewriter(ir.Rewriter):
-    """Keeps constants as they are, and sequences free of statements that do nothing any more."""
+    """Keeps constants as they are, and sequences free of statements that do nothing any more.
+
+    Of choices that are decided it leaves what was chosen.
+    """
 
     def visit_int_imm(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return node
@@ -77,6 +108,45 @@ class FoldingRewriter(ir.Rewriter):
     def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
         statements = ir.map_tuple(node.seq, self.visit)
         return node if statements is node.seq else ir.seq(statements)
+
+    def folded(self, node: ir.BinaryOp) -> ir.PrimExpr:
+        """An operator on rewritten operands, carried out if these are constants."""
+        a, b = self.visit(node.a), self.visit(node.b)
+        return node if a is node.a and b is node.b else fold_binary(type(node), a, b)
+
+    def under(self, condition: ir.PrimExpr, node: NodeT, holds: bool = True) -> NodeT:
+        """Rewrite what runs only where a condition holds, or does not."""
+        return self.rewrite(node)
+
+    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
+        condition = self.visit(node.condition)
+        if isinstance(condition, ir.IntImm):
+            chosen = node.then_case if condition.value else node.else_case
+            return ir.no_op() if chosen is None else self.rewrite(chosen)
+        then_case, else_case = self.under(condition, node.then_case), node.else_case
+        if else_case is not None:
+            else_case = self.under(condition, else_case, holds=False)
+        return ir.updated(node, condition=condition, then_case=then_case, else_case=else_case)
+
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        if node.op is not IF_THEN_ELSE or node.args[0].dtype.lanes > 1:
+            return ir.map_children(node, self.visit)
+        condition = self.visit(node.args[0])
+        if isinstance(condition, ir.IntImm):
+            return self.rewrite(node.args[1] if condition.value else node.args[2])
+        then_value = self.under(condition, node.args[1])
+        else_value = self.under(condition, node.args[2], holds=False)
+        args = (condition, then_value, else_value)
+        same = all(new is old for new, old in zip(args, node.args, strict=True))
+        return node if same else ir.replace(node, args=args)
+
+    def visit_select(self, node: ir.Select) -> ir.PrimExpr:
+        condition = self.visit(node.condition)
+        if isinstance(condition, ir.IntImm):
+            return self.rewrite(node.true_value if condition.value else node.false_value)
+        # Both values are evaluated whatever the condition is, so nothing is assumed inside them.
+        values = self.visit(node.true_value), self.visit(node.false_value)
+        return ir.updated(node, condition=condition, true_value=values[0], false_value=values[1])
 
 
 class FoldingSubstituter(FoldingRewriter, Substituter):
@@ -91,38 +161,17 @@ class FoldingSubstituter(FoldingRewriter, Substituter):
         self._fresh_binders = fresh_binders
         super().__init__(self.bindings.get)
 
-    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        return fold_binary(type(node), a, b)
+    visit_binary_op = FoldingRewriter.folded
 
     def visit_not(self, node: ir.Not) -> ir.PrimExpr:
         a = self.visit(node.a)
         return node if a is node.a else ir.logical_not(a)
 
-    def visit_select(self, node: ir.Select) -> ir.PrimExpr:
-        node = ir.map_children(node, self.visit)
-        if isinstance(node.condition, ir.IntImm):
-            return node.true_value if node.condition.value else node.false_value
-        return node
-
     def visit_call(self, node: ir.Call) -> ir.PrimExpr:
-        node = ir.map_children(node, self.visit)
-        if node.op is IF_THEN_ELSE and isinstance(node.args[0], ir.IntImm):
-            return node.args[1] if node.args[0].value else node.args[2]
-        if node.op is LIKELY and isinstance(node.args[0], ir.IntImm):
-            return node.args[0]
-        return node
-
-    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
-        condition = self.visit(node.condition)
-        if isinstance(condition, ir.IntImm):
-            chosen = node.then_case if condition.value else node.else_case
-            return ir.no_op() if chosen is None else self.visit(chosen)
-        then_case = self.visit(node.then_case)
-        else_case = None if node.else_case is None else self.visit(node.else_case)
-        return ir.updated(node, condition=condition, then_case=then_case, else_case=else_case)
+        made = super().visit_call(node)
+        if isinstance(made, ir.Call) and made.op is LIKELY and isinstance(made.args[0], ir.IntImm):
+            return made.args[0]
+        return made
 
     def _rebind(self, var: ir.Var) -> ir.Var:
         """The variable that a binder below introduces."""

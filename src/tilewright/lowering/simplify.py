@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright import ir
-from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
@@ -15,10 +14,7 @@ class _Simplifier(AnalyzingRewriter):
         kind = node.dtype
         if kind.lanes == 1 and (kind.is_bool or kind.is_int):
             return self._simplified(ir.map_children(node, self._visit_opaque))
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        return fold_binary(type(node), a, b)
+        return self.folded(node)
 
     def _simplified(self, node: ir.PrimExpr) -> ir.PrimExpr:
         simple = self.analyzer.simplify(node)

@@ -87,7 +87,11 @@ class _Planner:
     def _allocate(self, var: ir.Var, position: int, entry: Entry) -> None:
         allocation = self._allocations[var]
         storage = self._dying_input(var, allocation, position, entry)
-        storage = storage or self._find_free(allocation) or self._new(var, allocation)
+        storage = storage or self._find_free(allocation)
+        if storage is None:
+            dtype, scope = allocation.node.dtype, scope_of(var)
+            storage = _Storage(var, dtype, scope, self._owners[-1], allocation.size)
+            self.storages.append(storage)
         storage.size = max(storage.size, allocation.size)
         storage.tenants.append(var)
         self.home[var] = storage
@@ -135,13 +139,6 @@ class _Planner:
         self._free = [storage for storage in self._free if storage is not best]
         return best
 
-    def _new(self, var: ir.Var, allocation: LiveAllocation) -> _Storage:
-        node = allocation.node
-        scope = scope_of(node.buffer_var)
-        storage = _Storage(var, node.dtype, scope, self._owners[-1], allocation.size)
-        self.storages.append(storage)
-        return storage
-
 
 def scope_of(data: ir.Var) -> str:
     """The storage scope behind a data pointer."""
@@ -165,9 +162,8 @@ def may_overwrite(stmt: ir.Stmt, target: ir.Var, source: ir.Var) -> bool:
     if any(load.buffer.data is target for load in loads):
         return False
     (store,) = writing
-    if sum(load.buffer.data is source for load in ir.nodes_of(store.value, ir.BufferLoad)) != len(
-        reading
-    ):
+    read = [load for load in ir.nodes_of(store.value, ir.BufferLoad) if load.buffer.data is source]
+    if len(read) != len(reading):
         return False
     same = all(ir.expr_deep_equal(load.indices[0], store.indices[0]) for load in reading)
     loops = [node for node in nodes if isinstance(node, ir.For)]

@@ -11,8 +11,7 @@ from tilewright import ir
 from tilewright.arith.canonical import widens_index
 from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.node import NodeT
-from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
+from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY, is_multiple
 
 _DIVISIONS = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 
@@ -75,45 +74,34 @@ class ExprWidener(ir.Rewriter):
             raise NotVectorizable(f"the address of {node.name} is taken")
         return self.vars.get(node, node)
 
-    def visit_add(self, node: ir.Add | ir.Sub) -> ir.PrimExpr:
-        combine = ir.add if isinstance(node, ir.Add) else ir.subtract
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        zero = ir.const(0, node.a.dtype.element_of)
-        ramp_a, ramp_b = _as_ramp(a, zero, self.lanes), _as_ramp(b, zero, self.lanes)
-        if ramp_a is None or ramp_b is None or not (a.dtype.is_integral):
-            return self._lanewise(node, a, b)
-        stride = combine(ramp_a.stride, ramp_b.stride)
-        base = combine(ramp_a.base, ramp_b.base)
-        if ir.is_zero(stride):
-            return base
-        return ir.Ramp(base, stride, self.lanes)
-
-    visit_sub = visit_add
-
-    def visit_mul(self, node: ir.Mul) -> ir.PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        if isinstance(b, ir.Ramp):
+        if isinstance(node, ir.Mul) and isinstance(b, ir.Ramp):
             a, b = b, a
-        factor = _scalar_of(b)
-        if isinstance(a, ir.Ramp) and factor is not None:
-            return ir.Ramp(ir.multiply(a.base, factor), ir.multiply(a.stride, factor), a.lanes)
-        return self._lanewise(node, a, b)
+        linear = self._linear(node, a, b)
+        return self._lanewise(node, a, b) if linear is None else linear
 
-    def visit_floor_div(self, node: ir.FloorDiv | ir.FloorMod) -> ir.PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        if not isinstance(a, ir.Ramp) or not self._stays_in_one_block(a, b):
-            return self._lanewise(node, a, b)
-        if isinstance(node, ir.FloorDiv):
-            return ir.floordiv(a.base, b)
-        return ir.Ramp(ir.floormod(a.base, b), a.stride, a.lanes)
-
-    visit_floor_mod = visit_floor_div
+    def _linear(self, node: ir.BinaryOp, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr | None:
+        """An operator on ramps and scalars where it gives such again."""
+        match node:
+            case ir.Add() | ir.Sub():
+                zero = ir.const(0, node.a.dtype.element_of)
+                ramp_a, ramp_b = _as_ramp(a, zero, self.lanes), _as_ramp(b, zero, self.lanes)
+                if ramp_a is None or ramp_b is None or not a.dtype.is_integral:
+                    return None
+                combine = ir.add if isinstance(node, ir.Add) else ir.subtract
+                stride = combine(ramp_a.stride, ramp_b.stride)
+                base = combine(ramp_a.base, ramp_b.base)
+                return base if ir.is_zero(stride) else ir.Ramp(base, stride, self.lanes)
+            case ir.Mul() if isinstance(a, ir.Ramp) and (factor := _scalar_of(b)) is not None:
+                return ir.Ramp(ir.multiply(a.base, factor), ir.multiply(a.stride, factor), a.lanes)
+            case ir.FloorDiv() if isinstance(a, ir.Ramp) and self._stays_in_one_block(a, b):
+                return ir.floordiv(a.base, b)
+            case ir.FloorMod() if isinstance(a, ir.Ramp) and self._stays_in_one_block(a, b):
+                return ir.Ramp(ir.floormod(a.base, b), a.stride, a.lanes)
+        return None
 
     def _stays_in_one_block(self, a: ir.Ramp, b: ir.PrimExpr) -> bool:
         """True when all lanes of ramp `a` lie in one aligned block of `b` numbers."""
@@ -125,10 +113,6 @@ class ExprWidener(ir.Rewriter):
         # With base a multiple of `step`, and step dividing b, no lane crosses into the next block.
         step = next((s for s in range(span + 1, b.value + 1) if b.value % s == 0), b.value)
         return is_multiple(a.base, step)
-
-    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        return node if a is node.a and b is node.b else self._lanewise(node, a, b)
 
     def _lanewise(self, node: ir.BinaryOp, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         if a.dtype.lanes == 1 and b.dtype.lanes == 1:
@@ -167,10 +151,7 @@ class ExprWidener(ir.Rewriter):
     def visit_let(self, node: ir.Let) -> ir.PrimExpr:
         value = self.visit(node.value)
         var = self.bind_let(node.var, value)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return ir.Let(var, value, body)
+        return ir.updated(node, var=var, value=value, body=self.visit(node.body))
 
     def bind_let(self, var: ir.Var, value: ir.PrimExpr) -> ir.Var:
         """The variable that stands for `var` inside the body of a let."""

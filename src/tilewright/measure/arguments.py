@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
-from tilewright.runtime.tensor_view import Array as Array, ElementType, address_of
+from tilewright.runtime import ndarray
+from tilewright.runtime.devices import Device
+from tilewright.runtime.ndarray import NDArray
+from tilewright.runtime.tensor_view import Array as Array, DeviceMemory, ElementType, address_of
 
 Access = Literal["r", "w", "rw", ""]
 
@@ -158,6 +161,33 @@ class ArgumentSet:
             if read_only and original is not None and not same_bytes(guarded.bytes, original):
                 return f"it changed argument {i}, which is an input"
         return ""
+
+
+class PlacedArguments:
+    """A copy of arguments in the memory of a device, with their guards around them there, too."""
+
+    def __init__(self, arguments: ArgumentSet, device: Device) -> None:
+        self._originals = arguments.guarded
+        self._memory = [ndarray.array(each.whole, device) for each in arguments.guarded]
+        self.arrays = [
+            _between_guards(memory, guarded)
+            for memory, guarded in zip(self._memory, arguments.guarded, strict=True)
+        ]
+
+    def fetch(self) -> None:
+        """Overwrite the arguments, guards included, with what is on the device."""
+        for guarded, memory in zip(self._originals, self._memory, strict=True):
+            guarded.whole[...] = memory.numpy()
+
+
+def _between_guards(memory: NDArray, guarded: GuardedArray) -> NDArray:
+    held: Any = memory.__tilewright_array__
+    shape, dtype = guarded.array.shape, guarded.array.dtype
+    if isinstance(held, DeviceMemory):
+        inner: Any = DeviceMemory(held.place, shape, dtype, held.address + GUARD_BYTES, held)
+    else:
+        inner = held[GUARD_BYTES:-GUARD_BYTES].view(dtype).reshape(shape)
+    return NDArray(inner, memory.device)
 
 
 def is_float(array: Array) -> bool:

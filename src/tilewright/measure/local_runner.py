@@ -24,21 +24,13 @@ from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool, check_positive
 from tilewright.measure.row_offsets import argument_specs
-from tilewright.measure.run_task import (
-    CandidateRuns,
-    Prepared,
-    RunHooks,
-    RunReport,
-    RunRequest,
-    Step,
-)
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
 _ROUGH, _BEHIND = "first look", "first rows"  # of candidates that are slower than the best
 _log = logging.getLogger("tilewright.measure")
-_reports = msgspec.msgpack.Decoder(list[RunReport])
-_prepared = msgspec.msgpack.Decoder(Prepared)
-_report = msgspec.msgpack.Decoder(RunReport)
+_reports = msgspec.msgpack.Decoder(list[run_task.RunReport])
+_prepared = msgspec.msgpack.Decoder(run_task.Prepared)
+_report = msgspec.msgpack.Decoder(run_task.RunReport)
 
 
 @dataclass(eq=False)
@@ -105,18 +97,18 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
         super().__post_init__()
         self.seed = secrets.randbits(31) if self.seed is None else self.seed
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
-        self._prepared: dict[str, Prepared] = {}  # what running a reference showed
+        self._prepared: dict[str, run_task.Prepared] = {}  # what running a reference showed
         self._folder = SessionFolder()
         limit = usable_memory() if self.memory_limit is None else self.memory_limit
         preload = (run_task.PRELOAD,)
         self._placement = place(
             "LocalRunner",
             lambda initializer: PoolOptions(1, limit, self.max_uses, preload, initializer),
-            {name: getattr(self, name) for name in RunHooks.__struct_fields__},
+            {name: getattr(self, name) for name in run_task.RunHooks.__struct_fields__},
             self.initializer,
         )
-        self._hooks = RunHooks(**self._placement.hooks)
-        self._runs = CandidateRuns()  # used by hooks that run in this process
+        self._hooks = run_task.RunHooks(**self._placement.hooks)
+        self._runs = run_task.CandidateRuns()  # used by hooks that run in this process
         self._gpu_pools: list[WorkerPool] | None = None
         self._preparing = threading.Lock()
 
@@ -164,7 +156,7 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
             for each in runner_inputs
         ]
         limit = self.timeout_sec * len(requests)
-        outcome = self._perform(Step("again", requests, rounds), limit, pool)
+        outcome = self._perform(run_task.Step("again", requests, rounds), limit, pool)
         if outcome.failure is not None:  # one of them took the worker down: find out which
             return [future.result() for future in self.run(runner_inputs)]
         protocol = f"median of {rounds} rows of {self.adaptive.row_ms:g} ms, in turns"
@@ -178,7 +170,7 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
 
     def _run_one(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunnerResult:
         request = self._request(runner_input, pool)
-        prepared = self._prepared.get(runner_input.reference_path or "", Prepared())
+        prepared = self._prepared.get(runner_input.reference_path or "", run_task.Prepared())
         plain, best, spent = prepared.secs, request.best_secs, 0.0
         if runner_input.is_plain and plain and best and self.adaptive.gives_up(plain, best):
             # When it was run for its results, it took far longer than the best.
@@ -190,22 +182,22 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
             if look.failure is not None or look.stopped_early:
                 return look
         limit = max(self.timeout_sec - spent, 0.1)
-        outcome = self._perform(Step("run", [request]), limit, pool)
+        outcome = self._perform(run_task.Step("run", [request]), limit, pool)
         result = self._result(outcome, self.timeout_sec)
         self._note(runner_input, result)
         return replace(result, notes=prepared.notes)
 
-    def _look_at(self, request: RunRequest, pool: WorkerPool | None) -> RunnerResult:
+    def _look_at(self, request: run_task.RunRequest, pool: WorkerPool | None) -> RunnerResult:
         """A first run, with less time if it is known how fast others are."""
         limit = self.timeout_sec
         if request.best_secs is not None:
             limit = min(limit, self.adaptive.look_limit(request.best_secs))
-        outcome = self._perform(Step("look", [request]), limit, pool)
+        outcome = self._perform(run_task.Step("look", [request]), limit, pool)
         return self._result(outcome, round(limit, 3))
 
-    def _request(self, runner_input: RunnerInput, pool: WorkerPool | None) -> RunRequest:
+    def _request(self, runner_input: RunnerInput, pool: WorkerPool | None) -> run_task.RunRequest:
         reference = runner_input.reference_path
-        request = RunRequest(
+        request = run_task.RunRequest(
             artifact=runner_input.artifact or runner_input.artifact_path,
             args_info=argument_specs(runner_input.args_info, runner_input.row_offsets),
             seed=self._seed_of(runner_input),
@@ -224,11 +216,14 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
                     return msgspec.structs.replace(request, reference=None)
         return request
 
-    def _is_comparable(self, reference: str, request: RunRequest, pool: WorkerPool | None) -> bool:
+    def _is_comparable(
+        self, reference: str, request: run_task.RunRequest, pool: WorkerPool | None
+    ) -> bool:
         """Run the untransformed program once for each workload, with more time than candidates."""
         key = (reference, request.seed)
         if key not in self._references and self._hooks.f_alloc_argument is None:
-            outcome = self._perform(Step("expect", [request]), self.reference_timeout_sec, pool)
+            step = run_task.Step("expect", [request])
+            outcome = self._perform(step, self.reference_timeout_sec, pool)
             self._references[key] = outcome.failure is None
             if outcome.failure is None:
                 self._prepared.setdefault(reference, _prepared.decode(outcome.payload))
@@ -240,7 +235,7 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
                 )
         return self._references.get(key, True)
 
-    def _perform(self, step: Step, timeout_sec: float, pool: WorkerPool | None) -> Outcome:
+    def _perform(self, step: run_task.Step, timeout_sec: float, pool: WorkerPool | None) -> Outcome:
         """Let a worker take a step, or take it here."""
         if pool is None:
             return run_in_process(lambda: self._runs.perform(step), timeout_sec)
@@ -256,7 +251,7 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
         text = outcome.complaint(self.owner, limit)
         return RunnerResult(None, text, outcome.failure, protocol=self.protocol)
 
-    def _result_of(self, report: RunReport, protocol: str) -> RunnerResult:
+    def _result_of(self, report: run_task.RunReport, protocol: str) -> RunnerResult:
         if report.failure:
             return RunnerResult(
                 None,

@@ -316,7 +316,8 @@ class WorkerPool:
             return
         elif reply.failure == MACHINE:
             self._bury(worker)
-            self._try_again(worker.job, MachineError(reply.message), state)
+            if not self._retried(worker.job, state):
+                raise MachineError(reply.message)
         else:
             failure = FailureKind(reply.failure) if reply.failure else None
             self._settle(worker, Outcome(reply.payload, failure, reply.message), state)
@@ -343,13 +344,11 @@ class WorkerPool:
         worker.process.worker = int(reply.payload)
         self._failed_starts = 0
 
-    def _try_again(self, job: int, fault: MachineError, state: _Round) -> None:
-        """A fault of one worker, such as too many open files, is gone with it."""
-        if not self._retried(job, state):
-            raise fault
-
     def _retried(self, job: int | None, state: _Round) -> bool:
-        """Give a task a second chance; False if it has had it."""
+        """Give a task a second chance; False if it has had it.
+
+        A fault of one worker, such as too many open files, is gone with it.
+        """
         if job is None or job in state.retried:
             return False
         state.retried.add(job)
@@ -394,7 +393,8 @@ class WorkerPool:
         if limit and worker.peak_bytes >= (_LARGE if is_chosen else _NEAR_LIMIT) * limit:
             self._settle(worker, _out_of_memory(limit), state)
         elif is_chosen or not can_get(LEAST):
-            self._try_again(job, no_memory(text), state)
+            if not self._retried(job, state):
+                raise no_memory(text)
         elif code not in _FOREIGN_SIGNALS or not self._retried(job, state):
             message = f"{text}:\n{words}" if words else text
             self._settle(worker, Outcome(failure=FailureKind.CRASH, message=message), state)

@@ -28,7 +28,7 @@ from tilewright.measure.argument_cache import (
     expectation_for,
     packed,
 )
-from tilewright.measure.arguments import TensorSpec
+from tilewright.measure.arguments import PlacedArguments, TensorSpec
 from tilewright.measure.artifact import load_artifact, name_of
 from tilewright.measure.default_hooks import default_alloc_argument
 from tilewright.measure.evaluator import (
@@ -38,7 +38,6 @@ from tilewright.measure.evaluator import (
     evaluate_as_tvm,
 )
 from tilewright.measure.hooks import resolve_hook
-from tilewright.measure.placed_arguments import PlacedArguments
 from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
 from tilewright.runtime import cpu, ndarray, threads
 from tilewright.support.machine_faults import machine_fault
@@ -124,15 +123,10 @@ class CandidateRuns:
 
     def perform(self, step: Step) -> bytes:
         """Take a step; its result as bytes."""
-        match step.kind:
-            case "expect":
-                return msgspec.msgpack.encode(self._expect(step.requests[0]))
-            case "look":
-                return msgspec.msgpack.encode(self._look_at(step.requests[0]))
-            case "run":
-                return msgspec.msgpack.encode(self._run(step.requests[0]))
-            case "again":
-                return msgspec.msgpack.encode(self._run_again(step.requests, step.rounds))
+        if step.kind == "again":
+            return msgspec.msgpack.encode(self._run_again(step.requests, step.rounds))
+        take = {"expect": self._expect, "look": self._look_at, "run": self._run}[step.kind]
+        return msgspec.msgpack.encode(take(step.requests[0]))
 
     def _expect(self, request: RunRequest) -> Prepared:
         """Make sure that the expected results of a request's workload are known."""

@@ -21,20 +21,10 @@ from pathlib import Path
 import msgspec
 
 from tilewright.errors import KernelAssertError
+from tilewright.measure import wire
 from tilewright.measure.guardian import fork_worker
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.memory import LEAST, can_get
-from tilewright.measure.wire import (
-    MACHINE,
-    OUT_OF_MEMORY,
-    RUN_ERROR,
-    Reply,
-    Start,
-    TaskCall,
-    frame,
-    read_frame,
-    write_all,
-)
 from tilewright.support.machine_faults import is_lack_of_memory, machine_fault, no_memory
 
 # The pool kills at the limit itself; the system's own limit stands behind it for jumps.
@@ -54,11 +44,11 @@ def main(pool: int) -> None:
         inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=_watch, args=(requests, inbox), daemon=True).start()
     except (OSError, RuntimeError) as error:
-        write_all(replies, frame(_failure(_START, error)))
+        wire.write_all(replies, wire.frame(_failure(_START, error)))
         raise
-    start = msgspec.msgpack.decode(inbox.get(), type=Start)
+    start = msgspec.msgpack.decode(inbox.get(), type=wire.Start)
     _answer(replies, _START, lambda: _prepare(start))
-    decoder = msgspec.msgpack.Decoder(TaskCall)
+    decoder = msgspec.msgpack.Decoder(wire.TaskCall)
     while True:
         call = decoder.decode(inbox.get())
         _answer(replies, call.number, lambda call=call: _perform(call))  # type: ignore[misc]
@@ -68,12 +58,12 @@ def _answer(replies: int, number: int, work: Callable[[], bytes]) -> None:
     """Whatever a task raises becomes an answer; a fork that a task left behind has none to give."""
     worker = os.getpid()
     try:
-        reply = Reply(number, payload=work())
+        reply = wire.Reply(number, payload=work())
     except BaseException as error:  # SystemExit of a hook, too, must not end the worker
         reply = _failure(number, error)
     if os.getpid() != worker:
         os._exit(0)
-    write_all(replies, frame(reply))
+    wire.write_all(replies, wire.frame(reply))
 
 
 def _take_pipes() -> tuple[int, int]:
@@ -88,12 +78,12 @@ def _take_pipes() -> tuple[int, int]:
 
 def _watch(requests: int, inbox: queue.SimpleQueue[bytes]) -> None:
     """Read requests; the end of the pipe is the end of the process, even inside of a task."""
-    while (body := read_frame(requests)) is not None:
+    while (body := wire.read_frame(requests)) is not None:
         inbox.put(body)
     os._exit(0)
 
 
-def _prepare(start: Start) -> bytes:
+def _prepare(start: wire.Start) -> bytes:
     """Become what the pool wants; the number of this process."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
@@ -132,25 +122,25 @@ def _reserved() -> int:
     return 0
 
 
-def _perform(call: TaskCall) -> bytes:
+def _perform(call: wire.TaskCall) -> bytes:
     result = resolve_hook(call.function)(call.payload)
     assert isinstance(result, bytes)
     return result
 
 
-def _failure(number: int, error: BaseException) -> Reply:
+def _failure(number: int, error: BaseException) -> wire.Reply:
     """Whose fault an exception is: the task's or the machine's."""
     fault = machine_fault(error)
     of_kernel = isinstance(error, KernelAssertError) and "out of memory" in str(error)
     if of_kernel or is_lack_of_memory(error):
         text = f"{type(error).__name__}: {error}"
         if _machine_has_memory():
-            return Reply(number, failure=OUT_OF_MEMORY, message=text)
+            return wire.Reply(number, failure=wire.OUT_OF_MEMORY, message=text)
         fault = no_memory(text)
     if fault is not None:
-        return Reply(number, failure=MACHINE, message=str(fault))
+        return wire.Reply(number, failure=wire.MACHINE, message=str(fault))
     text = "".join(traceback.format_exception(error))
-    return Reply(number, failure=RUN_ERROR, message=text)
+    return wire.Reply(number, failure=wire.RUN_ERROR, message=text)
 
 
 def _machine_has_memory() -> bool:

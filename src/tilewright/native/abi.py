@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 "
+    "expm1 fabs fdim floor fma fmax fmaximum fmin fminimum fmod frexp hypot ilogb ldexp lgamma "
+    "llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter pow "
+    "remainder remquo rint round roundeven scalbn sin sincos sinh sqrt tan tanh tgamma trunc"
+)
+# Of C's mathematical library: for double, for float and for long double.
+MATH_FUNCTIONS = frozenset(name + kind for name in _MATH.split() for kind in ("", "f", "l"))
 # Beside each function stands one that takes its arguments from an array of 8-byte slots.
 PACKED_SUFFIX = ".packed"
 # Everything that compiled code takes from the native runtime begins so.

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.native.platform import NativePlatform
+from tilewright.native.platform import NativePlatform, stub
+from tilewright.native.thread_limit_ir import kept_by_thread
 
 CACHED_BLOCKS = 8
 CACHED_BYTES = 128 << 20
@@ -24,45 +25,30 @@ _SMALL = 64 << 10
 _COMMON = Template("""
 %cache = type { i64, i32, i32, [$CACHED_BLOCKS x ptr] } ; bytes, next victim, unused, blocks
 
-@tw_workspace_key = internal global [2 x i64] zeroinitializer
-@tw_workspace_key_state = internal global i32 0 ; 0 unmade, 1 being made, 2 ready
-
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
 
-define internal ptr @tw_cache_find() {
-  %state = load atomic i32, ptr @tw_workspace_key_state acquire, align 4
-  %ready = icmp eq i32 %state, 2
-  br i1 %ready, label %get, label %none
-none:
-  ret ptr null
-get:
-  %key = load $KEY, ptr @tw_workspace_key
-  %cache = call ptr @pthread_getspecific($KEY %key)
-  ret ptr %cache
-}
-
 ; The calling thread's cache, made when missing; null when it cannot be made right now.
 define internal ptr @tw_cache_make() noinline {
-  %state = load atomic i32, ptr @tw_workspace_key_state acquire, align 4
+  %state = load atomic i32, ptr @tw_cache_key_state acquire, align 4
   %ready = icmp eq i32 %state, 2
   br i1 %ready, label %make, label %claim
 claim:
-  %attempt = cmpxchg ptr @tw_workspace_key_state, i32 0, i32 1 acq_rel monotonic
+  %attempt = cmpxchg ptr @tw_cache_key_state, i32 0, i32 1 acq_rel monotonic
   %first = extractvalue { i32, i1 } %attempt, 1
   br i1 %first, label %key, label %none
 key:
-  %status = call i32 @pthread_key_create(ptr @tw_workspace_key, ptr @tw_cache_drop)
+  %status = call i32 @pthread_key_create(ptr @tw_cache_key, ptr @tw_cache_drop)
   %ok = icmp eq i32 %status, 0
   br i1 %ok, label %publish, label %none
 publish:
-  store atomic i32 2, ptr @tw_workspace_key_state release, align 4
+  store atomic i32 2, ptr @tw_cache_key_state release, align 4
   br label %make
 make:
   %size.end = getelementptr %cache, ptr null, i32 1
   %size = ptrtoint ptr %size.end to i64
   %cache = call ptr @calloc(i64 1, i64 %size)
-  %the.key = load $KEY, ptr @tw_workspace_key
+  %the.key = load $KEY, ptr @tw_cache_key
   %set = call i32 @pthread_setspecific($KEY %the.key, ptr %cache)
   ret ptr %cache
 none:
@@ -255,12 +241,6 @@ define internal void @tw_advise(ptr %block, i64 %bytes) noinline {
 }
 """
 
-_NO_HUGE_PAGES = """
-define internal void @tw_advise(ptr %block, i64 %bytes) {
-  ret void
-}
-"""
-
 # Without threads that we know, every block goes straight back to the system.
 _UNCACHED = """
 declare ptr @_aligned_malloc(i64, i64)
@@ -282,11 +262,16 @@ def workspace_ir(platform: NativePlatform) -> str:
     """The allocator's source for ``platform``."""
     if not platform.has_threads:
         return _UNCACHED
-    advise = _HUGE_PAGES if platform.system == "linux" else _NO_HUGE_PAGES
-    return advise + _COMMON.substitute(
-        CACHED_BLOCKS=CACHED_BLOCKS,
-        CACHED_BYTES=CACHED_BYTES,
-        HUGE_PAGE=_HUGE_PAGE,
-        SMALL=_SMALL,
-        KEY=platform.key_type,
+    no_advice = stub("internal void @tw_advise(ptr %block, i64 %bytes)")
+    advise = _HUGE_PAGES if platform.system == "linux" else no_advice
+    return (
+        kept_by_thread("cache", platform)
+        + advise
+        + _COMMON.substitute(
+            CACHED_BLOCKS=CACHED_BLOCKS,
+            CACHED_BYTES=CACHED_BYTES,
+            HUGE_PAGE=_HUGE_PAGE,
+            SMALL=_SMALL,
+            KEY=platform.key_type,
+        )
     )

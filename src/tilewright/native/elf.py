@@ -17,35 +17,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import CodegenError
-from tilewright.native.elf_image import (
-    SHT_DYNAMIC,
-    SHT_DYNSYM,
-    SHT_HASH,
-    SHT_STRTAB,
-    Segments,
-    StringTable,
-    dynamic_symbol_table,
-    sysv_hash_table,
-    write_image,
-)
-from tilewright.native.elf_object import (
-    RELOCATION,
-    SHF_EXECINSTR,
-    SHF_WRITE,
-    SHT_NOBITS,
-    SHT_PROGBITS,
-    SHT_RELA,
-    STB_LOCAL,
-    STB_WEAK,
-    STV_DEFAULT,
-    SYMBOL,
-    USE_A_COMPILER,
-    ObjectFile,
-    Relocation,
-    Section,
-    Symbol,
-    read_object,
-)
+from tilewright.native import elf_image as image, elf_object as obj
+from tilewright.native.abi import MATH_FUNCTIONS
+from tilewright.native.elf_image import Segments, StringTable
+from tilewright.native.elf_object import ObjectFile, Relocation, Section, Symbol, read_object
 
 R_64, R_PC32, R_PLT32, R_GLOB_DAT, R_RELATIVE = 1, 2, 4, 6, 8
 R_GOTPCREL, R_PC64, R_GOTPCRELX, R_REX_GOTPCRELX = 9, 24, 41, 42
@@ -70,14 +45,6 @@ _RELOCATION_NAMES = {
     29: "R_X86_64_GOTPC64",
 }
 
-# Functions of the mathematical library; each also comes with an `f` for float.
-_MATH_NAMES = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2"
-    " expm1 fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint"
-    " nextafter pow remainder rint round roundeven sin sinh sqrt tan tanh tgamma trunc"
-)
-_MATH_FUNCTIONS = frozenset(_MATH_NAMES.split())
-
 _PLT_ENTRY_SIZE = 16
 _GOT_ENTRY_SIZE = 8
 
@@ -85,9 +52,10 @@ _DT_NEEDED, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_RELA = 1, 4, 5, 6, 7
 _DT_RELASZ, _DT_RELAENT, _DT_STRSZ, _DT_SYMENT, _DT_SONAME = 8, 9, 10, 11, 14
 _DT_FLAGS, _DT_FLAGS_1 = 30, 0x6FFFFFFB
 _DF_BIND_NOW, _DF_1_NOW, _DF_1_NODELETE = 8, 1, 8
+_WRITE = obj.SHF_WRITE
 
 
-def _table(name: str, kind: int = SHT_PROGBITS, flags: int = 0, alignment: int = 8) -> Section:
+def _table(name: str, kind: int = obj.SHT_PROGBITS, flags: int = 0, alignment: int = 8) -> Section:
     """A section that the linker itself makes."""
     return Section(name, kind, flags, 0, alignment, bytearray())
 
@@ -107,18 +75,18 @@ class _Link:
     # (address, type, imported name or "", addend): what the loader has to fill in
     dynamic_relocations: list[tuple[int, int, str, int]] = field(default_factory=list)
 
-    hash: Section = field(default_factory=lambda: _table(".hash", SHT_HASH))
-    symbols: Section = field(default_factory=lambda: _table(".dynsym", SHT_DYNSYM))
-    strings: Section = field(default_factory=lambda: _table(".dynstr", SHT_STRTAB, 0, 1))
-    relocations: Section = field(default_factory=lambda: _table(".rela.dyn", SHT_RELA))
-    dynamic: Section = field(default_factory=lambda: _table(".dynamic", SHT_DYNAMIC, SHF_WRITE))
-    got_table: Section = field(default_factory=lambda: _table(".got", flags=SHF_WRITE))
-    plt_code: Section = field(default_factory=lambda: _table(".plt", SHT_PROGBITS, SHF_EXECINSTR))
+    hash: Section = field(default_factory=lambda: _table(".hash", image.SHT_HASH))
+    symbols: Section = field(default_factory=lambda: _table(".dynsym", image.SHT_DYNSYM))
+    strings: Section = field(default_factory=lambda: _table(".dynstr", image.SHT_STRTAB, 0, 1))
+    relocations: Section = field(default_factory=lambda: _table(".rela.dyn", obj.SHT_RELA))
+    dynamic: Section = field(default_factory=lambda: _table(".dynamic", image.SHT_DYNAMIC, _WRITE))
+    got_table: Section = field(default_factory=lambda: _table(".got", flags=_WRITE))
+    plt_code: Section = field(default_factory=lambda: _table(".plt", flags=obj.SHF_EXECINSTR))
 
     def target(self, unit: ObjectFile, relocation: Relocation) -> Symbol:
         """The symbol that a relocation means."""
         symbol = unit.symbols[relocation.symbol]
-        return symbol if symbol.binding == STB_LOCAL else self.globals.get(symbol.name, symbol)
+        return symbol if symbol.binding == obj.STB_LOCAL else self.globals.get(symbol.name, symbol)
 
     def got_address(self, key: str | int) -> int:
         """Where the address of the symbol with this key is kept."""
@@ -147,7 +115,7 @@ def link_shared_object(
     _reserve_tables(link)
     strings = StringTable()
     names = [*link.imports, *(symbol.name for symbol in link.exported)]
-    link.hash.fill(sysv_hash_table(["", *names]))
+    link.hash.fill(image.sysv_hash_table(["", *names]))
     offsets = [strings.add(name) for name in names]
     needed = [strings.add(name) for name in needed_libraries(link.imports)]
     own_name = strings.add(soname)
@@ -157,18 +125,17 @@ def link_shared_object(
             for relocation in section.relocations:
                 _relocate(link, unit, section, relocation)
     _fill_got_and_plt(link)
-    link.symbols.data = dynamic_symbol_table(link.imports, link.exported, offsets, segments.all())
+    symbols = link.imports, link.exported
+    link.symbols.data = image.dynamic_symbol_table(*symbols, offsets, segments.all())
     link.relocations.data = _relocation_table(link)
     link.dynamic.data = _dynamic_table(link, needed, own_name, stays_loaded)
-    return write_image(segments, link.dynamic)
+    return image.write_image(segments, link.dynamic)
 
 
 def needed_libraries(imports: Collection[str]) -> list[str]:
     """The system libraries that define ``imports``."""
     libraries = ["libc.so.6"]
-    if any(
-        name in _MATH_FUNCTIONS or name.removesuffix("f") in _MATH_FUNCTIONS for name in imports
-    ):
+    if not MATH_FUNCTIONS.isdisjoint(imports):
         libraries.append("libm.so.6")
     if any(name.startswith("pthread_") for name in imports):
         # A part of libc since glibc 2.34, where a library of this name remains for old programs.
@@ -180,12 +147,12 @@ def _global_symbols(units: list[ObjectFile]) -> dict[str, Symbol]:
     found: dict[str, Symbol] = {}
     for unit in units:
         for symbol in unit.symbols:
-            if symbol.binding == STB_LOCAL or not symbol.defined:
+            if symbol.binding == obj.STB_LOCAL or not symbol.defined:
                 continue
             earlier = found.get(symbol.name)
-            if earlier is None or earlier.binding == STB_WEAK:
+            if earlier is None or earlier.binding == obj.STB_WEAK:
                 found[symbol.name] = symbol
-            elif symbol.binding != STB_WEAK:
+            elif symbol.binding != obj.STB_WEAK:
                 raise CodegenError(
                     f"cannot link: {symbol.name!r} is defined by two objects; rename one of them"
                 )
@@ -194,7 +161,7 @@ def _global_symbols(units: list[ObjectFile]) -> dict[str, Symbol]:
 
 def _exported(link: _Link, exports: Collection[str] | None) -> list[Symbol]:
     if exports is None:
-        return [s for s in link.globals.values() if s.visibility == STV_DEFAULT]
+        return [s for s in link.globals.values() if s.visibility == obj.STV_DEFAULT]
     missing = sorted(set(exports) - set(link.globals))
     if missing:
         known = ", ".join(sorted(link.globals)) or "nothing"
@@ -225,15 +192,15 @@ def _reserve_tables(link: _Link) -> None:
 
 def _got_key(symbol: Symbol) -> str | int:
     """Local symbols of two objects may share a name; their identity does not."""
-    return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
+    return id(symbol) if symbol.binding == obj.STB_LOCAL else symbol.name
 
 
 def _class_of(section: Section) -> str:
-    if section.kind == SHT_NOBITS:
+    if section.kind == obj.SHT_NOBITS:
         return "zeroed"
-    if section.flags & SHF_EXECINSTR:
+    if section.flags & obj.SHF_EXECINSTR:
         return "code"
-    return "writable" if section.flags & SHF_WRITE else "read_only"
+    return "writable" if section.flags & obj.SHF_WRITE else "read_only"
 
 
 def _lay_out(link: _Link, strings: StringTable, needed: int) -> Segments:
@@ -245,8 +212,8 @@ def _lay_out(link: _Link, strings: StringTable, needed: int) -> Segments:
         for section in unit.sections:
             groups[_class_of(section)].append(section)
     link.strings.fill(strings.data)
-    link.symbols.resize(SYMBOL.size * (1 + len(link.imports) + len(link.exported)))
-    link.relocations.resize(RELOCATION.size * (len(link.got) + link.absolute_words))
+    link.symbols.resize(obj.SYMBOL.size * (1 + len(link.imports) + len(link.exported)))
+    link.relocations.resize(obj.RELOCATION.size * (len(link.got) + link.absolute_words))
     link.dynamic.resize(len(_dynamic_table(link, [0] * needed, 0, stays_loaded=False)))
     loader = [link.hash, link.symbols, link.strings, link.relocations]
     segments = Segments(
@@ -268,13 +235,13 @@ def _relocate(link: _Link, unit: ObjectFile, section: Section, relocation: Reloc
         _store(section, relocation, symbol.address + relocation.addend - place)
     elif relocation.kind == R_PLT32:
         _store(section, relocation, link.plt_address(symbol.name) + relocation.addend - place)
-    elif relocation.kind == R_64 and section.flags & SHF_WRITE:
+    elif relocation.kind == R_64 and section.flags & obj.SHF_WRITE:
         link.dynamic_relocations.append(_absolute(place, symbol, relocation.addend, R_64))
     else:
         name = _RELOCATION_NAMES.get(relocation.kind, f"type {relocation.kind}")
         raise CodegenError(
             f"cannot link: relocation {name} against {symbol.name or 'a local section'} in section"
-            f" {section.name} does not fit a shared library; {USE_A_COMPILER}"
+            f" {section.name} does not fit a shared library; {obj.USE_A_COMPILER}"
         )
 
 
@@ -292,7 +259,7 @@ def _store(section: Section, relocation: Relocation, value: int) -> None:
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise CodegenError(
             f"cannot link: section {section.name} lies more than 2 GB from what it refers to;"
-            f" {USE_A_COMPILER}"
+            f" {obj.USE_A_COMPILER}"
         )
     struct.pack_into(layout, section.data, relocation.offset, value)
 
@@ -314,7 +281,7 @@ def _relocation_table(link: _Link) -> bytearray:
     ordered = sorted(link.dynamic_relocations, key=lambda item: (item[1] != R_RELATIVE, item[0]))
     return bytearray(
         b"".join(
-            RELOCATION.pack(place, numbers.get(name, 0) << 32 | kind, addend)
+            obj.RELOCATION.pack(place, numbers.get(name, 0) << 32 | kind, addend)
             for place, kind, name, addend in ordered
         )
     )
@@ -329,10 +296,10 @@ def _dynamic_table(link: _Link, needed: list[int], own_name: int, stays_loaded: 
         (_DT_STRTAB, link.strings.address),
         (_DT_SYMTAB, link.symbols.address),
         (_DT_STRSZ, link.strings.size),
-        (_DT_SYMENT, SYMBOL.size),
+        (_DT_SYMENT, obj.SYMBOL.size),
         (_DT_RELA, link.relocations.address),
         (_DT_RELASZ, link.relocations.size),
-        (_DT_RELAENT, RELOCATION.size),
+        (_DT_RELAENT, obj.RELOCATION.size),
         (_DT_FLAGS, _DF_BIND_NOW),
         (_DT_FLAGS_1, flags_1),
         (0, 0),

@@ -10,16 +10,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.native.elf_object import (
-    ELF_HEADER,
-    MACHINE_X86_64,
-    SECTION_HEADER,
-    SHF_ALLOC,
-    SHT_NOBITS,
-    SYMBOL,
-    Section,
-    Symbol,
-)
+from tilewright.native import elf_object as obj
+from tilewright.native.elf_object import ELF_HEADER, SECTION_HEADER, SYMBOL, Section, Symbol
 
 PAGE_SIZE = 4096
 SHT_STRTAB, SHT_HASH, SHT_DYNAMIC, SHT_DYNSYM = 3, 5, 6, 11
@@ -118,13 +110,13 @@ def dynamic_symbol_table(
 def write_image(segments: Segments, dynamic: Section) -> bytes:
     """The bytes of the finished library."""
     sections = segments.all()
-    end = max((s.address + len(s.data) for s in sections if s.kind != SHT_NOBITS), default=0)
+    end = max((s.address + len(s.data) for s in sections if s.kind != obj.SHT_NOBITS), default=0)
     image = bytearray(max(end, _HEADERS_SIZE))
     for section in sections:
         image[section.address : section.address + len(section.data)] = section.data
     headers_at, count = _append_section_headers(image, sections)
     image[: ELF_HEADER.size] = ELF_HEADER.pack(
-        b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), _TYPE_SHARED, MACHINE_X86_64, 1, 0,
+        b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), _TYPE_SHARED, obj.MACHINE_X86_64, 1, 0,
         ELF_HEADER.size, headers_at, 0, ELF_HEADER.size, _PROGRAM_HEADER.size, 5,
         SECTION_HEADER.size, count, count - 1,
     )  # fmt: skip
@@ -141,7 +133,7 @@ def _program_headers(segments: Segments, dynamic: Section) -> bytes:
     ):
         # The read-only segment also holds the headers, which start the file.
         start = 0 if flags == _READ else min((s.address for s in sections), default=0)
-        in_file = [s for s in sections if s.kind != SHT_NOBITS]
+        in_file = [s for s in sections if s.kind != obj.SHT_NOBITS]
         stored = max((s.address + s.size for s in in_file), default=start) - start
         memory = max((s.address + s.size for s in sections), default=start) - start
         start_page = start // PAGE_SIZE * PAGE_SIZE
@@ -172,7 +164,7 @@ def _append_section_headers(image: bytearray, sections: list[Section]) -> tuple[
     table = bytearray(SECTION_HEADER.size)
     for section in sections:
         table += SECTION_HEADER.pack(
-            names.add(section.name), section.kind, section.flags | SHF_ALLOC, section.address,
+            names.add(section.name), section.kind, section.flags | obj.SHF_ALLOC, section.address,
             section.address, section.size, links.get(section.name, 0),
             int(section.kind == SHT_DYNSYM), section.alignment, entry_sizes.get(section.name, 0),
         )  # fmt: skip

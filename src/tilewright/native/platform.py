@@ -52,6 +52,11 @@ def platform_of(triple: str) -> NativePlatform:
     return NativePlatform("other", arch, relax, None, 1, 2, has_threads=False)
 
 
+def stub(signature: str, result: str = "void") -> str:
+    """A function that does nothing but return, as LLVM IR."""
+    return f"\ndefine {signature} {{\n  ret {result}\n}}\n"
+
+
 def is_linux_x86_64(triple: str) -> bool:
     """True for the machines that our own linker knows."""
     return triple.startswith("x86_64-") and "linux" in triple

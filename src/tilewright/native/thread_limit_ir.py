@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.native.platform import NativePlatform
+from tilewright.native.platform import NativePlatform, stub
 
 # `tw_limit_threads` sets the number for the calling thread (0: that of the process) and returns the
 # one before; `tw_threads_here` is what a region goes by.
@@ -17,18 +17,8 @@ declare i32 @pthread_key_create(ptr, ptr)
 declare ptr @pthread_getspecific($KEY)
 declare i32 @pthread_setspecific($KEY, ptr)
 
-@tw_limit_key = internal global $KEY 0
-@tw_limit_key_state = internal global i32 0 ; 0 unmade, 1 being made, 2 ready
-
 define internal i32 @tw_limit_here() {
-  %state = load atomic i32, ptr @tw_limit_key_state acquire, align 4
-  %ready = icmp eq i32 %state, 2
-  br i1 %ready, label %get, label %none
-none:
-  ret i32 0
-get:
-  %key = load $KEY, ptr @tw_limit_key
-  %kept = call ptr @pthread_getspecific($KEY %key)
+  %kept = call ptr @tw_limit_find()
   %wide = ptrtoint ptr %kept to i64
   %limit = trunc i64 %wide to i32
   ret i32 %limit
@@ -73,13 +63,33 @@ set:
 }
 """)
 
-_NO_LIMIT = """
-define i32 @tw_limit_threads(i32 %limit) {
-  ret i32 0
-}
-"""
-
 
 def thread_limit_ir(platform: NativePlatform) -> str:
     """The source for ``platform``; without threads there is nothing to limit."""
-    return _LIMIT.substitute(KEY=platform.key_type) if platform.has_threads else _NO_LIMIT
+    if not platform.has_threads:
+        return stub("i32 @tw_limit_threads(i32 %limit)", "i32 0")
+    return _LIMIT.substitute(KEY=platform.key_type) + kept_by_thread("limit", platform)
+
+
+# What a thread keeps for itself under a key: null before the key is made, and at first.
+_KEPT = Template("""
+@tw_${NAME}_key = internal global $KEY 0
+@tw_${NAME}_key_state = internal global i32 0 ; 0 unmade, 1 being made, 2 ready
+
+define internal ptr @tw_${NAME}_find() {
+  %state = load atomic i32, ptr @tw_${NAME}_key_state acquire, align 4
+  %ready = icmp eq i32 %state, 2
+  br i1 %ready, label %get, label %none
+none:
+  ret ptr null
+get:
+  %key = load $KEY, ptr @tw_${NAME}_key
+  %kept = call ptr @pthread_getspecific($KEY %key)
+  ret ptr %kept
+}
+""")
+
+
+def kept_by_thread(name: str, platform: NativePlatform) -> str:
+    """A key for pointers of threads, and the function that finds the calling thread's own."""
+    return _KEPT.substitute(NAME=name, KEY=platform.key_type)

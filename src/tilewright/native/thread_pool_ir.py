@@ -23,28 +23,25 @@ from __future__ import annotations
 
 from string import Template
 
+from tilewright.native import thread_pool_system_ir as system
 from tilewright.native.platform import NativePlatform
 from tilewright.native.thread_limit_ir import thread_limit_ir
-from tilewright.native.thread_pool_system_ir import (
-    CONDITION_SYSTEM,
-    FUTEX_SYSTEM,
-    SERIAL_POOL,
-    SETTINGS,
-)
 
 MAX_THREADS = 256
 DEFAULT_SPIN_NS = 200_000
 
-# A spin batch is about a microsecond; the clock is read between batches.
-_SPIN_BATCH = 64
-# From this age on a spinning thread offers its core to others between batches.
-_YIELD_AFTER_NS = 20_000
-# An offer that was taken for this long means that the core is contended: sleep.
-_CONTENDED_NS = 30_000
-# A thread that does not offer its core was kept from it for this long: somebody else runs there.
-_LOST_NS = 300_000
-# The longest time for which regions that were announced are waited for.
-_EXPECTING_NS = 20_000_000
+_PATIENCE = {
+    # A spin batch is about a microsecond; the clock is read between batches.
+    "SPIN_BATCH": 64,
+    # From this age on a spinning thread offers its core to others between batches.
+    "YIELD_AFTER_NS": 20_000,
+    # An offer that was taken for this long means that the core is contended: sleep.
+    "CONTENDED_NS": 30_000,
+    # A thread that does not offer its core was kept from it so long: somebody else runs there.
+    "LOST_NS": 300_000,
+    # The longest time for which regions that were announced are waited for.
+    "EXPECTING_NS": 20_000_000,
+}
 
 _TYPES = Template("""
 %worker = type { i32, i32, ptr, ptr, i64, i64, [88 x i8] } ; state result task context begin end
@@ -426,22 +423,18 @@ def thread_pool_ir(platform: NativePlatform) -> str:
     """The pool's source for ``platform``; it defines the five ``tw_*`` functions of the C ABI."""
     limit = thread_limit_ir(platform)
     if not platform.has_threads:
-        return SERIAL_POOL + limit
-    sleeping = CONDITION_SYSTEM if platform.futex_syscall is None else FUTEX_SYSTEM
+        return system.SERIAL_POOL + limit
+    sleeping = system.CONDITION_SYSTEM if platform.futex_syscall is None else system.FUTEX_SYSTEM
     text = "".join(
-        part.template for part in (_TYPES, sleeping, SETTINGS, _WAITING, _WORKER, _LAUNCH)
+        part.template for part in (_TYPES, sleeping, system.SETTINGS, _WAITING, _WORKER, _LAUNCH)
     )
     return limit + Template(text).substitute(
+        _PATIENCE,
         MAX_THREADS=MAX_THREADS,
         DEFAULT_SPIN_NS=DEFAULT_SPIN_NS,
-        SPIN_BATCH=_SPIN_BATCH,
         FIELDS_OF_SELF=_FIELDS.format(worker="%self"),
         FIELDS_OF_WORKER=_FIELDS.format(worker="%worker"),
         RUN_CHUNK=_RUN_CHUNK,
-        YIELD_AFTER_NS=_YIELD_AFTER_NS,
-        CONTENDED_NS=_CONTENDED_NS,
-        LOST_NS=_LOST_NS,
-        EXPECTING_NS=_EXPECTING_NS,
         RELAX=platform.relax_instruction,
         RELAX_TYPE=platform.relax_instruction.replace("i32 1", "i32"),
         CLOCK=platform.clock_monotonic,

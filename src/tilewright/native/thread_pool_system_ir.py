@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
+from tilewright.native.platform import stub
+
 FUTEX_SYSTEM = Template("""
 declare i64 @syscall(i64, ...)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
@@ -185,24 +187,12 @@ known:
 """)
 
 # A system without threads that we know how to start: every region runs in its caller.
-SERIAL_POOL = """
-define void @tw_set_num_threads(i32 %wanted) {
-  ret void
-}
-
-define void @tw_set_spin_ns(i64 %ns) {
-  ret void
-}
-
-define void @tw_expect_regions(i32 %more) {
-  ret void
-}
-
-define i32 @tw_num_threads() {
-  ret i32 1
-}
-
-define i32 @tw_parallel_launch(ptr %task, ptr %context, i64 %extent) {
+SERIAL_POOL = f"""
+{stub("void @tw_set_num_threads(i32 %wanted)")}
+{stub("void @tw_set_spin_ns(i64 %ns)")}
+{stub("void @tw_expect_regions(i32 %more)")}
+{stub("i32 @tw_num_threads()", "i32 1")}
+define i32 @tw_parallel_launch(ptr %task, ptr %context, i64 %extent) {{
   %empty = icmp slt i64 %extent, 1
   br i1 %empty, label %nothing, label %run
 nothing:
@@ -210,5 +200,5 @@ nothing:
 run:
   %status = call i32 %task(ptr %context, i64 0, i64 %extent)
   ret i32 %status
-}
+}}
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.native.platform import NativePlatform
+from tilewright.native.platform import NativePlatform, stub
 
 _ARCH_PRCTL = 158
 _REQUEST_PERMISSION = 0x1023
@@ -36,18 +36,12 @@ no:
 }
 """)
 
-# Systems without tiles, and systems of which we do not know how to ask.
-_NONE = """
-define i32 @tw_request_tiles() {
-  ret i32 1
-}
-"""
-
 
 def tile_permission_ir(platform: NativePlatform) -> str:
     """The function for one system and processor family."""
     if platform.system != "linux" or platform.arch != "x86_64":
-        return _NONE
+        # There are no tiles, or we do not know how to ask for them.
+        return stub("i32 @tw_request_tiles()", "i32 1")
     return _LINUX.substitute(
         ARCH_PRCTL=_ARCH_PRCTL, REQUEST=_REQUEST_PERMISSION, TILE_DATA=_TILE_DATA
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,14 +126,12 @@ def ranges_of(extents: Mapping[ir.Var, Any]) -> dict[ir.Var, Bound]:
     return {var: (0, extent - 1) for var, extent in extents.items()}
 
 
+@dataclass(slots=True, eq=False)
 class BufferAccess:
     """A buffer and where it is read or written, by one affine form for each axis."""
 
-    __slots__ = ("buffer", "indices")
-
-    def __init__(self, buffer: ir.Buffer, indices: Indices) -> None:
-        self.buffer = buffer
-        self.indices = indices
+    buffer: ir.Buffer
+    indices: Indices
 
     @staticmethod
     def at(buffer: ir.Buffer, indices: Iterable[PrimExpr]) -> BufferAccess:

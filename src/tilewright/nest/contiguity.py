@@ -20,8 +20,7 @@ def contiguous_loops(realize: ir.BlockRealize, nest: Sequence[NestLoop], most: i
     """The number of innermost loops, at most so many, along which all accesses are contiguous."""
     count, values = most, realize.values
     for region in (*realize.block.reads, *realize.block.writes):
-        if count:
-            count = _contiguous(_Strides(region, values), nest, count)
+        count = _contiguous(_Strides(region, values), nest, count)
     return count
 
 

@@ -10,6 +10,7 @@ ends, which are known without looking at the iterations.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,7 +117,9 @@ class IndexRanges:
             for term, factor in terms.items():
                 total = total + factor * evaluate_on_arrays(term, grid)
             if conditions:
-                total = _where(total, [evaluate_on_arrays(c, grid) for c in conditions])
+                holds = [evaluate_on_arrays(condition, grid) for condition in conditions]
+                total, mask = np.broadcast_arrays(total, functools.reduce(np.logical_and, holds))
+                total = total[mask]
         except ArithError as error:
             raise Unbounded from error
         return (int(total.min()), int(total.max())) if total.size else (0, 0)
@@ -136,16 +139,6 @@ class IndexRanges:
             sparse=True,
         )
         return dict(zip(ordered, axes, strict=True))
-
-
-def _where(total: Values, conditions: Sequence[Values]) -> Values:
-    """The values at the points where all conditions hold."""
-    mask = conditions[0]
-    for condition in conditions[1:]:
-        mask = np.logical_and(mask, condition)
-    shape = np.broadcast_shapes(total.shape, mask.shape)
-    chosen: Values = np.broadcast_to(total, shape)[np.broadcast_to(mask, shape)]
-    return chosen
 
 
 Domain = tuple[int, int]  # first value, number of values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -79,16 +79,8 @@ def _divided(index: Affine, limits: Sequence[Limit]) -> Affine | DividedIndex:
 
 def limits_of(predicate: ir.PrimExpr, reader: IndexReader) -> list[Limit]:
     """The limits in a predicate, those over most terms first; what is none is left out."""
-    found = [limit for check in _checks(predicate) if (limit := _limit(check, reader))]
+    found = [limit for check in ir.conjuncts(predicate) if (limit := _limit(check, reader))]
     return sorted(found, key=lambda limit: -len(limit.form.terms))
-
-
-def _checks(predicate: ir.PrimExpr) -> Iterator[ir.PrimExpr]:
-    if isinstance(predicate, ir.And):
-        yield from _checks(predicate.a)
-        yield from _checks(predicate.b)
-    else:
-        yield predicate
 
 
 def _limit(check: ir.PrimExpr, reader: IndexReader) -> Limit | None:

@@ -77,15 +77,8 @@ class _Accesses:
     ) -> MemoryAccess:
         """A load or store."""
         read = tuple([self._direct(index) or self._raw(index, scope) for index in indices])
-        return MemoryAccess(
-            buffer,
-            read,
-            is_store,
-            self.ranges,
-            unit_bytes,
-            self._reaches,
-            self._limits_in(scope),
-        )
+        shared = self._reaches, self._limits_in(scope)
+        return MemoryAccess(buffer, read, is_store, self.ranges, unit_bytes, *shared)
 
     def _limits_in(self, scope: EnclosingBlock | None) -> IndexLimits | None:
         """What the predicates of all blocks around hold back, if anything."""
@@ -137,14 +130,8 @@ def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreN
     store = ir.substitute(store, site.lets) if site.lets else store
     if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
         store = ir.replace(store, value=unconditional(store.value))
-    count = _Operations()
-    operations = count.of(store.value)
-    loads = distinct_loads(count.loads)
+    operations, count, loads = _counted(store.value)
     if operations > LONG_EXPRESSION:
-        # What repeats and moves has a variable or a load in it that does so, too.
-        if count.has_variables or len(loads) < len(count.loads):
-            count = _Operations()
-            count.of(Interner().intern(store.value))
         operations = count.inside(_moving(site))
     if any(loop.kind == ir.ForKind.UNROLLED and loop.extent > 1 for loop in site.loops):
         operations /= count.cases
@@ -189,13 +176,11 @@ def _around(scope: EnclosingBlock | None) -> Iterator[EnclosingBlock]:
 
 def _share_of(predicate: ir.PrimExpr, ranges: MovingRanges) -> float:
     """The share of iterations that bound checks `index < limit` let through."""
-    match predicate:
-        case ir.And(a=a, b=b):
-            return _share_of(a, ranges) * _share_of(b, ranges)
-        case ir.LT(a=index, b=ir.IntImm(value=limit)):
-            last: int = ranges.of(index)[1]
-            return min(1.0, limit / (last + 1))
-    return 1.0
+    share = 1.0
+    for check in ir.conjuncts(predicate):
+        if isinstance(check, ir.LT) and isinstance(check.b, ir.IntImm):
+            share *= min(1.0, check.b.value / (ranges.of(check.a)[1] + 1))
+    return share
 
 
 def distinct_loads(loads: Sequence[ir.BufferLoad]) -> list[ir.BufferLoad]:
@@ -236,17 +221,21 @@ class WrittenOperations:
 
 def operations_of(value: ir.PrimExpr) -> WrittenOperations:
     """The operations of a value; those of a long one count where their variables move."""
+    total, count, _ = _counted(value)
+    moving = count.by_variables() if total > LONG_EXPRESSION else None
+    return WrittenOperations(total, count.loads, moving, count.cases)
+
+
+def _counted(value: ir.PrimExpr) -> tuple[float, _Operations, list[ir.BufferLoad]]:
+    """What a value costs as it is written, each operation of a long one once, and its loads."""
     count = _Operations()
-    total = count.of(value)
-    loads = count.loads
-    cases = count.cases
-    moving = None
-    if total > LONG_EXPRESSION:
-        if count.has_variables or len(distinct_loads(loads)) < len(loads):
-            count = _Operations()
-            count.of(Interner().intern(value))
-        moving = count.by_variables()
-    return WrittenOperations(total, loads, moving, cases)
+    total, loads = count.of(value), distinct_loads(count.loads)
+    # What repeats and moves has a variable or a load in it that does so, too.
+    if total > LONG_EXPRESSION and (count.has_variables or len(loads) < len(count.loads)):
+        written, count = count.loads, _Operations()
+        count.of(Interner().intern(value))
+        count.loads = written
+    return total, count, loads
 
 
 class _Operations:

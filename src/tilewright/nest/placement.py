@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 from tilewright.arith.affine import Affine, Terms
 from tilewright.ir import Buffer, IntImm, Var
@@ -44,10 +46,7 @@ class BufferPlacement:
 
 def row_major(shape: tuple[int, ...]) -> list[int]:
     """The strides of a compact array, in elements."""
-    strides = [1]
-    for extent in reversed(shape[1:]):
-        strides.append(strides[-1] * extent)
-    return strides[::-1]
+    return list(accumulate(reversed(shape[1:]), mul, initial=1))[::-1]
 
 
 class Placements:
@@ -117,11 +116,9 @@ def _place(allocation: _Allocation, reader: IndexReader) -> BufferPlacement:
 
 def _is_shared(scope: str, tag: str) -> bool:
     """True when the iterations of a loop over threads all see one copy of the buffer."""
-    if not tag:
-        return False
     if tag.startswith("blockIdx"):
         return scope == "global"
-    return scope in ("global", "shared", "shared.dyn")
+    return tag != "" and scope in ("global", "shared", "shared.dyn")
 
 
 _Span = tuple[Terms, int, int]  # origin, and the first and the last element counted from it

@@ -182,17 +182,8 @@ class _Walker:
         self._lets = around
 
     def _add_site(self, node: ir.BufferStore | ir.Block) -> None:
-        self.reading.sites.append(
-            StoreSite(
-                node,
-                self._loops,
-                self._lowered,
-                self._scope,
-                self._lets,
-                self._branches,
-                self._in_instruction,
-            )
-        )
+        around = self._loops, self._lowered, self._scope, self._lets, self._branches
+        self.reading.sites.append(StoreSite(node, *around, self._in_instruction))
 
 
 _VISITORS: dict[type, Callable[[_Walker, Any], None]] = {

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.loading import load_module as load_module
     from tilewright.runtime.module import CompiledFunction as CompiledFunction, Module as Module
     from tilewright.runtime.ndarray import NDArray as NDArray
-    from tilewright.runtime.registry import (
-        PackedFunc as PackedFunc,
-        get_global_func as get_global_func,
-        list_global_func_names as list_global_func_names,
-        register_func as register_func,
-        remove_global_func as remove_global_func,
-    )
+    from tilewright.runtime.registry import *  # noqa: F403 - its `__all__`
     from tilewright.runtime.threads import (
         num_threads as num_threads,
         set_num_threads as set_num_threads,

@@ -32,9 +32,9 @@ from tilewright.runtime.tensor_view import (
     DeviceMemory,
     ElementType,
     data_offset,
+    memory_of_tensor,
     view_of,
 )
-from tilewright.runtime.torch_tensors import memory_of_tensor
 from tilewright.support.text import counted
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

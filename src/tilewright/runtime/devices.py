@@ -21,21 +21,12 @@ from tilewright.support.suggestions import did_you_mean
 if TYPE_CHECKING:
     from tilewright.runtime.dlpack import TensorView
 
-# DLPack's numbers of device types. Memory of the last three can be read by the CPU as it is.
+# DLPack's numbers of device types.
 CPU, CUDA = 1, 2
 _NAMES = {
-    1: "cpu",
-    2: "cuda",
-    4: "opencl",
-    7: "vulkan",
-    8: "metal",
-    10: "rocm",
-    14: "oneapi",
-    15: "webgpu",
-    16: "hexagon",
-    3: "cpu",
-    11: "cpu",
-    13: "cpu",
+    **{CPU: "cpu", CUDA: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"},
+    **{15: "webgpu", 16: "hexagon"},
+    **dict.fromkeys((3, 11, 13), "cpu"),  # the CPU can read such memory as it is
 }
 
 

@@ -13,6 +13,8 @@ import ctypes
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import Any, ClassVar
 
 from tilewright.codegen.host.loading import load_permanently
@@ -26,6 +28,9 @@ _READ_ONLY, SUBBYTE_PADDED = 1, 4
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 
 
+_Numbers = ctypes.POINTER(ctypes.c_int64)
+
+
 class DLTensor(ctypes.Structure):
     """An array as DLPack describes it; compiled code hands arrays to packed functions this way."""
 
@@ -37,8 +42,8 @@ class DLTensor(ctypes.Structure):
         ("code", ctypes.c_uint8),
         ("bits", ctypes.c_uint8),
         ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("shape", _Numbers),
+        ("strides", _Numbers),
         ("byte_offset", ctypes.c_uint64),
     ]
 
@@ -81,11 +86,7 @@ class TensorView:
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a compact array, in elements."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
+    return tuple(accumulate(reversed(shape), mul, initial=1))[-2::-1]
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -250,16 +251,9 @@ def lend(tensor: TensorView, device: tuple[int, int], versioned: bool) -> object
     if isinstance(managed, DLManagedTensorVersioned):
         managed.major, managed.minor = VERSION
         managed.flags = _READ_ONLY * tensor.readonly | SUBBYTE_PADDED * (bits < 8)
+    layout_of = (ctypes.cast(each, _Numbers) for each in (extents, strides))
     managed.tensor = DLTensor(
-        tensor.address,
-        *device,
-        len(shape),
-        code,
-        bits,
-        lanes,
-        ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
-        ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
-        0,
+        tensor.address, *device, len(shape), code, bits, lanes, *layout_of, byte_offset=0
     )
     _increment(owner)
     # A capsule keeps the pointer to its name, which therefore lies in our native code.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.codegen.artifact import Artifact, Kernel, Library
@@ -147,9 +147,8 @@ class _Evaluator:
     _number: int = field(default=0, init=False)
 
     def __call__(self, *args: object) -> BenchmarkResult:
-        values = {**vars(self.options), "number": self._number or self.options.number}
-        prepare = self._preparation(args)
-        result, self._number = self.function.measure(args, EvaluatorOptions(**values), prepare)
+        options = replace(self.options, number=self._number or self.options.number)
+        result, self._number = self.function.measure(args, options, self._preparation(args))
         return result
 
     def _preparation(self, args: Sequence[object]) -> Callable[[], object] | None:

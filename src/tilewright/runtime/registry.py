@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from tilewright.errors import RegistryError
@@ -26,14 +27,12 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PackedFunc:
     """A registered function together with its name."""
 
-    __slots__ = ("function", "name")
-
-    def __init__(self, name: str, function: Callable[..., object]) -> None:
-        self.name = name
-        self.function = function
+    name: str
+    function: Callable[..., object]
 
     def __call__(self, *args: object) -> object:
         return self.function(*args)

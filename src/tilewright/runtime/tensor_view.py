@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from functools import lru_cache
+import sys
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from tilewright.errors import IRError
+from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.runtime import dlpack
 from tilewright.runtime.devices import Device
 from tilewright.runtime.dlpack import TensorView
@@ -90,6 +93,34 @@ def _view_of_numpy(array: Array) -> TensorView:
         readonly=not array.flags.writeable,
         owner=array,
     )
+
+
+def memory_of_tensor(tensor: Any) -> tuple[object, ElementType | None, int] | None:
+    """Key (shape and place), type and address of a plain tensor of PyTorch on a GPU; else None.
+
+    Read without DLPack: capsules take longer than small kernels run. Nobody has to wait: our work
+    goes to the current stream of PyTorch.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return None
+    if not tensor.is_cuda or tensor.requires_grad or not tensor.is_contiguous():
+        return None
+    key = (tensor.shape, _place(tensor.get_device()))
+    return key, _numpy_dtype(str(tensor.dtype)), tensor.data_ptr()
+
+
+@cache
+def _place(device_id: int) -> str:
+    return f"cuda:{device_id}"
+
+
+@cache
+def _numpy_dtype(name: str) -> ElementType | None:
+    try:
+        return to_numpy(name.removeprefix("torch."))
+    except IRError:
+        return None
 
 
 @lru_cache(maxsize=1)

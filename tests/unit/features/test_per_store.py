@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.errors import TuneError
 from tilewright.features import PerStoreFeature
-from tilewright.features.workload_embedding import workload_embedding
+from tilewright.features.per_store import workload_embedding
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule

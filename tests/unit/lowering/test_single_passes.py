@@ -31,8 +31,8 @@ from tilewright.ir import (
     verify_well_formed,
 )
 from tilewright.lowering import get_pass, verify_lowered
-from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.legalize_small_floats import small_floats_of
+from tilewright.lowering.rewriters import is_multiple
 from tilewright.target import Target
 from tilewright.testing.oracle import run
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.base import GeneratedSource, Texts
-from tilewright.codegen.c import pipeline
 from tilewright.codegen.c.entries import THREADS, entries
 from tilewright.codegen.c.module import module_text
 from tilewright.codegen.c.statements import Unit
@@ -21,22 +20,15 @@ from tilewright.codegen.registry import register_backend
 from tilewright.errors import CodegenError
 from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
+from tilewright.lowering.pipeline import cpu_passes
 from tilewright.native.abi import PACKED_SUFFIX, PARALLEL_LAUNCH
 from tilewright.target import Target
 from tilewright.target.isa import host
 
 # Products are fused with sums, as our LLVM IR allows, too.
 _FLAGS = (
-    "-std=gnu99",
-    "-O3",
-    "-fPIC",
-    "-fwrapv",
-    "-fno-strict-aliasing",
-    "-ffp-contract=fast",
-    "-fno-math-errno",
-    "-fno-stack-protector",
-    "-fno-asynchronous-unwind-tables",
-    "-w",
+    "-std=gnu99 -O3 -fPIC -fwrapv -fno-strict-aliasing -ffp-contract=fast -fno-math-errno "
+    "-fno-stack-protector -fno-asynchronous-unwind-tables -w"
 )
 
 
@@ -56,8 +48,8 @@ class CBackend(HostBackend):
     stages: ClassVar[tuple[str, ...]] = ("c", "asm")
 
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
-        """The pipeline of `pipeline.py`."""
-        return pipeline.passes_of(context)
+        """Those for CPUs; C has no names for tile registers."""
+        return cpu_passes(context, tiles=False)
 
     def generate(self, lowered: IRModule, target: Target) -> CSource:
         """One C file."""
@@ -96,7 +88,7 @@ class CBackend(HostBackend):
 
 def _compiled(text: str, target: Target, form: str) -> bytes:
     """What the compiler makes of C text: an object (`-c`) or assembly (`-S`)."""
-    flags = [*_FLAGS, *_machine_flags(target), form]
+    flags = [*_FLAGS.split(), *_machine_flags(target), form]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         file, made = Path(folder) / "module.c", Path(folder) / "module.out"
         file.write_text(text)

@@ -10,17 +10,9 @@ from collections.abc import Callable
 from typing import ClassVar, NoReturn, TypeAlias
 
 from tilewright import ir
+from tilewright.codegen.c import types
 from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY, print_call
 from tilewright.codegen.c.prelude import Prelude
-from tilewright.codegen.c.types import (
-    c_type,
-    float_literal,
-    identifier,
-    integer_literal,
-    is_promoted,
-    is_small_float,
-    string_literal,
-)
 from tilewright.errors import CodegenError
 from tilewright.support.names import NameSupply
 
@@ -68,17 +60,17 @@ class ExpressionPrinter(ir.Visitor):
 
     def type_name(self, dtype: ir.DType) -> str:
         """The type of one lane."""
-        return c_type(dtype)
+        return types.c_type(dtype)
 
     def pointer_type(self, dtype: ir.DType) -> str:
         return f"{self.type_name(dtype)} *"
 
     def integer(self, value: int, dtype: ir.DType) -> str:
-        return integer_literal(value, dtype)
+        return types.integer_literal(value, dtype)
 
     def fresh_name(self, name: str) -> str:
         """A name that nothing else has here."""
-        return self.supply.fresh(identifier(name))
+        return self.supply.fresh(types.identifier(name))
 
     # --- what statements ask for ---
 
@@ -116,10 +108,11 @@ class ExpressionPrinter(ir.Visitor):
     def as_float(self, expr: ir.PrimExpr) -> str:
         """An operand as C computes with it: small floats as float."""
         text = self.text(expr)
-        return f"{self.prelude.decode(expr.dtype)}({text})" if is_small_float(expr.dtype) else text
+        is_small = types.is_small_float(expr.dtype)
+        return f"{self.prelude.decode(expr.dtype)}({text})" if is_small else text
 
     def from_float(self, text: str, dtype: ir.DType) -> Printed:
-        if is_small_float(dtype):
+        if types.is_small_float(dtype):
             return f"{self.prelude.encode(dtype)}({text})", POSTFIX
         return text, POSTFIX
 
@@ -127,7 +120,7 @@ class ExpressionPrinter(ir.Visitor):
         """A result that C computed in `int`, in its own type again."""
         if dtype.is_integral and dtype.bits < 8:
             return f"{self.prelude.helper('wrap', dtype)}({text})", POSTFIX
-        if is_promoted(dtype):
+        if types.is_promoted(dtype):
             return f"({self.type_name(dtype)})({text})", UNARY
         return text, precedence
 
@@ -163,14 +156,15 @@ class ExpressionPrinter(ir.Visitor):
         return text, UNARY if text.startswith("-") else POSTFIX
 
     def visit_float_imm(self, node: ir.FloatImm) -> Printed:
-        text = float_literal(node.value, node.dtype)
-        return self.from_float(text, node.dtype) if is_small_float(node.dtype) else (text, UNARY)
+        text = types.float_literal(node.value, node.dtype)
+        small = types.is_small_float(node.dtype)
+        return self.from_float(text, node.dtype) if small else (text, UNARY)
 
     def visit_string_imm(self, node: ir.StringImm) -> Printed:
-        return string_literal(node.value), POSTFIX
+        return types.string_literal(node.value), POSTFIX
 
     def visit_binary_op(self, node: ir.BinaryOp) -> Printed:
-        if is_small_float(node.a.dtype):
+        if types.is_small_float(node.a.dtype):
             return self.small_float_binary(node)
         named = _NAMED.get(type(node))
         if named is not None:
@@ -209,12 +203,12 @@ class ExpressionPrinter(ir.Visitor):
         if target.is_bool:
             zero = f"{self.as_float(node.value)} != 0" if source.is_float else None
             return zero or f"{self.operand(node.value, 9)} != 0", 9
-        if is_small_float(target):
+        if types.is_small_float(target):
             value = self.as_float(node.value)
             return self.from_float(f"(float)({value})" if source.bits != 32 else value, target)
         if target.is_integral and target.bits < 8:
             return self.cut(f"(int32_t)({self.as_float(node.value)})", UNARY, target)
-        if is_small_float(source):
+        if types.is_small_float(source):
             return f"({self.type_name(target)}){self.as_float(node.value)}", UNARY
         return f"({self.type_name(target)}){self.operand(node.value, UNARY)}", UNARY
 
@@ -224,7 +218,7 @@ class ExpressionPrinter(ir.Visitor):
         value = self.text(node.value)
         name = self.define(node.var)
         body = self.text(node.body)
-        return f"({{ const {c_type(node.var.dtype)} {name} = {value}; {body}; }})", POSTFIX
+        return f"({{ const {types.c_type(node.var.dtype)} {name} = {value}; {body}; }})", POSTFIX
 
     def visit_call(self, node: ir.Call) -> Printed:
         lanes = _LANE_CALLS.get(getattr(node.op, "name", ""))
@@ -290,7 +284,7 @@ class ExpressionPrinter(ir.Visitor):
             chosen.append(self.at_lane(vector, str(lane)))
         if len(chosen) == 1:
             return f"({chosen[0]})", POSTFIX
-        return f"(({c_type(node.dtype)}[]){{{', '.join(chosen)}}})[{self._lane}]", POSTFIX
+        return f"(({types.c_type(node.dtype)}[]){{{', '.join(chosen)}}})[{self._lane}]", POSTFIX
 
     def vector_half(self, node: ir.Call) -> Printed:
         half = node.args[0].dtype.lanes // 2

@@ -7,16 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright import ir
+from tilewright.codegen.c import types
 from tilewright.codegen.c.expressions import ExpressionPrinter
 from tilewright.codegen.c.prelude import ALLOCATE, FAILURE, PARALLEL, Prelude
-from tilewright.codegen.c.types import (
-    c_type,
-    float_literal,
-    identifier,
-    integer_literal,
-    is_small_float,
-    string_literal,
-)
 from tilewright.codegen.c.vectors import vector_store
 from tilewright.codegen.program_facts import captured_vars, constant_bytes
 from tilewright.errors import CodegenError
@@ -38,11 +31,11 @@ class Unit:
 def variable_type(var: ir.Var) -> str:
     """The type of a parameter or captured variable: a pointer to its elements, or a scalar."""
     if not var.dtype.is_handle:
-        return c_type(var.dtype) + (" *" if var.dtype.lanes > 1 else " ")
+        return types.c_type(var.dtype) + (" *" if var.dtype.lanes > 1 else " ")
     annotation = var.type_annotation
     if annotation is None or annotation.element_type == "void":
         return "void *"
-    return f"{c_type(annotation.element_type)} *"
+    return f"{types.c_type(annotation.element_type)} *"
 
 
 class StatementPrinter(ExpressionPrinter):
@@ -85,7 +78,7 @@ class StatementPrinter(ExpressionPrinter):
     def _fail(self, message: str) -> None:
         self._unit.messages[message] = None
         self.prelude.need("tw_fail", FAILURE)
-        self._return(f"tw_fail({string_literal(message)})")
+        self._return(f"tw_fail({types.string_literal(message)})")
 
     # --- simple statements ---
 
@@ -131,7 +124,7 @@ class StatementPrinter(ExpressionPrinter):
             value, constant = self.text(node.value), "" if node.var.dtype.is_handle else "const "
             self.line(f"{constant}{variable_type(node.var)}{self.define(node.var)} = {value};")
         else:
-            name = self.supply.fresh(identifier(node.var.name))
+            name = self.supply.fresh(types.identifier(node.var.name))
             self.names[node.var] = self._lane_array(name, node.value)
         self.visit(node.body)
 
@@ -178,7 +171,7 @@ class StatementPrinter(ExpressionPrinter):
     # --- memory ---
 
     def visit_allocate(self, node: ir.Allocate) -> None:
-        kind, lanes, size = c_type(node.dtype), node.dtype.lanes, constant_bytes(node)
+        kind, lanes, size = types.c_type(node.dtype), node.dtype.lanes, constant_bytes(node)
         name = self.define(node.buffer_var)
         if size is not None and size <= _MAX_STACK_BYTES:
             count = max(size // node.dtype.itemsize, 1)
@@ -200,16 +193,16 @@ class StatementPrinter(ExpressionPrinter):
     def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         name = self.define(node.buffer_var)
         values = ", ".join(self._constant(value, node.dtype) for value in node.data)
-        self.line(f"static {c_type(node.dtype)} {name}[] = {{{values}}};")
+        self.line(f"static {types.c_type(node.dtype)} {name}[] = {{{values}}};")
         self.visit(node.body)
 
     @staticmethod
     def _constant(value: int | float, dtype: ir.DType) -> str:
-        if is_small_float(dtype):
+        if types.is_small_float(dtype):
             raise CodegenError(f"the C backend has no constants of {dtype!s} in memory")
         if dtype.is_float:
-            return float_literal(float(value), dtype)
-        return integer_literal(int(value), dtype)
+            return types.float_literal(float(value), dtype)
+        return types.integer_literal(int(value), dtype)
 
     def visit_buffer_store(self, node: ir.BufferStore) -> None:
         lanes = node.value.dtype.lanes
@@ -235,7 +228,7 @@ class StatementPrinter(ExpressionPrinter):
 
     def _lane_array(self, name: str, value: ir.PrimExpr) -> str:
         """The lanes of a vector in an array of that name."""
-        self.line(f"{c_type(value.dtype)} {name}[{value.dtype.lanes}];")
+        self.line(f"{types.c_type(value.dtype)} {name}[{value.dtype.lanes}];")
         self._lane_loop(value.dtype.lanes, f"{name}[lane] = {self.at_lane(value, 'lane')};")
         return name
 
@@ -250,7 +243,7 @@ def _outlined_body(inner: StatementPrinter, node: ir.For, name: str) -> list[str
     unpack = []
     for var, spelled in inner.names.items():
         unpack.append(f"  {variable_type(var)}{spelled} = (({struct} *)args)->{spelled};")
-    kind = c_type(node.loop_var.dtype)
+    kind = types.c_type(node.loop_var.dtype)
     begin, end = (bound if kind == "int64_t" else f"({kind}){bound}" for bound in ("begin", "end"))
     inner._loop(node, begin, end)
     unused = [] if inner.names and unpack else ["  (void)args;"]

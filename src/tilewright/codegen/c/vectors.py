@@ -17,55 +17,45 @@ _SIGNS = {ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/"}
 def vector_store(printer: ExpressionPrinter, node: ir.BufferStore) -> str | None:
     """The statement as one vector assignment, or None where it is not that simple."""
     dtype = node.value.dtype
-    if not _is_native(dtype) or node.predicate is not None or not _fits(node.value, dtype):
+    power_of_two = dtype.lanes & (dtype.lanes - 1) == 0
+    is_number = dtype.is_integral or dtype.is_float
+    if not power_of_two or not is_number or is_small_float(dtype) or is_promoted(dtype):
         return None
-    begin = first_of_run(node.indices[0])
-    if begin is None or isinstance(node.value, ir.Broadcast):
+    if node.predicate is not None or isinstance(node.value, ir.Broadcast):
+        return None
+    value = _text(printer, node.value, dtype)
+    target = _vector_at(printer, node, dtype) if value is not None else None
+    if target is None:
         return None
     printer.prelude.need(vector_type(dtype), vector_typedef(dtype) + "\n")
-    target = _vector_at(printer, node.buffer, begin, dtype)
-    return f"{target} = {_text(printer, node.value)};"
+    return f"{target} = {value};"
 
 
-def _is_native(dtype: ir.DType) -> bool:
-    power_of_two = dtype.lanes & (dtype.lanes - 1) == 0
-    number = dtype.is_integral or dtype.is_float
-    return power_of_two and number and not is_small_float(dtype) and not is_promoted(dtype)
-
-
-def _fits(expr: ir.PrimExpr, dtype: ir.DType) -> bool:
+def _text(
+    printer: ExpressionPrinter, expr: ir.PrimExpr, dtype: ir.DType, nested: bool = False
+) -> str | None:
+    """A value of that type, or None where it is not that simple."""
     match expr:
-        case ir.BufferLoad():
-            plain = expr.predicate is None and expr.dtype is dtype and expr.buffer.dtype.lanes == 1
-            return plain and first_of_run(expr.indices[0]) is not None
-        case ir.Broadcast():
-            return expr.value.dtype.lanes == 1
-        case ir.Add() | ir.Sub() | ir.Mul():
-            pass
-        case ir.Div() if dtype.is_float:
-            pass
-        case _:
-            return False
-    both = isinstance(expr.a, ir.Broadcast) and isinstance(expr.b, ir.Broadcast)
-    return not both and _fits(expr.a, dtype) and _fits(expr.b, dtype)
-
-
-def _text(printer: ExpressionPrinter, expr: ir.PrimExpr, nested: bool = False) -> str:
-    match expr:
-        case ir.BufferLoad():
-            begin = first_of_run(expr.indices[0])
-            assert begin is not None
-            return _vector_at(printer, expr.buffer, begin, expr.dtype)
-        case ir.Broadcast():
-            return printer.operand(expr.value, 14)
-        case ir.Add() | ir.Sub() | ir.Mul() | ir.Div():
-            left, right = _text(printer, expr.a, True), _text(printer, expr.b, True)
+        case ir.BufferLoad(predicate=None) if expr.dtype is dtype and expr.buffer.dtype.lanes == 1:
+            return _vector_at(printer, expr, dtype)
+        case ir.Broadcast(value=value) if value.dtype.lanes == 1:
+            return printer.operand(value, 14)
+        case ir.BinaryOp(a=a, b=b) if type(expr) in _SIGNS:
+            both = isinstance(a, ir.Broadcast) and isinstance(b, ir.Broadcast)
+            if both or (isinstance(expr, ir.Div) and not dtype.is_float):
+                return None
+            left, right = (_text(printer, operand, dtype, nested=True) for operand in (a, b))
+            if left is None or right is None:
+                return None
             text = f"{left} {_SIGNS[type(expr)]} {right}"
             return f"({text})" if nested else text
-    raise AssertionError(expr)
+    return None
 
 
 def _vector_at(
-    printer: ExpressionPrinter, buffer: ir.Buffer, begin: ir.PrimExpr, dtype: ir.DType
-) -> str:
-    return f"*({vector_type(dtype)} *)&{printer.element(buffer, begin)}"
+    printer: ExpressionPrinter, node: ir.BufferLoad | ir.BufferStore, dtype: ir.DType
+) -> str | None:
+    begin = first_of_run(node.indices[0])
+    if begin is None:
+        return None
+    return f"*({vector_type(dtype)} *)&{printer.element(node.buffer, begin)}"

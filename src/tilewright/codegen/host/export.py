@@ -96,20 +96,20 @@ define i32 @{stem}_num_threads() {{
 }}
 """
 
-_PACKED_GLUE = """
+_PACKED_GLUE = f"""
 @tw_packed_handler = internal global ptr null
 
-define void @{setter}(ptr %handler) {{
+define void @{SET_HANDLER_SYMBOL}(ptr %handler) {{
   store atomic ptr %handler, ptr @tw_packed_handler release, align 8
   ret void
 }}
 
-define i32 @{symbol}(ptr %name, ptr %slots, ptr %kinds, i32 %count) {{
+define i32 @{CALL_PACKED}(ptr %name, ptr %slots, ptr %kinds, i32 %count) {{
   %handler = load atomic ptr, ptr @tw_packed_handler acquire, align 8
   %none = icmp eq ptr %handler, null
   br i1 %none, label %missing, label %call
 missing:
-  ret i32 {no_handler}
+  ret i32 {NO_HANDLER}
 call:
   %status = call i32 %handler(ptr %name, ptr %slots, ptr %kinds, i32 %count)
   ret i32 %status
@@ -127,13 +127,7 @@ def _glue_ir(
     if description.has_threads:
         parts.append(THREAD_GLUE.format(stem=identifier(stem)))
     if description.calls_packed:
-        parts.append(
-            _PACKED_GLUE.format(
-                setter=SET_HANDLER_SYMBOL,
-                symbol=CALL_PACKED,
-                no_handler=NO_HANDLER,
-            )
-        )
+        parts.append(_PACKED_GLUE)
     return "\n".join(parts) + "\n"
 
 

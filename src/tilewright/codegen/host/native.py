@@ -14,7 +14,7 @@ from tilewright.codegen.host.code_key import key_of
 from tilewright.codegen.host.code_store import CodeStore, code_store
 from tilewright.codegen.host.loading import load_permanently
 from tilewright.codegen.host.shared_library import SharedLibrary
-from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, host_machine, machine_of
+from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, host_machine
 from tilewright.errors import RuntimeFailure
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64, platform_of
@@ -72,16 +72,12 @@ def _load() -> dict[str, int]:
         return load_permanently([process_object(host_machine())])
     key = key_of("native runtime")
     found = _recall(store, key)
-    if found is None:
-        _keep(store, key, process_object(host_machine()))
-        found = _recall(store, key)
-    return found or load_permanently([process_object(host_machine())])
-
-
-def _keep(store: CodeStore, key: str, runtime: Artifact) -> None:
-    if is_linux_x86_64(machine_of(runtime).triple):
+    if found is None and is_linux_x86_64(host_machine().triple):
+        runtime = process_object(host_machine())
         library = link_process_library(runtime, f"{key}.so")
         store.put(key, library, msgspec.json.encode(runtime.defined))
+        found = _recall(store, key)
+    return found or load_permanently([process_object(host_machine())])
 
 
 def _recall(store: CodeStore, key: str) -> dict[str, int] | None:

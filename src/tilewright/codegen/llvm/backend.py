@@ -16,6 +16,7 @@ from tilewright.codegen.llvm.trial import compile_in_child
 from tilewright.codegen.registry import register_backend
 from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
+from tilewright.lowering.pipeline import cpu_passes
 from tilewright.target import Target
 
 if TYPE_CHECKING:
@@ -30,10 +31,8 @@ class LLVMBackend(HostBackend):
     stages: ClassVar[tuple[str, ...]] = ("generated-ll", "ll", "asm")
 
     def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
-        """The pipeline of `pipeline.py`."""
-        from tilewright.codegen.llvm.pipeline import passes_of
-
-        return passes_of(context)
+        """Those for CPUs."""
+        return cpu_passes(context, tiles=True)
 
     def generate(self, lowered: IRModule, target: Target) -> LLVMSource:
         """LLVM IR before any optimisation."""

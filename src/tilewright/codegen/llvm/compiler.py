@@ -18,13 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.llvm.optimizer import (
-    DEFAULT_PIPELINE,
-    DEFAULT_PIPELINES,
-    PASS_METHODS,
-    SIMPLIFY_PIPELINES,
-    OptimizerPipeline,
-)
+from tilewright.codegen.llvm import optimizer
+from tilewright.codegen.llvm.optimizer import DEFAULT_PIPELINE, OptimizerPipeline
 from tilewright.errors import CodegenError
 
 # LLVM tunes by the name of the processor, and tunes some of them badly: its model of Zen 4 hoists
@@ -143,16 +138,16 @@ class _Unit:
         )
         manager = binding.create_new_module_pass_manager()
         for step in self.pipeline.steps:
-            if step in PASS_METHODS:
-                getattr(manager, PASS_METHODS[step])()
+            if step in optimizer.PASS_METHODS:
+                getattr(manager, optimizer.PASS_METHODS[step])()
                 continue
             manager.run(self.module, builder)
             manager = binding.create_new_module_pass_manager()
-            if step in DEFAULT_PIPELINES:
-                ready = self._builder(*DEFAULT_PIPELINES[step])
+            if step in optimizer.DEFAULT_PIPELINES:
+                ready = self._builder(*optimizer.DEFAULT_PIPELINES[step])
                 ready.getModulePassManager().run(self.module, ready)
                 continue
-            ready = self._builder(SIMPLIFY_PIPELINES[step], vectorise=False)
+            ready = self._builder(optimizer.SIMPLIFY_PIPELINES[step], vectorise=False)
             for function in self.module.functions:
                 if not function.is_declaration:
                     ready.getFunctionPassManager().run(function, ready)

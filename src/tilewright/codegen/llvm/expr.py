@@ -17,15 +17,7 @@ from tilewright.target.intrin_rules import find_intrin_rule
 CALL_EMITTERS = {**calls.CALLS, **numeric_calls.CALLS, **packed_calls.CALLS}
 _FLOAT_OPS = {ir.Add: "fadd", ir.Sub: "fsub", ir.Mul: "fmul", ir.Div: "fdiv"}
 _INT_OPS = {ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul"}
-_FLOAT_COMPARES = {
-    ir.EQ: "oeq",
-    ir.NE: "une",
-    ir.LT: "olt",
-    ir.LE: "ole",
-    ir.GT: "ogt",
-    ir.GE: "oge",
-}
-_INT_COMPARES = {ir.EQ: "eq", ir.NE: "ne", ir.LT: "lt", ir.LE: "le", ir.GT: "gt", ir.GE: "ge"}
+_COMPARES = {ir.EQ: "eq", ir.NE: "ne", ir.LT: "lt", ir.LE: "le", ir.GT: "gt", ir.GE: "ge"}
 
 
 class ExprGenerator(IndexBuilder, ir.Dispatcher):
@@ -140,11 +132,10 @@ class ExprGenerator(IndexBuilder, ir.Dispatcher):
     # --- logic ----------------------------------------------------------------------------------
 
     def visit_cmp_op(self, node: ir.CmpOp) -> Value:
-        dtype, kind = node.a.dtype, type(node)
+        dtype, kind, test = node.a.dtype, type(node), _COMPARES[type(node)]
         if dtype.is_float:
-            test = f"fcmp {_FLOAT_COMPARES[kind]}"
+            test = f"fcmp {'u' if kind is ir.NE else 'o'}{test}"  # NaN differs from everything
             return self.compare(test, self.computed(node.a), self.computed(node.b))
-        test = _INT_COMPARES[kind]
         if kind not in (ir.EQ, ir.NE):
             test = ("s" if dtype.is_int else "u") + test
         if self.is_index(node.a) and self.is_index(node.b):

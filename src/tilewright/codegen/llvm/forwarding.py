@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 
 from tilewright import ir
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.lowering.rewriters import ADDRESS_OF
+
+_ACCESSES = (ir.BufferLoad, ir.BufferStore)
 
 
 @dataclass
@@ -84,68 +87,41 @@ class Forwarding:
         self._known.pop(data, None)
 
 
-class _Uses(ir.Visitor):
+class _Uses:
     """Which pointers are written through, and which get out of sight."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: ir.Node) -> None:
         self.written: set[ir.Var] = set()
         self.escaped: set[ir.Var] = set()
         self.mixed: set[ir.Var] = set()  # accessed as more than one type
-        self._dtypes: dict[ir.Var, ir.DType] = {}
-        self._parallel_depth = 0
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
-        self._accessed(node.buffer)
-        self.generic_visit(node)
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self.written.add(node.buffer.data)
-        self._accessed(node.buffer)
-        self.generic_visit(node)
-
-    def visit_call(self, node: ir.Call) -> None:
-        if isinstance(node.op, ir.Op) and node.op.name == "tir.address_of":
-            for arg in node.args:
-                if isinstance(arg, ir.BufferLoad):
-                    self.escaped.add(arg.buffer.data)
-        self.generic_visit(node)
-
-    def visit_var(self, node: ir.Var) -> None:
-        if node.dtype.is_handle:
-            self.escaped.add(node)
-
-    def visit_for(self, node: ir.For) -> None:
-        inside = node.kind is ir.ForKind.PARALLEL
-        self._parallel_depth += inside
-        self.generic_visit(node)
-        self._parallel_depth -= inside
-
-    def visit_decl_buffer(self, node: ir.DeclBuffer) -> None:
-        self.escaped.add(node.buffer.data)
-        self.generic_visit(node)
-
-    def visit_let_stmt(self, node: ir.LetStmt) -> None:
-        if node.var.dtype.is_handle:
-            self.escaped.add(node.var)
-        self.generic_visit(node)
-
-    def _accessed(self, buffer: ir.Buffer) -> None:
-        if self._parallel_depth:
-            # Code of its own, which this function cannot see into.
-            self.escaped.add(buffer.data)
-        if self._dtypes.setdefault(buffer.data, buffer.dtype) is not buffer.dtype:
-            self.mixed.add(buffer.data)
+        dtypes: dict[ir.Var, ir.DType] = {}
+        for node in ir.walk(body):
+            match node:
+                case ir.BufferLoad(buffer=buffer) | ir.BufferStore(buffer=buffer):
+                    if type(node) is ir.BufferStore:
+                        self.written.add(buffer.data)
+                    if dtypes.setdefault(buffer.data, buffer.dtype) is not buffer.dtype:
+                        self.mixed.add(buffer.data)
+                case ir.Var() | ir.LetStmt(var=ir.Var()):
+                    pointer = node if isinstance(node, ir.Var) else node.var
+                    self.escaped |= {pointer} if pointer.dtype.is_handle else set()
+                case ir.DeclBuffer(buffer=buffer):
+                    self.escaped.add(buffer.data)
+                case ir.Call(op=op, args=(ir.BufferLoad(buffer=buffer), *_)) if op is ADDRESS_OF:
+                    self.escaped.add(buffer.data)
+                case ir.For(kind=ir.ForKind.PARALLEL):
+                    # Code of its own, which this function cannot see into.
+                    inside = (each for each in ir.walk(node) if isinstance(each, _ACCESSES))
+                    self.escaped.update(access.buffer.data for access in inside)
 
 
 def read_only(body: ir.Node, distinct: set[ir.Var]) -> set[ir.Var]:
     """Pointers that nothing in `body` writes through, among those that alias no other."""
-    uses = _Uses()
-    uses.visit(body)
+    uses = _Uses(body)
     return distinct - uses.written - uses.escaped
 
 
 def is_private(body: ir.Node, data: ir.Var) -> bool:
     """True when memory allocated as `data` is touched by plain loads and stores only."""
-    uses = _Uses()
-    uses.visit(body)
+    uses = _Uses(body)
     return data not in uses.escaped and data not in uses.mixed

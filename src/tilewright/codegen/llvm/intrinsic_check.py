@@ -6,11 +6,11 @@ checked first: LLVM must know the name with these types, and the CPU must have t
 
 from __future__ import annotations
 
-import importlib
 import re
+from contextlib import closing, suppress
 from functools import lru_cache
-from typing import Any
 
+from tilewright.codegen.llvm.compiler import llvm
 from tilewright.errors import CodegenError
 from tilewright.target import Target, isa
 
@@ -113,16 +113,10 @@ def _check_feature(symbol: str, target: Target) -> None:
 @lru_cache(maxsize=1024)
 def _is_known(declaration: str) -> bool:
     """LLVM attaches attributes to every intrinsic that it recognises while it reads it."""
-    binding: Any = importlib.import_module("llvmlite.binding")
-    context = binding.create_context()
-    try:
-        module = binding.parse_assembly(declaration + "\n", context)
-        try:
-            known = any("attributes #" in line for line in str(module).splitlines())
-        finally:
-            module.close()
-    except RuntimeError:
-        known = False
-    finally:
-        context.close()
-    return known
+    with (
+        suppress(RuntimeError),
+        closing(llvm().create_context()) as context,
+        closing(llvm().parse_assembly(declaration + "\n", context)) as module,
+    ):
+        return any("attributes #" in line for line in str(module).splitlines())
+    return False

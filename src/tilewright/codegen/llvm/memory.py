@@ -154,9 +154,8 @@ def _load_at(builder: IndexBuilder, buffer: Buffer, index: PrimExpr, dtype: DTyp
 
 
 def _load_from(builder: IndexBuilder, pointer: Pointer, dtype: DType) -> Value:
-    place, alignment = pointer.place, pointer.alignment
     stored = memory_type(dtype)
-    raw = builder.emitter.here(stored, f"load {stored}, {place}, align {alignment}")
+    raw = builder.emitter.here(stored, f"load {stored}, {pointer.place}, align {pointer.alignment}")
     return _from_memory(builder, raw, dtype)
 
 
@@ -180,9 +179,8 @@ def _store_at(
 def _store_to(
     builder: IndexBuilder, pointer: Pointer, value: Value, dtype: DType, suffix: str = ""
 ) -> None:
-    place, alignment = pointer.place, pointer.alignment
     raw = _to_memory(builder, value, dtype)
-    builder.emitter.line(f"store {raw}, {place}, align {alignment}{suffix}")
+    builder.emitter.line(f"store {raw}, {pointer.place}, align {pointer.alignment}{suffix}")
 
 
 def _to_memory(builder: IndexBuilder, value: Value, dtype: DType) -> Value:

@@ -24,6 +24,9 @@ STACK_BUDGET_BYTES = 256 * 1024
 # A loop that is marked for unrolling is repeated while it is written, up to this many statements;
 # a longer one is left to LLVM, which is quicker at it than we are and schedules the result better.
 UNROLL_LIMIT = 32
+_RET = ir.Op.get("tir.ret")
+# Statements that are as long as their bodies.
+_AROUND = (ir.For, ir.While, ir.LetStmt, ir.AttrStmt, ir.AssertStmt, ir.Allocate, ir.DeclBuffer)
 
 
 class StmtGenerator(ExprGenerator):
@@ -40,11 +43,7 @@ class StmtGenerator(ExprGenerator):
 
     def visit_evaluate(self, node: ir.Evaluate) -> None:
         value = node.value
-        if (
-            isinstance(value, ir.Call)
-            and isinstance(value.op, ir.Op)
-            and value.op.name == "tir.ret"
-        ):
+        if isinstance(value, ir.Call) and value.op is _RET:
             self._return(value.args[0])
         elif value.child_fields:
             self.value(value)
@@ -229,12 +228,9 @@ class StmtGenerator(ExprGenerator):
             self._allocate_on_heap(node)
 
     def _allocate_on_stack(self, node: ir.Allocate, size: int) -> None:
-        element = memory_type(node.dtype.element_of)
-        count = max(1, size // node.dtype.itemsize)
-        alignment = memory.ALLOCATION_ALIGNMENT
-        self.env[node.buffer_var] = self.emitter.alloca(
-            f"alloca [{count} x {element}], align {alignment}"
-        )
+        kind = f"[{max(1, size // node.dtype.itemsize)} x {memory_type(node.dtype.element_of)}]"
+        place = self.emitter.alloca(f"alloca {kind}, align {memory.ALLOCATION_ALIGNMENT}")
+        self.env[node.buffer_var] = place
         if is_private(node.body, node.buffer_var):
             self.private.add(node.buffer_var)
         self.visit(node.body)
@@ -284,17 +280,7 @@ def statement_count(statement: ir.Stmt) -> int:
         case ir.IfThenElse():
             other = statement.else_case
             return statement_count(statement.then_case) + (statement_count(other) if other else 0)
-        case (
-            ir.For()
-            | ir.While()
-            | ir.LetStmt()
-            | ir.AttrStmt()
-            | ir.AssertStmt()
-            | ir.Allocate()
-            | ir.DeclBuffer()
-        ):
-            return statement_count(statement.body)
-    return 1
+    return statement_count(statement.body) if isinstance(statement, _AROUND) else 1
 
 
 def parameter_type(var: ir.Var) -> str:

@@ -7,20 +7,14 @@ is called `floor.kernel` in machine code, a name that nothing else can have.
 
 from __future__ import annotations
 
-_MATH = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 "
-    "expm1 fabs fdim floor fma fmax fmaximum fmin fminimum fmod frexp hypot ilogb ldexp lgamma "
-    "llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter pow "
-    "remainder remquo rint round roundeven scalbn sin sincos sinh sqrt tan tanh tgamma trunc"
-)
+from tilewright.native.abi import MATH_FUNCTIONS
+
 _OTHERS = (
     "abort abs atexit bcmp bcopy bzero calloc exit fputs free getenv index labs llabs main malloc "
     "memccpy memchr memcmp memcpy memmove mempcpy memset printf putchar puts qsort realloc signal "
     "stpcpy strcat strchr strcmp strcpy strlen strncmp strncpy time write read open close"
 )
-_C_LIBRARY = frozenset(
-    [*_OTHERS.split(), *(name + kind for name in _MATH.split() for kind in ("", "f", "l"))]
-)
+_C_LIBRARY = MATH_FUNCTIONS | frozenset(_OTHERS.split())
 # Of our runtime, of LLVM's intrinsics, and of the libraries of compilers.
 _TAKEN_PREFIXES = ("tw_", "llvm.", "__")
 

@@ -8,26 +8,21 @@ make every switch between threads save eight kilobytes.
 
 from __future__ import annotations
 
+import struct
+
 from tilewright.codegen.llvm.values import ValueBuilder
 
 _TILES, _ROWS, _ROW_BYTES = 8, 16, 64
 _PALETTE = 1
-
-
-def _configuration() -> bytes:
-    """All eight tiles in full size; see LDTILECFG in Intel's manual for the layout."""
-    widths = [_ROW_BYTES] * _TILES + [0] * _TILES
-    head = bytes([_PALETTE]) + bytes(15)
-    columns = b"".join(width.to_bytes(2, "little") for width in widths)
-    rows = bytes([_ROWS] * _TILES + [0] * _TILES)
-    return head + columns + rows
+# All eight tiles in full size; see LDTILECFG in Intel's manual for the layout.
+_WIDTHS, _HEIGHTS = [_ROW_BYTES] * _TILES, [_ROWS] * _TILES
+_CONFIGURATION = struct.pack("<B15x8H16x8B8x", _PALETTE, *_WIDTHS, *_HEIGHTS)
 
 
 def configure(builder: ValueBuilder) -> None:
     """Make the tiles ready; they are zero then."""
-    data = _configuration()
-    text = "".join(f"\\{byte:02X}" for byte in data)
-    constant = builder.context.constant_data(f"[{len(data)} x i8]", f'c"{text}"', len(data))
+    size, text = len(_CONFIGURATION), "".join(f"\\{byte:02X}" for byte in _CONFIGURATION)
+    constant = builder.context.constant_data(f"[{size} x i8]", f'c"{text}"', size)
     builder.context.declare("void", "llvm.x86.ldtilecfg", "ptr")
     builder.emitter.line(f"call void @llvm.x86.ldtilecfg(ptr {constant})")
 

@@ -70,10 +70,8 @@ def float_constant(value: float, dtype: DType) -> str:
             return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
         case "float16":
             return f"0xH{int.from_bytes(_packed('<e', value), 'little'):04X}"
-        case "bfloat16":
-            return str(_bfloat_bits(value))
-        case "float8_e4m3fn" | "float8_e5m2":
-            return str(to_numpy(dtype).type(value).tobytes()[0])
+        case "bfloat16" | "float8_e4m3fn" | "float8_e5m2":
+            return str(int.from_bytes(to_numpy(dtype).type(value).tobytes(), "little"))
     raise CodegenError(f"no constant of dtype {dtype!s}")
 
 
@@ -83,12 +81,3 @@ def _packed(layout: str, value: float) -> bytes:
         return struct.pack(layout, value)
     except OverflowError:
         return struct.pack(layout, math.copysign(math.inf, value))
-
-
-def _bfloat_bits(value: float) -> int:
-    if value != value:
-        return 0x7FC0
-    bits = int.from_bytes(_packed("<f", value), "little")
-    if bits & 0x7F800000 == 0x7F800000:
-        return bits >> 16
-    return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to nearest, ties to even

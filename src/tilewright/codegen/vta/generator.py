@@ -15,16 +15,8 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.arith.numpy_eval import evaluate_on_arrays
-from tilewright.codegen.vta import alu, nests, operations, scratchpads, transfers
-from tilewright.codegen.vta.leaves import (
-    check_old_values,
-    guarded_load,
-    loads_of,
-    pointed_element,
-    stored_value,
-)
+from tilewright.codegen.vta import leaves, nests, operations, scratchpads, transfers
 from tilewright.codegen.vta.nests import Elements, FlatAccess, Nest
-from tilewright.codegen.vta.placed_tensors import ALIGNMENT, placed_tensors
 from tilewright.codegen.vta.program import PlacedTensor, VtaProgram
 from tilewright.codegen.vta.tokens import Stream
 from tilewright.errors import CodegenError
@@ -46,7 +38,7 @@ class _Generator:
     def __init__(self, func: ir.PrimFunc, configuration: Configuration) -> None:
         self._func, self._configuration = func, configuration
         self._places = dict(scratchpads.places_of(func.body, configuration))
-        self._tensors = dict(placed_tensors(func))
+        self._tensors = dict(scratchpads.placed_tensors(func))
         self._stream = Stream(configuration)
         self._uops = operations.UopBuffer(configuration.depth(MemoryKind.UOP))
         self._values: nests.Values = {}
@@ -56,21 +48,14 @@ class _Generator:
     def program(self, name: str) -> VtaProgram:
         """The whole program, under a name."""
         self._visit(self._func.body)
-        instructions = self._stream.finish()
-        uop_address = self._uop_address
-        return VtaProgram(
-            name,
-            self._configuration,
-            tuple(self._tensors.values()),
-            uop_address,
-            tuple(self._uops.words),
-            instructions,
-        )
+        instructions, tensors = self._stream.finish(), tuple(self._tensors.values())
+        places = tensors, self._uop_address
+        return VtaProgram(name, self._configuration, *places, tuple(self._uops.words), instructions)
 
     @cached_property
     def _uop_address(self) -> int:
-        end = max((t.address + t.size for t in self._tensors.values()), default=0)
-        return -(-end // ALIGNMENT) * ALIGNMENT
+        ends = (tensor.address + tensor.size for tensor in self._tensors.values())
+        return scratchpads.aligned(max(ends, default=0))
 
     # --- walking -------------------------------------------------------------------------------
 
@@ -84,35 +69,32 @@ class _Generator:
                 for each in stmt.seq:
                     self._visit(each)
             case ir.For():
-                self._visit_loop(stmt)
+                self._visit_loop(stmt.loop_var, self._number(stmt.min), stmt.extent, stmt.body)
+            case ir.AttrStmt(attr_key="virtual_thread", node=thread):
+                self._visit_loop(thread.var, 0, stmt.value, stmt.body)
             case ir.Allocate():
                 if place := self._places.get(stmt.buffer_var):
                     place.turn += 1
                 self._visit(stmt.body)
-            case ir.AttrStmt(attr_key="virtual_thread", node=thread):
-                for value in range(int(evaluate_on_arrays(stmt.value, self._values))):
-                    self._values[thread.var] = np.asarray(value)
-                    self._visit(stmt.body)
             case ir.AttrStmt() | ir.DeclBuffer():
                 self._visit(stmt.body)
             case ir.IfThenElse():
-                self._visit_branch(stmt)
+                chosen = stmt.then_case if self._number(stmt.condition) else stmt.else_case
+                if chosen is not None:
+                    self._visit(chosen)
             case ir.Evaluate(value=ir.IntImm()):
                 pass
             case _:
                 raise CodegenError(f"vta: there are no instructions for this statement: {stmt}")
 
-    def _visit_loop(self, loop: ir.For) -> None:
-        first, extent = (int(evaluate_on_arrays(e, self._values)) for e in (loop.min, loop.extent))
-        for value in range(first, first + extent):
-            self._values[loop.loop_var] = np.asarray(value)
-            self._visit(loop.body)
+    def _number(self, expr: ir.PrimExpr) -> int:
+        """The value of an expression at this visit."""
+        return int(evaluate_on_arrays(expr, self._values))
 
-    def _visit_branch(self, branch: ir.IfThenElse) -> None:
-        if evaluate_on_arrays(branch.condition, self._values):
-            self._visit(branch.then_case)
-        elif branch.else_case is not None:
-            self._visit(branch.else_case)
+    def _visit_loop(self, var: ir.Var, first: int, extent: ir.PrimExpr, body: ir.Stmt) -> None:
+        for value in range(first, first + self._number(extent)):
+            self._values[var] = np.asarray(value)
+            self._visit(body)
 
     def _visit_nest(self, nest: Nest) -> None:
         leaf = nest.leaf
@@ -188,7 +170,7 @@ class _Generator:
     def _load(
         self, nest: Nest, store: ir.BufferStore, memory: MemoryKind, value: ir.PrimExpr
     ) -> None:
-        condition, source = guarded_load(value)
+        condition, source = leaves.guarded_load(value)
         if source is None or source.buffer.data not in self._tensors:
             raise CodegenError(
                 f"vta: {store.buffer.name} can only be filled with a copy of memory, not with "
@@ -210,10 +192,10 @@ class _Generator:
                 self._consumed[places] = False
 
     def _plain(self, elements: Elements, what: str) -> tuple[transfers.TransferRows, ...]:
-        def read() -> tuple[transfers.TransferRows, ...]:
-            return transfers.plain_rows(elements.offsets(0), elements.offsets(1), what)
-
-        return self._once(("rows", id(elements)), read)
+        offsets = elements.offsets
+        return self._once(
+            ("rows", id(elements)), lambda: transfers.plain_rows(offsets(0), offsets(1), what)
+        )
 
     def _padded(
         self, elements: Elements, condition: ir.PrimExpr, what: str
@@ -234,14 +216,14 @@ class _Generator:
 
     def _store(self, nest: Nest, store: ir.BufferStore) -> None:
         tensor = self._tensors[store.buffer.data]
-        if not any(load.buffer.data in self._places for load in loads_of(store)):
+        loads = ir.nodes_of(store.value, ir.BufferLoad)
+        if not any(load.buffer.data in self._places for load in loads):
             raise CodegenError(
                 f"vta: {store.buffer.name} is not computed in a scratchpad; tune the program, or "
                 "schedule it as docs/vta.md says"
             )
-        row, steps = alu.steps_of(stored_value(store, tensor))
-        others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
-        check_old_values(store, row, others)
+        row, steps = leaves.steps_of(leaves.stored_value(store, tensor))
+        others = leaves.other_rows(store, row, steps)
         elements, (sram, dram, *rest) = self._elements(nest, (row, store, *others))
         places = elements.offsets(0).ravel() + sram
         if self._consumed[places].any():
@@ -249,7 +231,7 @@ class _Generator:
                 f"vta: {row.buffer.name} is stored after its rows were changed in place for "
                 "another store"
             )
-        self._steps(elements, [sram, *rest], steps, skipped=(1,))
+        self._steps(elements, [sram, *rest], steps)
         plane = tensor.size // tensor.planes // self._lanes(store)
         for number in range(tensor.planes):
             if number:
@@ -269,7 +251,7 @@ class _Generator:
     def _call(self, nest: Nest, call: ir.Call) -> None:
         name, *pointers = call.args
         assert isinstance(name, ir.StringImm)
-        loads = [pointed_element(pointer) for pointer in pointers]
+        loads = [leaves.pointed_element(pointer) for pointer in pointers]
         lanes = [self._lanes(load) for load in loads]
         for load in loads:
             self._place(load)
@@ -291,12 +273,10 @@ class _Generator:
             raise CodegenError(f"vta: there is no instruction {name.value!r}")
 
     def _gemm(self, elements: Elements, starts: Sequence[int], name: str) -> None:
-        room = self._uops.depth
-
-        def read() -> operations.Operations:
-            return operations.operations_of(elements, room, accumulates=True)
-
-        made = self._once(("gemm", id(elements)), read)
+        made = self._once(
+            ("gemm", id(elements)),
+            lambda: operations.operations_of(elements, self._uops.depth, accumulates=True),
+        )
         dst, src, wgt = (self._touched(elements, n) + starts[n] for n in range(len(starts)))
         if self._consumed[dst].any():
             raise CodegenError(
@@ -336,12 +316,11 @@ class _Generator:
         if isinstance(value, ir.BufferLoad) and value.buffer.data in self._tensors:
             self._load(nest, store, MemoryKind.ACC, value)
             return
-        row, steps = alu.steps_of(value)
-        others = [step.operand for step in steps if isinstance(step.operand, ir.BufferLoad)]
-        check_old_values(store, row, others)
+        row, steps = leaves.steps_of(value)
+        others = leaves.other_rows(store, row, steps)
         elements, starts = self._elements(nest, (store, row, *others))
         self._copy(elements, starts[:2], store.buffer.data is row.buffer.data)
-        self._steps(elements, [starts[0], *starts[2:]], steps, skipped=(1,))
+        self._steps(elements, [starts[0], *starts[2:]], steps)
 
     def _copy(self, elements: Elements, starts: Sequence[int], in_place: bool) -> None:
         """The vector unit changes rows in place; others are copied first: zero, plus the row."""
@@ -350,23 +329,18 @@ class _Generator:
             self._alu(elements, starts, (0, 1), Alu(alu_op=AluOp.ADD))
 
     def _steps(
-        self,
-        elements: Elements,
-        starts: Sequence[int],
-        steps: Sequence[alu.AluStep],
-        skipped: tuple[int, ...],
+        self, elements: Elements, starts: Sequence[int], steps: Sequence[leaves.AluStep]
     ) -> None:
-        """Steps on the rows of the first access; the accesses of other rows follow."""
-        accesses = [n for n in range(len(elements.factors)) if n not in skipped]
-        rows = iter(range(1, len(accesses)))
+        """Steps on the rows of the first access; those of other rows come behind the second."""
+        first, *others = starts
+        rows = enumerate(others, start=2)
         for step in steps:
             if isinstance(step.operand, int):
                 number = Alu(alu_op=step.op, use_imm=1, imm=step.operand)
-                self._alu(elements, starts[:1], (0,), number)
+                self._alu(elements, (first,), (0,), number)
             else:
-                at = next(rows)
-                which = (0, accesses[at])
-                self._alu(elements, (starts[0], starts[at]), which, Alu(alu_op=step.op))
+                access, start = next(rows)
+                self._alu(elements, (first, start), (0, access), Alu(alu_op=step.op))
 
     def _alu(
         self, elements: Elements, starts: Sequence[int], which: tuple[int, ...], kind: Alu
@@ -393,16 +367,8 @@ class _Generator:
         begin, load_from = self._uops.place(words)
         if load_from is not None:
             dram = self._uop_address // UOP_BYTES + load_from
-            size = len(words)
-            self._stream.add(
-                LoadRows(
-                    memory=MemoryKind.UOP,
-                    sram_base=begin,
-                    dram_base=dram,
-                    x_size=size,
-                    x_stride=size,
-                )
-            )
+            row = _placed(transfers.TransferRows(begin, dram, 1, len(words), len(words)), 0, 0)
+            self._stream.add(LoadRows(memory=MemoryKind.UOP, **row))
         (outer, _), (inner, _) = made.loops
         return {
             "uop_begin": begin,

@@ -37,7 +37,7 @@ def nest_of(stmt: ir.Stmt) -> Nest | None:
     """A statement as a nest, unless there is more than one thing in it."""
     loops: list[tuple[ir.Var, int]] = []
     while isinstance(stmt, ir.For):
-        if not isinstance(stmt.extent, ir.IntImm) or not _is_zero(stmt.min):
+        if not isinstance(stmt.extent, ir.IntImm) or not ir.is_zero(stmt.min):
             return None
         loops.append((stmt.loop_var, stmt.extent.value))
         stmt = stmt.body
@@ -47,10 +47,6 @@ def nest_of(stmt: ir.Stmt) -> Nest | None:
         case ir.Evaluate(value=ir.Call(op=op) as call) if op is _CALL_EXTERN:
             return Nest(tuple(loops), call)
     return None
-
-
-def _is_zero(expr: ir.PrimExpr) -> bool:
-    return isinstance(expr, ir.IntImm) and expr.value == 0
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,12 @@ import numpy.typing as npt
 from tilewright.codegen.vta.nests import Array
 from tilewright.codegen.vta.program import PlacedTensor
 from tilewright.errors import CodegenError
+from tilewright.vta import isa
 from tilewright.vta.configuration import Configuration
-from tilewright.vta.isa import (
-    INSTRUCTION_BYTES,
-    Engine,
-    Finish,
-    Instruction,
-    LoadRows,
-    MemoryKind,
-    module_of,
-)
+from tilewright.vta.isa import Engine, Instruction, MemoryKind, module_of
 
 NEVER = -1
-MOST_INSTRUCTIONS = (1 << 22) // INSTRUCTION_BYTES
+MOST_INSTRUCTIONS = (1 << 22) // isa.INSTRUCTION_BYTES
 _Marks = dict[MemoryKind, npt.NDArray[np.int64]]
 
 
@@ -93,7 +86,7 @@ class Stream:
         if number == NEVER:
             return
         if module is not Engine.COMPUTE:
-            nothing = LoadRows(memory=MemoryKind.UOP, x_size=0, y_size=0)
+            nothing = isa.LoadRows(memory=MemoryKind.UOP, x_size=0, y_size=0)
             number, other = self._append(nothing, {other: number}), Engine.COMPUTE
         waits[other] = max(waits.get(other, NEVER), number)
 
@@ -115,14 +108,11 @@ class Stream:
 
     def finish(self) -> tuple[Instruction, ...]:
         """The whole program, which ends when all modules are done."""
-        last = {
-            other: max(
-                (n for n, each in enumerate(self._instructions) if module_of(each) is other),
-                default=NEVER,
-            )
-            for other in (Engine.LOAD, Engine.STORE)
-        }
-        self._append(Finish(), last)
+        last = {Engine.LOAD: NEVER, Engine.STORE: NEVER}
+        for number, each in enumerate(self._instructions):
+            if module_of(each) in last:
+                last[module_of(each)] = number
+        self._append(isa.Finish(), last)
         return tuple(self._instructions)
 
 

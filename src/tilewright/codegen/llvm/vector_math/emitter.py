@@ -202,9 +202,10 @@ class Int(_Value):
     def _coerce(self, other: Int | int) -> Int:
         return other if isinstance(other, Int) else self.emitter.int(other)
 
-    __add__, __and__, __xor__ = map(_int_operator, ("add", "and", "xor"))
+    __add__, __and__, __or__, __xor__ = map(_int_operator, ("add", "and", "or", "xor"))
     __sub__, __rsub__ = _int_operator("sub"), _int_operator("sub", reflected=True)
     __lshift__, __rshift__ = _int_operator("shl"), _int_operator("ashr")
+    upper_bits = _int_operator("lshr")  # a shift that brings in zeros
 
     def compare(self, predicate: str, other: Int | int) -> Mask:
         right = self._coerce(other).text

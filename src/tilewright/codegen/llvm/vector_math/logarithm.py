@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from tilewright.codegen.llvm.vector_math import exponential
 from tilewright.codegen.llvm.vector_math.emitter import (
     Int,
     Real,
@@ -15,13 +16,7 @@ from tilewright.codegen.llvm.vector_math.emitter import (
     power_of_two,
     where,
 )
-from tilewright.codegen.llvm.vector_math.exponential import (
-    LN2,
-    LN2_REST,
-    LOG10_2,
-    LOG10_2_REST,
-    table_for,
-)
+from tilewright.codegen.llvm.vector_math.exponential import table_for
 
 # (log(1+f) - f + f^2/2) / f^3 for float32; degree 7, error 2^-27.3 relative to log(1+f).
 LOG_F32 = (
@@ -77,7 +72,7 @@ def _log1p_tail(f: Real) -> Real:
 
 def _combined(exponent: Int, f: Real) -> Real:
     """exponent * ln2 + log(1 + f)."""
-    head, tail = f.emitter.fmt.split(LN2, LN2_REST, table_for(f).head_bits)
+    head, tail = f.emitter.fmt.split(exponential.LN2, exponential.LN2_REST, table_for(f).head_bits)
     e = integer_as_real(exponent)
     return e.times_plus(head, f + e.times_plus(tail, _log1p_tail(f)))
 
@@ -113,7 +108,9 @@ def log10(x: Real) -> Real:
     e, reduced = _reduced_log(x)
     head = fmt.round(LOG10_E)
     tail = (LOG10_E - head) + LOG10_E_REST
-    two_head, two_tail = fmt.split(LOG10_2, LOG10_2_REST, table_for(x).head_bits)
+    two_head, two_tail = fmt.split(
+        exponential.LOG10_2, exponential.LOG10_2_REST, table_for(x).head_bits
+    )
     small = reduced.times_plus(head, e.times_plus(two_tail, reduced * tail))
     return _with_special_cases(x, e.times_plus(two_head, small))
 

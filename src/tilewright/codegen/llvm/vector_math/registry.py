@@ -16,7 +16,14 @@ from tilewright.codegen.llvm.vector_math import (
     remainder,
     trigonometric,
 )
-from tilewright.codegen.llvm.vector_math.emitter import Emitter, FunctionBody, Helper, Real
+from tilewright.codegen.llvm.vector_math.emitter import (
+    Emitter,
+    FunctionBody,
+    Helper,
+    Int,
+    Real,
+    where,
+)
 from tilewright.codegen.llvm.vector_math.formats import ElementType, element_type, vector_of
 from tilewright.errors import CodegenError
 
@@ -135,9 +142,8 @@ def _loaded(emitter: Emitter, element: ElementType, parameter: str) -> Real:
     assign = emitter.body.assign
     if element.llvm == "half":
         return Real(emitter, assign(f"fpext {source} {parameter} to {emitter.real_type}"))
-    wide = assign(f"zext {source} {parameter} to {emitter.int_type}")
-    shifted = assign(f"shl {emitter.int_type} {wide}, {emitter.int(16).text}")
-    return Real(emitter, assign(f"bitcast {emitter.int_type} {shifted} to {emitter.real_type}"))
+    wide = Int(emitter, assign(f"zext {source} {parameter} to {emitter.int_type}"))
+    return (wide << 16).as_real()
 
 
 def _stored(result: Real, element: ElementType) -> str:
@@ -152,18 +158,12 @@ def _stored(result: Real, element: ElementType) -> str:
     target = vector_of(element.llvm, emitter.lanes)
     if element.llvm == "half":
         return assign(f"fptrunc {emitter.real_type} {result.text} to {target}")
-    return assign(f"trunc {emitter.int_type} {bfloat16_bits(result)} to {target}")
+    return assign(f"trunc {emitter.int_type} {_bfloat16_bits(result).text} to {target}")
 
 
-def bfloat16_bits(value: Real) -> str:
+def _bfloat16_bits(value: Real) -> Int:
     """The upper half of a float32, rounded to nearest even; a NaN stays a (quiet) NaN."""
-    emitter, bits = value.emitter, value.bits()
-    assign, kind = emitter.body.assign, emitter.int_type
-    upper = assign(f"lshr {kind} {bits.text}, {emitter.int(16).text}")
-    odd = assign(f"and {kind} {upper}, {emitter.int(1).text}")
-    bias = assign(f"add {kind} {odd}, {emitter.int(0x7FFF).text}")
-    biased = assign(f"add {kind} {bits.text}, {bias}")
-    rounded = assign(f"lshr {kind} {biased}, {emitter.int(16).text}")
-    quiet = assign(f"or {kind} {upper}, {emitter.int(0x40).text}")
-    nan = value.is_nan().text
-    return assign(f"select {emitter.mask_type} {nan}, {kind} {quiet}, {kind} {rounded}")
+    bits = value.bits()
+    upper = bits.upper_bits(16)
+    rounded = (bits + ((upper & 1) + 0x7FFF)).upper_bits(16)
+    return where(value.is_nan(), upper | 0x40, rounded)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.codegen.llvm.vector_math import large_angles
 from tilewright.codegen.llvm.vector_math.emitter import (
     Emitter,
     Int,
@@ -19,11 +20,6 @@ from tilewright.codegen.llvm.vector_math.emitter import (
     where,
 )
 from tilewright.codegen.llvm.vector_math.formats import F32, F64, FloatFormat
-from tilewright.codegen.llvm.vector_math.large_angles import (
-    helpers,
-    reduction_name,
-    reduction_result,
-)
 
 TWO_OVER_PI = 0.6366197723675814
 
@@ -99,13 +95,13 @@ def _reduced(x: Real) -> tuple[Real, Int]:
 
 def _call_large(emitter: Emitter, x: Real, r: Real, k: Int) -> tuple[str, str]:
     """The results of the exact reduction in the large lanes, `r` and `k` in the others."""
-    body, pair = emitter.body, reduction_result(emitter)
-    for helper in helpers(emitter, TABLES[emitter.fmt].largest):
+    body, pair = emitter.body, large_angles.reduction_result(emitter)
+    for helper in large_angles.helpers(emitter, TABLES[emitter.fmt].largest):
         body.helpers[helper.name] = helper
     arguments = (
         f"{emitter.real_type} {x.text}, {emitter.real_type} {r.text}, {emitter.int_type} {k.text}"
     )
-    call = body.assign(f"call {pair} @{reduction_name(emitter)}({arguments})")
+    call = body.assign(f"call {pair} @{large_angles.reduction_name(emitter)}({arguments})")
     return (
         body.assign(f"extractvalue {pair} {call}, 0"),
         body.assign(f"extractvalue {pair} {call}, 1"),
