@@ -269,7 +269,7 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
         )
 
 
-def _protocol_of(report: RunReport, whole: str) -> str:
+def _protocol_of(report: run_task.RunReport, whole: str) -> str:
     """How a candidate was timed; one that stopped early was checked or only looked at."""
     if not report.stopped_early:
         return whole
