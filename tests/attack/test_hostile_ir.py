@@ -81,7 +81,7 @@ def test_printing_a_sum_looks_at_one_term_at_a_time(monkeypatch: pytest.MonkeyPa
         looked_at.append(_length(node))
         return builds(build, node)
 
-    monkeypatch.setattr(exprs, "builds", counted)
+    monkeypatch.setattr(exprs.forms, "builds", counted)
     str(sum_of(500))
     assert looked_at == [1] * 500
 

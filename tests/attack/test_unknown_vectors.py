@@ -146,7 +146,9 @@ def test_an_abort_of_a_program_names_its_types_and_what_to_do(
 
     monkeypatch.setattr("tilewright.codegen.llvm.memory.value_type", bfloat)
     monkeypatch.setattr("tilewright.codegen.llvm.memory.memory_type", bfloat)
-    monkeypatch.setattr("tilewright.lowering.legalize_vectors._is_known", lambda dtype: True)
+    monkeypatch.setattr(
+        "tilewright.lowering.legalize_vectors.known_lanes", lambda lanes, size: lanes
+    )
     with pytest.raises(CodegenError) as caught:
         compile_only(_func("c[0:17] = a[0:17]", "bfloat16"), "llvm -mcpu=cooperlake")
     assert str(caught.value).startswith(

@@ -255,7 +255,8 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule], most: int) -> li
     engine, numbered = RandomEngine(SEED), [Sketch(*item) for item in enumerate(sketches)]
     found: dict[int, Draft] = {}
     tried: set[Origin | None] = set()
-    steps = STEPS if context.target is None or context.target.is_cpu else STEPS_ON_GPU
+    assert context.target is not None
+    steps = STEPS_ON_GPU if "gpu" in context.target.keys else STEPS
     left = steps
     for number in range(max(PATIENCE * most, len(sketches)) if sketches else 0):
         sketch, seed = numbered[number % len(numbered)], engine.fork_seed()

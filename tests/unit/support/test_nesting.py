@@ -97,7 +97,7 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_room")
 def test_too_many_steps_are_errors_everywhere() -> None:
-    with pytest.raises(TensorExpressionError, match="compute C is nested too deeply"):
+    with pytest.raises(TensorExpressionError, match="the tensor expression is nested too deeply"):
         horner(600)
     with pytest.raises(ScriptError, match="the script is nested too deeply"):
         long_sum(1000)
