@@ -199,7 +199,7 @@ def test_bench_after_calculated_kernels_won(
     command("tune", layer, "--trials", "8", "--seed", "1", *TARGET)
     lines = command("bench", layer, *TARGET).lines
     assert [line.split()[0] for line in lines[2:4]] == ["calculated", "tuned"]
-    assert "tuned: 1 kernel: 1 none" in lines
+    assert "tuned: 1 kernel: 1 without a record" in lines
 
 
 def test_ctrl_c_leaves_a_model(command: Any, layer: str, made_up_runner: MadeUp) -> None:
@@ -236,7 +236,7 @@ def test_tune_as_json(command: Any, layer: str, made_up_runner: MadeUp) -> None:
 
 def test_build_bench_and_check_what_was_saved(command: Any, layer: str) -> None:
     lines = command("build", layer, "-o", "own.twm", *TARGET).lines
-    assert lines[-2] == "1 kernel: 1 none"
+    assert lines[-2] == "1 kernel: 1 without a record"
     assert re.fullmatch(r"compiled in .* saved as own.twm, \S+ MB", lines[-1])
     done = command("bench", "own.twm", "--against", "torch", *TARGET)
     assert re.match(r"tilewright +\S+ \S+ +1\.00 +agree", done.lines[2])

@@ -98,7 +98,7 @@ def _read_only() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ([_IMAGE], "net has 2 outputs (moved: float32[2, 3], index: int32[2]), got 1 arrays for "
+        ([_IMAGE], "net has 2 outputs (moved: float32[2, 3], index: int32[2]), got 1 array for "
          "them"),
         ([_SCALE, np.zeros(2, np.int32)], "output moved: expected float32[2, 3], got float32[3]"),
         ([_read_only(), np.zeros(2, np.int32)], "output moved: the array cannot be written to"),

@@ -106,7 +106,7 @@ def test_inputs_by_name_and_arrays_for_outputs(model: GpuExecutable) -> None:
 
 
 def test_wrong_outputs(model: GpuExecutable) -> None:
-    with pytest.raises(ArgumentError, match=r"main has 5 outputs .*, got 1 arrays for them"):
+    with pytest.raises(ArgumentError, match=r"main has 5 outputs .*, got 1 array for them"):
         model(random(1), out=[random(2)])
     out: list[Any] = [nd.empty(i.shape, i.dtype, cuda(0)) for i in model.program.outputs]
     out[1] = np.zeros(COUNT, "float32")

@@ -166,10 +166,12 @@ IS_GATHERED: dict[str, tuple[Callable[[], ir.PrimFunc], bool]] = {
     "windows": (lambda: convolution((1, 8, 8, 3), (3, 3, 64), HALF), True),
     "windows of int8": (lambda: convolution((1, 8, 8, 3), (3, 3, 64), BYTES), True),
     "windows of tf32": (
-        lambda: convolution((1, 8, 8, 3), (3, 3, 64), FLOAT).with_attr(ALLOW_TF32, True), False),
+        lambda: convolution((1, 8, 8, 3), (3, 3, 64), FLOAT).with_attr(ALLOW_TF32, True), True),
     "weights of int8": (lambda: convolution((1, 8, 8, 128), (3, 3, 64), BYTES), False),
     "a matrix": (lambda: product((64, 64, 77), HALF), False),
     "a matrix that cannot be packed": (lambda: product((64, 64, 64), HALF, [2, 2, 2, 2]), True),
+    "a matrix of tf32 that cannot be packed": (
+        lambda: product((64, 64, 64), FLOAT, [2, 2, 2, 2]).with_attr(ALLOW_TF32, True), True),
 }  # fmt: skip
 
 
@@ -248,9 +250,6 @@ LEFT_ALONE: dict[str, tuple[str, Callable[[], ir.PrimFunc], str]] = {
     "float16 on plain cores": (
         THREADS, lambda: product((64, 64, 64), HALF),
         "it does not multiply numbers of 32 or 64 bits"),
-    "too many axes": (
-        WARPS, lambda: product((64, 64, 64), FLOAT, [2, 2, 2, 2]).with_attr(ALLOW_TF32, True),
-        "tiles of A have 6 dimensions, at most 5 exist"),
     "row sums": (
         THREADS, lambda: row_sums(), "it does not multiply numbers of 32 or 64 bits"),
     "a sum of differences": (
