@@ -13,7 +13,6 @@ from tilewright.database.stored_record import reading_row, usable_module
 from tilewright.errors import IRError, StoredDataError
 from tilewright.ir import Add, For, ForKind, PrimExpr, Stmt, Var, const, no_op
 from tilewright.ir.json import load_json, save_json
-from tilewright.ir.printer import exprs
 from tilewright.ir.script_forms import builds
 from tilewright.ir.structure import structural_equal, structural_hash
 from tilewright.testing.conformance.database import matmul
@@ -81,7 +80,7 @@ def test_printing_a_sum_looks_at_one_term_at_a_time(monkeypatch: pytest.MonkeyPa
         looked_at.append(_length(node))
         return builds(build, node)
 
-    monkeypatch.setattr(exprs.forms, "builds", counted)
+    monkeypatch.setattr("tilewright.ir.script_forms.builds", counted)
     str(sum_of(500))
     assert looked_at == [1] * 500
 
