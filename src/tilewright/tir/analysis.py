@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from tilewright import ir
 from tilewright.arith.block_access import block_access_regions
-from tilewright.database.module_equality import find_anchor_block as find_anchor_block
 from tilewright.errors import IRError, LowerError, ScheduleError
 from tilewright.ir import (
     expr_deep_equal as expr_deep_equal,
@@ -24,6 +23,14 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
 Regions = list[ir.BufferRegion]
+
+
+def find_anchor_block(mod: ir.IRModule) -> ir.Block | None:
+    """The reduction block with the most operations in its loop nest; None without reductions."""
+    # Databases import all rules, which no other question needs.
+    from tilewright.database.module_equality import find_anchor_block as find
+
+    return find(mod)
 
 
 def undefined_vars(node: ir.Node, defs: Sequence[ir.Var] | None = None) -> list[ir.Var]:
