@@ -136,7 +136,7 @@ def wrong(recorded: Recorded, features: Sequence[Floats], splits: int) -> tuple[
         errors = (times - recorded.prior)[learned]
         config = GBDTConfig().booster_config(len(rows), 1)
         data = PackSum(rows, errors, np.ones(len(rows)))
-        trees = HISTOGRAM.make().train(data, config, lambda *_: True)
+        trees = HISTOGRAM.train(data, config, lambda *_: True)
         asked = PackSum([features[n].astype(np.float32) for n in others])
         scores = -(asked.sum(trees.predict(asked.rows)) + recorded.prior[others])
         found.append(_judged(scores, recorded.seconds[others]))

@@ -83,7 +83,7 @@ def trees_for(scores: Scores) -> Trees:
     data = PackSum([row[None] for row in rows], wrong, np.ones(len(rows)))
     (kind,) = kinds_named(["histogram"])
     config = GBDTConfig().booster_config(len(rows), 1)
-    return kind.make().train(data, config, lambda *_: True)
+    return kind.train(data, config, lambda *_: True)
 
 
 def scored(models: list[SpaceModel], machine: Machine, runs: int) -> tuple[float, str]:
