@@ -79,9 +79,9 @@ class LocalBuilder(PlacedMember, Builder):
 
     def submit(self, build_inputs: Sequence[BuilderInput]) -> Sequence[BuilderFuture]:
         """One future for each input, in order; workers begin at once."""
-        begun = [self.begin(build_input) for build_input in build_inputs]
-        futures = [each for each in begun if each is not None]
-        return futures if len(futures) == len(begun) else super().submit(build_inputs)
+        started = [self.begin(build_input) for build_input in build_inputs]
+        futures = [each for each in started if each is not None]
+        return futures if len(futures) == len(started) else super().submit(build_inputs)
 
     def begin(self, build_input: BuilderInput) -> BuilderFuture | None:
         """Compile a candidate while the caller does something else; None: workers cannot do it."""
@@ -91,8 +91,8 @@ class LocalBuilder(PlacedMember, Builder):
         prepared = self._prepare(build_input)
         if isinstance(prepared, BuilderResult):
             return FinishedFuture(prepared)
-        begun = pool.begin(self._task(prepared))
-        return FunctionFuture(begun.done, lambda: self._result(begun.result()))
+        started = pool.begin(self._task(prepared))
+        return FunctionFuture(started.done, lambda: self._result(started.result()))
 
     def _prepare(self, build_input: BuilderInput) -> BuildRequest | BuilderResult:
         """An input in the form of workers; or the result, if it cannot be written down."""

@@ -1,11 +1,11 @@
 """A pool of worker processes: tasks in, outcomes out, whatever the tasks do to their workers.
 
 Workers are started when they are first needed, kept, and replaced when they crash, take too long,
-take too much memory, or have been used often enough. Tasks can also be begun one by one, while the
-caller does something else; workers get new ones whenever it comes back. An exception in the calling
-process, Ctrl-C included, kills the workers that are busy. A task that fails for a fault of the
-machine gets a second chance in a new worker; if that fails, too, the fault is raised and the task
-has no outcome.
+take too much memory, or have been used often enough. Tasks can also be started one by one, while
+the caller does something else; workers get new ones whenever it comes back. An exception in the
+calling process, Ctrl-C included, kills the workers that are busy. A task that fails for a fault of
+the machine gets a second chance in a new worker; if that fails, too, the fault is raised and the
+task has no outcome.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Worker:
 
 @dataclass
 class _Round:
-    """The tasks of one call of `run`, or those begun one by one, and how far they are."""
+    """The tasks of one call of `run`, or those started one by one, and how far they are."""
 
     tasks: list[Task]
     outcomes: list[Outcome | None] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class BegunTask:
-    """The future of a task that was begun."""
+    """The future of a task that was started."""
 
     pool: WorkerPool
     state: _Round
@@ -145,7 +145,7 @@ class WorkerPool:
         self._numbers = itertools.count(1)  # of requests
         self._lock = threading.Lock()
         self._is_stopped = False
-        self._begun = _Round([])  # tasks that were begun one by one
+        self._one_by_one = _Round([])  # tasks that were started so
         self._finalizer = weakref.finalize(self, _end_all, self._workers, os.getpid())
 
     def warm_up(self, count: int | None = None) -> None:
@@ -158,8 +158,8 @@ class WorkerPool:
         """Run tasks, as many at a time as there are workers; an outcome for each, in order."""
         with self._lock:
             state, self._is_stopped = _Round([*tasks]), False
-            if self._begun.goes_on:
-                self._work(self._begun)  # which may end otherwise than these tasks
+            if self._one_by_one.goes_on:
+                self._work(self._one_by_one)  # which may end otherwise than these tasks
             self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
             self._work(state)
             if state.fault is not None:
@@ -169,16 +169,16 @@ class WorkerPool:
     def begin(self, task: Task) -> BegunTask:
         """Let workers take one more task as soon as they can; what goes wrong, its future says."""
         with self._lock:
-            if not self._begun.goes_on:
+            if not self._one_by_one.goes_on:
                 self._drop_busy()
-                self._begun, self._is_stopped = _Round([]), False
-            state = self._begun
+                self._one_by_one, self._is_stopped = _Round([]), False
+            state = self._one_by_one
             future = BegunTask(self, state, state.add(task))
             self._work(state, is_waiting=False)
             return future
 
     def outcome_of(self, state: _Round, number: int) -> Outcome:
-        """Wait for the outcome of a task that was begun, and for no other."""
+        """Wait for the outcome of a task that was started, and for no other."""
         with self._lock:
             self._work(state, number)
             outcome = state.outcomes[number]
@@ -212,7 +212,7 @@ class WorkerPool:
     def close(self) -> None:
         """End all workers. The pool can be used again: it starts new ones."""
         with self._lock:
-            self._begun.fault = _stopped()
+            self._one_by_one.fault = _stopped()
             _end_all(self._workers, os.getpid())
 
     @property

@@ -107,7 +107,7 @@ class Measurer:
     check: bool = True
     failures: MemberFailures = field(default_factory=MemberFailures)
     _references: dict[int, BuilderResult] = field(default_factory=dict)
-    _references_begun: dict[int, BuilderFuture] = field(default_factory=dict)
+    _references_started: dict[int, BuilderFuture] = field(default_factory=dict)
     _ahead: dict[Key, BuilderFuture] = field(default_factory=dict)
     _kept: dict[int, dict[int, tuple[float, BuilderResult]]] = field(default_factory=dict)
 
@@ -177,9 +177,9 @@ class Measurer:
             return
         # What goes wrong here goes wrong again when the round is built, where it belongs.
         with suppress(Exception):
-            begun = self.builder.begin(build_input(candidate, task.target))
-            if begun is not None:
-                self._ahead[_key(task, candidate)] = begun
+            started = self.builder.begin(build_input(candidate, task.target))
+            if started is not None:
+                self._ahead[_key(task, candidate)] = started
 
     def _build(self, task: TaskRecord, candidates: Candidates) -> list[BuilderResult]:
         """The results of candidates; no candidate is being built any more when it returns.
@@ -196,12 +196,12 @@ class Measurer:
                 lambda text: [_not_built(text)] * len(inputs),
             )
             _check_count(self.builder, len(others), len(results))
-            begun = {
+            started = {
                 key: self._guarded(self.builder, future.result, _not_built)
                 for key, future in ahead.items()
             }
         rest = iter(results)
-        return [begun.get(_key(task, each)) or next(rest) for each in candidates]
+        return [started.get(_key(task, each)) or next(rest) for each in candidates]
 
     def _take_results(
         self,
@@ -335,20 +335,20 @@ class Measurer:
         if id(task) in self._references or not self._is_checked(task, is_quick):
             return
         if isinstance(self.builder, BuildsAhead):
-            begun = self.builder.begin(_program_to_compare_with(task))
-            if begun is not None:
-                self._references_begun[id(task)] = begun
+            started = self.builder.begin(_program_to_compare_with(task))
+            if started is not None:
+                self._references_started[id(task)] = started
 
     def _reference(self, task: TaskRecord) -> BuilderResult:
         """The untransformed program, compiled once a task."""
         key = id(task)
         if key not in self._references:
-            begun = self._references_begun.pop(key, None)
+            started = self._references_started.pop(key, None)
             with Profiler.timeit("SendToBuilder"):
-                if begun is None:
+                if started is None:
                     (result,) = self.builder.build([_program_to_compare_with(task)])
                 else:
-                    result = begun.result()
+                    result = started.result()
             self._references[key] = result
             if result.artifact_path is None:
                 self.logger.warning(
