@@ -25,6 +25,7 @@ from tilewright.runtime.devices import CPU, cuda
 from tilewright.target import Target
 
 _HEADER = ("version", "time", "ratio", "results")
+_ROUNDS = 25  # a row has few runs of a model, in which a disturbance counts for much
 
 
 @dataclass
@@ -65,7 +66,7 @@ def run(named: NamedValue, options: BenchCommand, *, as_json: bool) -> int:
     else:
         model = model_of(named, options.model)
         contest, name = _contest(model, target, options.db, rivals), model.name
-    side_by_side.compare(contest.versions)
+    side_by_side.compare(contest.versions, _ROUNDS)
     contest.check()
     if load:
         contest.notes.append(f"{load}: times may be too long")
