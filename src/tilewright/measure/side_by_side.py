@@ -110,7 +110,7 @@ def require_numbers(name: str, result: object) -> None:
         raise TuneError(f"{name} returns {what}, expected the output as an array of numbers")
 
 
-def compare(versions: Sequence[TimedVersion], rounds: int = ROUNDS) -> None:
+def compare(versions: Sequence[TimedVersion], rounds: int | None = None) -> None:
     """Run all versions in turn; the results of the first one are what the others must give."""
     expected_runs = {}
     for version in versions:
@@ -119,7 +119,7 @@ def compare(versions: Sequence[TimedVersion], rounds: int = ROUNDS) -> None:
         expected_runs[version.name] = max(1, round(ROW_SECS / max(secs, 1e-9)))
         if secs > SLOW_SECS:
             version.rows = [secs]
-    for _ in range(rounds):
+    for _ in range(rounds or ROUNDS):
         for version in versions:
             number = expected_runs[version.name]
             if version.rows and version.rows[0] > SLOW_SECS:
