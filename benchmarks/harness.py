@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -154,13 +154,16 @@ def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argp
 class Rival:
     """Another program that answers one line of JSON for each line it is sent."""
 
-    def __init__(self, python: Path, script: Path, *args: str) -> None:
+    def __init__(
+        self, python: Path, script: Path, *args: str, environ: Mapping[str, str] | None = None
+    ) -> None:
         self._process = subprocess.Popen(
             [str(python), str(script), *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=environ,
         )
 
     def ask(self, question: str) -> Any:

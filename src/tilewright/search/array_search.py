@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -143,24 +143,33 @@ class ArraySearch(TaskSearch):
     def _begin(self, tuning: Tuning) -> None:
         self._measured, self._waiting, self._tried = MeasuredChoices(), {}, set()
         self._scorers = {}
-        for sketch in tuning.sketches:
+        self._interpret(tuning.sketches, may_refuse=self.all_sketches)
+        self._measured.extend(self._earlier_choices(tuning, self._scorers))
+
+    def _take_more(self, tuning: Tuning, sketches: Sequence[Sketch]) -> None:
+        self._interpret(sketches, may_refuse=False)
+        more = {each.number for each in sketches} & self._scorers.keys()
+        self._measured.extend(self._earlier_choices(tuning, more))
+
+    def _interpret(self, sketches: Sequence[Sketch], may_refuse: bool) -> None:
+        for sketch in sketches:
             try:
                 self._scorers[sketch.number] = self._scorer(sketch)
             except NotInterpreted as why:
-                if self.all_sketches:
+                if may_refuse:
                     raise
                 text = "sketch %d is searched by replay: %s"
                 self.context.logger.info(text, sketch.number, why)
 
-        self._measured.extend(self._earlier_choices(tuning))
-
-    def _earlier_choices(self, tuning: Tuning) -> Iterator[MeasuredChoice]:
-        """What the fastest records say whose traces are those of sketches."""
+    def _earlier_choices(
+        self, tuning: Tuning, numbers: Collection[int]
+    ) -> Iterator[MeasuredChoice]:
+        """What the fastest records say whose traces are those of some sketches."""
         records = [] if tuning.records is None else tuning.records.earlier
         valid = sorted((each for each in records if each.run_secs), key=lambda each: each.mean_secs)
         read = [(each.trace.as_json(remove_postproc=True), each) for each in valid[:_EARLIER]]
-        for number, scorer in self._scorers.items():
-            sketch = tuning.sketches[number]
+        for number in numbers:
+            scorer, sketch = self._scorers[number], tuning.sketches[number]
             steps = sketch.trace.as_json()[0]
             own = [(dict(decided), each) for (insts, decided), each in read if insts == steps]
             own = [(decided, each) for decided, each in own if decided.keys() == {*sketch.places}]

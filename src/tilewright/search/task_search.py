@@ -19,6 +19,9 @@ from tilewright.search.replayer import Draft, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
 
 _STATE_VERSION = 1
+# A search with more trials goes on among wider sketches after so many, or as soon as there is
+# nothing else left; one with fewer has enough to choose from.
+NARROW_TRIALS = 64
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Tuning:
     pending: list[Draft] = field(default_factory=list)  # proposed, not measured yet
     reissue: bool = False  # the pending ones were restored: propose them again
     chosen: Chosen | None = None  # told about candidates before all of a round are chosen
+    is_wide: bool = False  # the wider sketches of the space are among its sketches
 
 
 class TaskSearch(SearchStrategy):
@@ -61,6 +65,9 @@ class TaskSearch(SearchStrategy):
 
     def _begin(self, tuning: Tuning) -> None:
         """Prepare a search."""
+
+    def _take_more(self, tuning: Tuning, sketches: Sequence[Sketch]) -> None:
+        """Search among further sketches, too; they are those of `tuning` already."""
 
     def _trials_of(self, tuning: Tuning, results: int) -> int:
         """How many trials a batch with so many results counts for."""
@@ -150,12 +157,29 @@ class TaskSearch(SearchStrategy):
             return None
         else:
             count = min(tuning.trials_per_iter, tuning.max_trials - tuning.trials)
+            if tuning.trials >= NARROW_TRIALS:
+                self._widen(tuning)
             drafts = self._propose(tuning, count)
+            if drafts is None and self._widen(tuning):
+                drafts = self._propose(tuning, count)
             if drafts is None:
                 return None
             self.statistics.sent += len(drafts)
             tuning.pending = drafts
         return [draft.candidate for draft in tuning.pending]
+
+    def _widen(self, tuning: Tuning) -> bool:
+        """Take in the wider sketches of the space, once; whether there are any."""
+        if tuning.is_wide or tuning.max_trials <= NARROW_TRIALS:
+            return False
+        tuning.is_wide = True
+        first = len(tuning.sketches)
+        wider = self.space.generate_wider_space(self.mod)
+        more = [Sketch(*numbered) for numbered in enumerate(wider, first)]
+        self.context.logger.info("after %d trial(s): %d wider sketch(es)", tuning.trials, len(more))
+        tuning.sketches += more
+        self._take_more(tuning, more)
+        return bool(more)
 
     def choose_candidates(self, chosen: Chosen) -> list[MeasureCandidate] | None:
         tuning = self._running("choose_candidates")
@@ -194,6 +218,7 @@ class TaskSearch(SearchStrategy):
             "strategy": self.kind,
             "version": _STATE_VERSION,
             "trials": tuning.trials,
+            "is_wide": tuning.is_wide,
             "random": self.random.state,
             "known": tuning.known.as_json(),
             "pending": traces_as_json(tuning.pending),
@@ -215,6 +240,8 @@ class TaskSearch(SearchStrategy):
         tuning.trials = int(state["trials"])
         self.random = RandomEngine(int(state["random"]))
         tuning.known.include(state["known"])
+        if state.get("is_wide"):
+            self._widen(tuning)
         tuning.pending = restored(tuning.replayer, state["pending"])
         tuning.reissue = bool(tuning.pending)
         self._load_more_state(tuning, state)

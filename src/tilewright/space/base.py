@@ -161,6 +161,13 @@ class SpaceGenerator(Member, ABC):
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         """The sketches."""
 
+    def generate_wider_space(self, mod: IRModule) -> list[Schedule]:
+        """Further sketches, for searches that go on when others end; by default there are none.
+
+        It is called after `generate_design_space`; post-processors and mutators stay the same.
+        """
+        return []
+
     @staticmethod
     def create(
         kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any

@@ -250,6 +250,14 @@ _KERNELS = (
     _spec("SpatialPass"),
 )
 
+_WIDER: Mapping[str, tuple[MemberSpec, ...]] = {
+    "RegisterTiling": (_spec("SeparatePhases"), _spec("RegisterTiling", wide=True)),
+}
+# The same rules, with more to choose from: for searches that have seen what is above.
+_WIDER_KERNELS = tuple(
+    member for spec in _KERNELS for member in _WIDER.get(spec.name, (spec,))
+)
+
 # The same for GPUs of NVIDIA.
 _CUDA_KERNELS = (
     _CUSTOM,
@@ -264,6 +272,7 @@ _CUDA_KERNELS = (
 SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
         "kernels": _KERNELS,
+        "wider-kernels": _WIDER_KERNELS,
         "cuda-kernels": _CUDA_KERNELS,
         "llvm": (*_CPU_HEAD, _CPU_RFACTOR, *_CPU_TAIL),
         "vnni": _x86("dot_16x4_vnni"),
@@ -299,7 +308,7 @@ _TENSORIZE = _spec("RewriteTensorize", vectorize_init_loop=False)
 
 POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
-        "kernels": (_STATIC_LOOPS, _REDUCTIONS),
+        **dict.fromkeys(("kernels", "wider-kernels"), (_STATIC_LOOPS, _REDUCTIONS)),
         "cuda-kernels": (_STATIC_LOOPS, _spec("VerifyTileKernels")),
         "llvm": (*_PLAIN, _LAYOUTS),
         "vnni": _INTRIN_CPU,
@@ -330,7 +339,7 @@ _MUTATE_GPU = (_TILE_SIZE, (_spec("MutateUnroll"), 0.08), (_spec("MutateThreadBi
 MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
-        **dict.fromkeys(("kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
+        **dict.fromkeys(("kernels", "wider-kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
         "c": _MUTATE_CPU[:-1],
         "vta": ((_spec("MutateTileSize"), 1.0),),
         **dict.fromkeys(("cuda", "cuda-tensorcore", "cuda-mma"), _MUTATE_GPU),

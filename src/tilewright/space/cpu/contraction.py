@@ -32,6 +32,11 @@ class Contraction:
     # Iterators that occur in `x % period`: tiles of a multiple of it turn conditions constant.
     periods: dict[int, int]
 
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """Row iterators that only say which terms are zero; see `SeparatePhases`."""
+        return tuple(n for n in self.rows if self.periods.get(n) == self.extents[n])
+
     @staticmethod
     def of(block: Block, any_layout: bool = False) -> Contraction | None:
         """The contraction that a block computes, if it is one.

@@ -37,6 +37,7 @@ from tilewright.space.cpu.elementwise_loops import TRANSPOSED_TILE, whole_vector
 from tilewright.space.layout_free import has_bound_weights, is_layout_free
 
 MAX_VECTORS = 4
+WIDEST = 6  # vectors, with which rows are as few as hide the latency of a multiply-add
 PACKING_REUSE = 64
 TURNING_REUSE = 8  # of a copy that puts columns side by side: without it, sums run along the depth
 PACKING_BYTES = 1 << 18
@@ -47,7 +48,15 @@ FREE_PACKING_BYTES = 1 << 14
 
 @schedule_rules.register("RegisterTiling")
 class RegisterTiling(CpuRule):
-    """Tiles contractions for the vector registers of a CPU."""
+    """Tiles contractions for the vector registers of a CPU.
+
+    A `wide` one leaves more to the search: tiles of any width that registers allow, more sizes of
+    everything, and columns inside of rows.
+    """
+
+    def __init__(self, wide: bool = False) -> None:
+        super().__init__()
+        self._wide = wide
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
@@ -63,8 +72,9 @@ class RegisterTiling(CpuRule):
         for variant in variants:
             copy = sch.copy()
             try:
+                breadth = tile_builder.WIDE if self._wide else tile_builder.NARROW
                 register_tile(
-                    tile_builder.TileSite(copy, block, variant, self._shape, self._cores)
+                    tile_builder.TileSite(copy, block, variant, self._shape, self._cores, breadth)
                 ).run()
             except (tile_builder.NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
@@ -90,14 +100,28 @@ class RegisterTiling(CpuRule):
         may_pack = _is_worth_packing(func, sref, found, producers)
         packing = {
             wide: _ways_to_store(func, sref, found, wide) if may_pack else (False,)
-            for wide in (vectors * lanes for vectors in _widths(found, lanes))
+            for wide in (vectors * lanes for vectors in self._widths(found, lanes))
         }
         return [
-            tile_builder.TileVariant(wide, packed, place)
+            tile_builder.TileVariant(wide, packed, place, rows_outside=rows_outside)
             for wide, ways in packing.items()
             for packed in ways
             for place in places
+            for rows_outside in self._orders(found, wide)
         ]
+
+    def _orders(self, found: Contraction, wide: int) -> tuple[bool, ...]:
+        """Whether rows may be outside of columns; where there are several of both."""
+        has_order = found.rows and found.extents[found.vector] > wide
+        return (False, True) if self._wide and has_order else (False,)
+
+    def _widths(self, found: Contraction, lanes: int) -> list[int]:
+        """How many vectors wide a tile may be."""
+        used = _used_shares(found, lanes, WIDEST if self._wide else MAX_VECTORS)
+        best = max(used.values(), default=0.0)
+        least = (tile_builder.WIDE if self._wide else tile_builder.NARROW).least_use * best
+        good = [count for count, share in used.items() if share >= least]
+        return good if self._wide else [count for count in good if count > 1] or good
 
     def _turned_variants(
         self, sch: Schedule, block: BlockRV, found: Contraction
@@ -111,7 +135,7 @@ class RegisterTiling(CpuRule):
             tile_builder.TileVariant(
                 vectors * lanes, packed=True, place=tile_builder.ProducerPlace.BEFORE, turned=True
             )
-            for vectors in _widths(found, lanes)
+            for vectors in self._widths(found, lanes)
         ]
 
 
@@ -134,18 +158,15 @@ def _turned(block: StmtSRef) -> Contraction | None:
     return found if len(found.left) == len(BlockNest(block.block).operands) - 1 else None
 
 
-def _widths(found: Contraction, lanes: int) -> list[int]:
-    """How many vectors wide a tile may be: those that waste few lanes of the last one."""
+def _used_shares(found: Contraction, lanes: int, most: int) -> dict[int, float]:
+    """The share of lanes that are not wasted in the last tile, by the vectors in a row of it."""
     width = found.extents[found.vector]
     limit = found.vector_limit or width
-    used = {
+    return {
         count: tile_builder.used_share(width, count * lanes)
-        for count in range(1, MAX_VECTORS + 1)
+        for count in range(1, most + 1)
         if limit >= width or limit % (count * lanes) == 0
     }
-    best = max(used.values(), default=0.0)
-    good = [count for count, share in used.items() if share >= tile_builder.LEAST_USE * best]
-    return [count for count in good if count > 1] or good
 
 
 def _is_worth_packing(
@@ -261,7 +282,7 @@ class VectorRegisters:
         """An elementwise consumer of the results, or a copy."""
         sch, block = self.site.sch, self.site.block
         consumers = neighbours(sch, sch.get_sref(block), before=False)
-        if len(consumers) == 1 and is_elementwise(consumers[0].block, self.site.stmt):
+        if len(consumers) == 1 and _follows(consumers[0].block, self.site.stmt):
             (consumer,) = sch.get_consumers(block)
             sch.reverse_compute_at(consumer, tile_loop, preserve_unit_loops=True)
             sch.set_scope(block, 0, "local")
@@ -316,3 +337,14 @@ def is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
         return False
     made = [access for access in nest.reads if access.buffer is maker.writes[0].buffer]
     return bool(made) and made[0].is_at(nest.writes[0])
+
+
+def _follows(consumer: ir.Block, maker: ir.Block) -> bool:
+    """Is a block elementwise, but for the places that `SeparatePhases` has given to results?"""
+    if is_elementwise(consumer, maker):
+        return True
+    found, nest = Contraction.of(maker), BlockNest(consumer)
+    if found is None or not found.phases or not all_iters_spatial(consumer):
+        return False
+    made = [access for access in nest.reads if access.buffer is maker.writes[0].buffer]
+    return len(made) == 1 and len(made[0].indices) == len(nest.iters) and made[0].ends_in(nest.iters)

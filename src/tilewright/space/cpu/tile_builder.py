@@ -27,15 +27,27 @@ STRUCTURE = "register tile"
 _IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 LEAST_USE = 0.8  # of what the best tile size makes of the registers
 RAGGED = 0.85  # what is left of the speed where tiles do not divide
-ROW_CHOICES = 6
-ENOUGH_EVEN_TILES = 2  # where so many divide, ragged ones are not worth their code
-BLOCK_CHOICES = 6
-DEPTH_STEPS = (1, 2, 4)
+MANY_STEPS = 4  # of a reduction: a longer one is not written out as a whole
 # Accumulators that hide the latency of a multiply-add on the processors we know.
 ENOUGH_ACCUMULATORS = 12
 # A reduction window of up to this many steps (3 x 3) is written out; one that every vector of
 # results has for itself (depthwise, 7 x 7) may be larger: its rows share what they load.
 WINDOW, OWN_WINDOW = 9, 49
+
+
+@dataclass(frozen=True)
+class Breadth:
+    """How much a search may choose from."""
+
+    least_use: float  # of what the best tile size makes of the registers
+    row_choices: int
+    enough_even_tiles: int  # where so many divide, ragged ones are not worth their code
+    block_choices: int
+    depth_steps: tuple[int, ...]  # of a reduction that are written out
+
+
+NARROW = Breadth(LEAST_USE, 6, 2, 6, (1, 2, 4))
+WIDE = Breadth(0.5, 16, 16, 8, (1, 2, 3, 4, 8))
 
 
 class ProducerPlace(Enum):
@@ -55,6 +67,7 @@ class TileVariant:
     place: ProducerPlace  # of producers
     packing: ProducerPlace = ProducerPlace.BEFORE  # where those copies are made
     turned: bool = False  # the right operand lies across the vectors: only its copy will do
+    rows_outside: bool = False  # of the loop over columns
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,7 @@ class TileSite:
     variant: TileVariant
     shape: VectorShape
     cores: int
+    breadth: Breadth = NARROW
 
     @property
     def stmt(self) -> ir.Block:
@@ -96,6 +110,7 @@ class Tiles:
 
     tasks: Sequence[LoopRV]  # run in parallel
     columns: LoopRV
+    phases: Sequence[LoopRV]  # written out: in each of them, other terms are zero
     tile_loop: LoopRV  # one iteration of it makes one tile
     depth: Sequence[LoopRV]
     steps: Sequence[LoopRV]  # written out
@@ -117,7 +132,8 @@ class Rows:
     """The pieces of all row loops."""
 
     tasks: list[LoopRV]
-    inside: list[LoopRV]  # of a task
+    phases: list[LoopRV]
+    inside: list[LoopRV]  # of a task and a phase
     tile: list[LoopRV]
 
 
@@ -202,7 +218,8 @@ class TileBuilder:
         tiles = self._split(sch.get_loops(block))
         consumer = self._registers.write_back(tiles.tile_loop)
         self._align_rows()
-        tasks = [*tiles.tasks] if beside else [*tiles.tasks, tiles.columns]
+        shares_columns = not beside and not self._variant.rows_outside
+        tasks = [*tiles.tasks, tiles.columns] if shares_columns else [*tiles.tasks]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         tile_loop = task if any(loop is tiles.tile_loop for loop in tasks) else tiles.tile_loop
         sch.parallel(task)
@@ -210,7 +227,7 @@ class TileBuilder:
             self._operands.place(self._contraction, task)
         for stage in stages if beside else ():
             move_beside(sch, stage, task)
-        for loop in (*tiles.steps, *tiles.rows):
+        for loop in (*tiles.phases, *tiles.steps, *tiles.rows):
             sch.unroll(loop)
         if self._contraction.periods or self._variant.place is ProducerPlace.INLINE:
             sch.annotate(tiles.depth[0], keys.SKIP_ZERO_TERMS, 1)
@@ -264,9 +281,11 @@ class TileBuilder:
         columns, lanes = sch.split(loops[self._contraction.vector], [None, self._variant.columns])
         depth, steps = self._split_depth(loops)
         tasks = [*(loops[n] for n in self._contraction.batch), *rows.tasks]
-        sch.reorder(*tasks, columns, *rows.inside, *depth, *steps, *rows.tile, lanes, *units)
-        tile_loop = [columns, *rows.inside][-1]
-        return Tiles(tasks, columns, tile_loop, depth, steps, rows.tile, lanes, units)
+        inside = [*rows.phases, *rows.inside]
+        outside = [*inside, columns] if self._variant.rows_outside else [columns, *inside]
+        sch.reorder(*tasks, *outside, *depth, *steps, *rows.tile, lanes, *units)
+        tile_loop = outside[-1]
+        return Tiles(tasks, columns, rows.phases, tile_loop, depth, steps, rows.tile, lanes, units)
 
     def _cut_units(self, loops: list[LoopRV]) -> list[LoopRV]:
         """Cut the loops of an instruction off; what is left is counted in its units."""
@@ -280,14 +299,22 @@ class TileBuilder:
     def _split_rows(self, loops: Sequence[LoopRV]) -> Rows:
         """Cut tiles from row loops, and blocks for tasks from the outermost long one."""
         sch, found = self._sch, self._contraction
-        sizes = self._row_choices()
-        blocked = next((n for n in found.rows if found.extents[n] > 1), None)
-        rows = Rows([], [], [])
+        sizes, phases = self._row_choices(), found.phases
+        blocked = next((n for n in found.rows if found.extents[n] > 1 and n not in phases), None)
+        rows = Rows([], [], [], [])
         for n in found.rows:
+            if n in phases:
+                rows.phases.append(loops[n])
+                continue
             tile = [choose(sch, sizes[n])] if n in sizes else []
             outside = rows.tasks if blocked is None or n < blocked else rows.inside
             if n == blocked:
-                counts = _block_counts(found.extents[n], sizes.get(n, [1]), self._site.cores)
+                counts = _block_counts(
+                    found.extents[n],
+                    sizes.get(n, [1]),
+                    self._site.cores,
+                    self._site.breadth.block_choices,
+                )
                 block, inside, *piece = sch.split(loops[n], [choose(sch, counts), None, *tile])
                 rows.tasks.append(block)
                 rows.inside.append(inside)
@@ -307,7 +334,7 @@ class TileBuilder:
         limit = self._site.shape.tile_rows(self._site.stmt, wide, wide // vectors)
         if is_window(found):  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
-        long = [n for n in found.rows if found.extents[n] > 1]
+        long = [n for n in found.rows if found.extents[n] > 1 and n not in found.phases]
         choices: dict[int, list[int]] = {}
         for n in reversed(long):
             period = found.periods.get(n, 1)
@@ -315,7 +342,8 @@ class TileBuilder:
                 choices[n] = [period]
                 continue
             share = math.prod(found.periods.get(m, 1) for m in long if m != n)
-            sizes = _tile_sizes(found.extents[n], max(1, limit // share), period, vectors)
+            most = max(1, limit // share)
+            sizes = _tile_sizes(found.extents[n], most, period, vectors, self._site.breadth)
             if not choices or period > 1:
                 choices[n] = sizes
             elif max(choices[long[-1]]) * 2 <= limit:  # the innermost one leaves registers free
@@ -339,8 +367,8 @@ class TileBuilder:
                 outer, piece = sch.split(loop, [None, period])
                 depth.append(outer)
                 steps.append(piece)
-            elif n == found.depth[-1] and extent > DEPTH_STEPS[-1]:
-                sizes = [size for size in DEPTH_STEPS if extent % size == 0]
+            elif n == found.depth[-1] and extent > MANY_STEPS:
+                sizes = [size for size in self._site.breadth.depth_steps if extent % size == 0]
                 outer, piece = sch.split(loop, [None, choose(sch, sizes)])
                 depth.append(outer)
                 steps.append(piece)
@@ -355,7 +383,9 @@ def used_share(extent: int, size: int) -> float:
     return share if extent % size == 0 else share * RAGGED
 
 
-def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]:
+def _tile_sizes(
+    extent: int, limit: int, period: int, vectors: int, breadth: Breadth
+) -> list[int]:
     """Tile sizes along one loop, best first: little waste, enough independent accumulators."""
 
     def quality(size: int) -> float:
@@ -363,18 +393,18 @@ def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]
 
     sizes = [size for size in range(period, min(limit, extent) + 1, period)] or [period]
     best = max(map(quality, sizes))
-    good = [size for size in sizes if quality(size) >= LEAST_USE * best]
+    good = [size for size in sizes if quality(size) >= breadth.least_use * best]
     even = [size for size in good if extent % size == 0]
-    chosen = even if len(even) >= ENOUGH_EVEN_TILES else good
-    return sorted(sorted(chosen, key=quality, reverse=True)[:ROW_CHOICES])
+    chosen = even if len(even) >= breadth.enough_even_tiles else good
+    return sorted(sorted(chosen, key=quality, reverse=True)[: breadth.row_choices])
 
 
-def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:
+def _block_counts(extent: int, tiles: Sequence[int], cores: int, most_counts: int) -> list[int]:
     """Into how many blocks a loop may be cut: one, or some for each core."""
     most = -(-extent // min(tiles))
     counts = {1, *(cores * 2**power for power in range(5))}
     alone = {most} if len(tiles) == 1 else set()
-    return sorted({n for n in counts if n <= most} | alone)[:BLOCK_CHOICES]
+    return sorted({n for n in counts if n <= most} | alone)[:most_counts]
 
 
 def is_window(found: Contraction) -> bool:

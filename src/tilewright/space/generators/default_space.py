@@ -29,6 +29,7 @@ from tilewright.space.tensor.tensor_tiling import TensorTiling
 # The list of our rules, by the kind of target.
 _KERNELS = {"cuda": "cuda-kernels", "vta": "vta"}
 _CPU_KERNELS = "kernels"
+_WIDER_KERNELS = "wider-kernels"
 
 
 @base.space_generators.register("tilewright")
@@ -39,6 +40,7 @@ class DefaultSpace(base.SpaceGenerator):
 
     def __init__(self, *, always_competes: bool = True) -> None:
         self.kernels = _space_of(_CPU_KERNELS)
+        self._wider = _space_of(_WIDER_KERNELS)
         self._always_competes = always_competes
         self.general = PostOrderApply()
         self._chosen: tuple[PostOrderApply, ...] = (self.general,)
@@ -54,6 +56,7 @@ class DefaultSpace(base.SpaceGenerator):
             self.general = _space_of(kind_of_default_space(context.target))
         self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
+        self._wider._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
         for own in self.kernels.sch_rules:
             if isinstance(own, TensorTiling):
@@ -97,6 +100,11 @@ class DefaultSpace(base.SpaceGenerator):
                 return [*complete, *rivals]
         self._chosen = (self.general,)
         return self.general.generate_design_space(mod)
+
+    def generate_wider_space(self, mod: IRModule) -> list[Schedule]:
+        if not self._is_cpu or self.kernels not in self._chosen:
+            return []
+        return [each for each in self._wider.generate_design_space(mod) if _is_complete(each)]
 
     def _around_instructions(self, mod: IRModule) -> list[Schedule]:
         """MetaSchedule's sketches that have an instruction in them."""
