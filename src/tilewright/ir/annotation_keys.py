@@ -63,6 +63,8 @@ RUNNING_TOTALS: Final = "tilewright.running_totals"
 VECTOR_REDUCTION: Final = "vector_reduction"
 # Products with a factor that is zero by construction vanish; see lowering/skip_zero_terms.py.
 SKIP_ZERO_TERMS: Final = "skip_zero_terms"
+# Quotients by what stays the same in a loop become products; see lowering/invariant_divisors.py.
+INVARIANT_DIVISORS: Final = "invariant_divisors"
 # What is stored below goes past the caches; see codegen/llvm/streaming.py.
 STREAM_STORES: Final = "pragma_stream_stores"
 # Strides of a buffer that a block writes are padded to a factor and an offset; see storage_align.

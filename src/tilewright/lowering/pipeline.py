@@ -33,6 +33,7 @@ from tilewright.lowering.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lowering.remove_no_op import RemoveNoOp
 from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
+from tilewright.lowering.invariant_divisors import InvariantDivisors
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.tile_registers import TileRegisters
@@ -76,6 +77,7 @@ def cpu_loops(context: PassContext) -> list[Pass]:
     vectorize = context.enables("vectorize")
     return [
         SkipZeroTerms(),
+        InvariantDivisors(),
         VectorReduction(),
         context.configured(LoopPartition, enable=context.enables("loop_partition")),
         *([WidenVectorLoops()] if vectorize else []),

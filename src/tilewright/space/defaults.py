@@ -251,6 +251,7 @@ _KERNELS = (
 )
 
 _WIDER: Mapping[str, tuple[MemberSpec, ...]] = {
+    "FuseRows": (_spec("FuseRows", wide=True),),
     "RegisterTiling": (_spec("SeparatePhases"), _spec("RegisterTiling", wide=True)),
 }
 # The same rules, with more to choose from: for searches that have seen what is above.

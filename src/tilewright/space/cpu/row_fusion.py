@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import IterType, annotation_keys as keys
+from tilewright.ir import Block, Div, IterType, annotation_keys as keys
+from tilewright.ir.patterns import nodes_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.space import conditions
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, vectorize_last
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose, vectorize_last
 from tilewright.space.cpu.vector_reduction import reduce_in_vectors, reduces_contiguously
 
 STRUCTURE = "row"
@@ -25,7 +26,14 @@ STRUCTURE = "row"
 
 @schedule_rules.register("FuseRows")
 class FuseRows(CpuRule):
-    """Gathers reductions over rows, and what is made of them, in one loop over the rows."""
+    """Gathers reductions over rows, and what is made of them, in one loop over the rows.
+
+    A `wide` one lets the search multiply by a reciprocal where a whole row is divided by one number.
+    """
+
+    def __init__(self, wide: bool = False) -> None:
+        super().__init__()
+        self._wide = wide
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
@@ -76,7 +84,9 @@ class FuseRows(CpuRule):
                 sch.annotate(other, keys.TILING_STRUCTURE, STRUCTURE)
                 vectorize_last(sch, other, sch.get_loops(other)[-1])
         if len(loops) > rows:
-            vectorize_last(sch, block, sch.get_loops(block)[-1])
+            made = vectorize_last(sch, block, sch.get_loops(block)[-1])
+            if self._wide and divides(sch.get_sref(block).block):
+                sch.annotate(made[0], keys.INVARIANT_DIVISORS, choose(sch, (0, 1)))
 
 
 def _why_not_elementwise(block: StmtSRef) -> str:
@@ -110,3 +120,8 @@ def _row_axes(before: list[StmtSRef]) -> int:
             return 0
         counts.append(sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars))
     return min(counts, default=0)
+
+
+def divides(block: Block) -> bool:
+    """Is there a quotient of floats in a block?"""
+    return any(node.dtype.is_float for node in nodes_of(block.body, Div))
