@@ -67,6 +67,7 @@ from tilewright.schedule.primitives.transform_block_layout import TransformBlock
 from tilewright.schedule.primitives.transform_layout import TransformLayout
 from tilewright.schedule.primitives.unsafe_set_dtype import UnsafeSetDType
 from tilewright.schedule.primitives.widen_accumulator import WidenAccumulator
+from tilewright.schedule.primitives.winograd import Winograd
 from tilewright.schedule.state import BlockRV, ExprRV, LoopRV
 
 BlockLike: TypeAlias = BlockRV | str
@@ -393,6 +394,10 @@ class Schedule(ScheduleCore):
     def widen_accumulator(self, block: BlockLike, dtype: str) -> BlockRV:
         """Let a reduction add up in a wider floating type; the block that rounds its results."""
         return self.run(WidenAccumulator(self.block(block), str(dtype)))
+
+    def winograd(self, block: BlockLike, tile_size: int) -> None:
+        """Compute a convolution of 3 x 3 windows by tiles; the block becomes that of products."""
+        self.run(Winograd(self.block(block), tile_size))
 
     def enter_postproc(self) -> None:
         self.run(EnterPostproc())

@@ -251,6 +251,7 @@ _KERNELS = (
 )
 
 _WIDER: Mapping[str, tuple[MemberSpec, ...]] = {
+    "WinogradTiling": (_spec("InWinogradTiles"), _spec("WinogradTiling")),
     "FuseRows": (_spec("FuseRows", wide=True),),
     "RegisterTiling": (_spec("SeparatePhases"), _spec("RegisterTiling", wide=True)),
 }

@@ -10,6 +10,7 @@ from tilewright.space.cpu.phase_separation import SeparatePhases as SeparatePhas
 from tilewright.space.cpu.spatial_pass import SpatialPass as SpatialPass
 from tilewright.space.cpu.vector_reduction import ReduceInVectors as ReduceInVectors
 from tilewright.space.cpu.wide_accumulators import WideAccumulators as WideAccumulators
+from tilewright.space.cpu.winograd_tiles import InWinogradTiles as InWinogradTiles
 from tilewright.space.cpu.winograd_tiling import WinogradTiling as WinogradTiling
 from tilewright.space.gpu.element_kernels import ElementKernels as ElementKernels
 from tilewright.space.gpu.loop_kernels import LoopKernels as LoopKernels

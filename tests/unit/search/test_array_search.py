@@ -205,3 +205,67 @@ def test_bad_settings() -> None:
         "ArraySearch needs a population of at least 2, generations from 0 on and eps_greedy from 0 "
         "to 1, got 1, 3 and 0.05"
     )
+
+
+# --- wider sketches -----------------------------------------------------------------------------
+
+
+def run_out(search: ArraySearch) -> int:
+    """Measure all that a search proposes; how much that is."""
+    count = 0
+    while batch := search.generate_measure_candidates():
+        count += len(batch)
+        search.notify_runner_results(batch, [RunnerResult((seconds(each),)) for each in batch])
+    return count
+
+
+def softmax_search(trials: int, per_round: int = 12) -> ArraySearch:
+    task, sketches = task_of("SFM", space="tilewright")
+    search = ArraySearch(population_size=256, generations=2)
+    search._initialize_with_tune_context(task)
+    search.pre_tuning(trials, per_round, sketches)
+    return search
+
+
+def test_searches_with_few_trials_stay_narrow() -> None:
+    search = softmax_search(64)
+    assert run_out(search) == 16
+    assert not search._running("test").is_wide
+
+
+def test_longer_searches_go_on_in_the_wider_space(caplog: pytest.LogCaptureFixture) -> None:
+    search = softmax_search(512)
+    with caplog.at_level(logging.INFO, "tilewright.test"):
+        assert run_out(search) == 32  # each of them with a reciprocal, too
+    assert "after 16 trial(s): 1 wider sketch(es)" in caplog.text
+    assert search.generate_measure_candidates() is None
+
+
+def test_the_wider_space_comes_after_some_trials() -> None:
+    task, sketches = task_of("GMM", space="tilewright")
+    search = ArraySearch(population_size=64, generations=1)
+    search._initialize_with_tune_context(task)
+    search.pre_tuning(512, 32, sketches)
+    wide = []
+    for _ in range(3):
+        batch = search.generate_measure_candidates()
+        assert batch is not None
+        wide.append(search._running("test").is_wide)
+        search.notify_runner_results(batch, [RunnerResult((seconds(each),)) for each in batch])
+    assert wide == [False, False, True]
+
+
+def test_a_wide_search_goes_on_wide() -> None:
+    search = softmax_search(512)
+    for _ in range(2):
+        batch = search.generate_measure_candidates()
+        assert batch is not None
+        search.notify_runner_results(batch, [RunnerResult((seconds(each),)) for each in batch])
+    pending = search.generate_measure_candidates()  # from the wider space
+    assert pending is not None
+    state = json.loads(json.dumps(search.state_dict()))
+    again = softmax_search(512)
+    again.load_state_dict(state)
+    assert again._running("test").is_wide
+    assert again.state_dict() == search.state_dict()
+    assert run_out(again) == len(pending) + run_out(search)

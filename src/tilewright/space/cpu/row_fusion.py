@@ -18,7 +18,7 @@ from tilewright.space import conditions
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose, vectorize_last
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, vectorize_last
 from tilewright.space.cpu.vector_reduction import reduce_in_vectors, reduces_contiguously
 
 STRUCTURE = "row"
@@ -28,7 +28,7 @@ STRUCTURE = "row"
 class FuseRows(CpuRule):
     """Gathers reductions over rows, and what is made of them, in one loop over the rows.
 
-    A `wide` one lets the search multiply by a reciprocal where a whole row is divided by one number.
+    A `wide` one multiplies by a reciprocal where a whole row is divided by one number.
     """
 
     def __init__(self, wide: bool = False) -> None:
@@ -86,7 +86,7 @@ class FuseRows(CpuRule):
         if len(loops) > rows:
             made = vectorize_last(sch, block, sch.get_loops(block)[-1])
             if self._wide and divides(sch.get_sref(block).block):
-                sch.annotate(made[0], keys.INVARIANT_DIVISORS, choose(sch, (0, 1)))
+                sch.annotate(made[0], keys.INVARIANT_DIVISORS, 1)
 
 
 def _why_not_elementwise(block: StmtSRef) -> str:

@@ -283,12 +283,17 @@ class _Builder:
             return (ir.floordiv(co, wide), eps, nu, ci, ir.floormod(co, wide))
 
         sch.transform_layout(block, ("write", 0), panels, assume_injective_transform=True)
-        if is_layout_free(function, source):
-            sch.annotate(block, keys.LAYOUT_REWRITE_PREPROC, True)
         *outer, filters = sch.get_loops(block)
         panel, lanes = sch.split(filters, [None, wide])
-        sch.reorder(panel, *outer, lanes)
-        sch.vectorize(lanes)
+        if is_layout_free(function, source):
+            sch.annotate(block, keys.LAYOUT_REWRITE_PREPROC, True)
+            sch.reorder(panel, *outer, lanes)
+            sch.vectorize(lanes)
+        else:  # in every call: all points of a pair of channels share what they read
+            eps, nu, channel = outer
+            vector, lanes = sch.split(lanes, [None, self._lanes])
+            sch.reorder(panel, channel, vector, eps, nu, lanes)
+            write_out(sch, [eps, nu], lanes)
         sch.parallel(panel)
 
     def _transform_data(self, task: LoopRV) -> None:

@@ -56,7 +56,8 @@ class DefaultSpace(base.SpaceGenerator):
             self.general = _space_of(kind_of_default_space(context.target))
         self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
-        self._wider._initialize_with_tune_context(context)
+        if self._is_cpu:
+            self._wider._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
         for own in self.kernels.sch_rules:
             if isinstance(own, TensorTiling):

@@ -152,13 +152,24 @@ def winograd_conv2d(
     grid = image_tiles(data.shape[1:3], TAPS, points.outputs, padding, WHAT)
     padded = pad(data, [0, *grid.before, 0], [0, *grid.after, 0], 0.0, "data_pad")
     tiles = _transformed_data(padded, grid, points)
-    products = _products(tiles, _weights(kernel, points), points)
+    products = _products(tiles, _weights(kernel, points, DType("float64")), points)
     return _result(products, grid, points, DType(out_dtype or str(data.dtype)))
 
 
-def _weights(kernel: Tensor, points: WinogradPoints) -> Tensor:
-    """`G g G^T` of each pair of channels, rounded once."""
-    wide = DType("float64")
+def winograd_of_whole_tiles(padded: Tensor, kernel: Tensor, tile_size: int) -> Tensor:
+    """The same of data that is padded already, and has as many rows and columns as tiles need.
+
+    Weights are transformed in their own type: in every call, that is part of its time.
+    """
+    points = winograd_points(tile_size)
+    grid = image_tiles(padded.shape[1:3], TAPS, points.outputs, 0, WHAT)
+    tiles = _transformed_data(padded, grid, points)
+    products = _products(tiles, _weights(kernel, points, kernel.dtype.accumulator), points)
+    return _result(products, grid, points, padded.dtype)
+
+
+def _weights(kernel: Tensor, points: WinogradPoints, wide: DType) -> Tensor:
+    """`G g G^T` of each pair of channels, in a type that is wide enough."""
     matrix = [[const(c, wide) for c in row] for row in points.filters()]
     columns = [[row[tap] for row in matrix] for tap in range(TAPS)]
 

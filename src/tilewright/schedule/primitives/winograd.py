@@ -1,0 +1,152 @@
+"""`winograd`: a convolution computed in another way, by tiles of its result with fewer products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import arith, ir, te
+from tilewright.schedule.core import ScheduleCore
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
+from tilewright.schedule.state.scope import iterator_domains
+from tilewright.schedule.state.splice import splice
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.topi.nn.winograd_tiles import TAPS, winograd_of_whole_tiles
+
+_PRODUCTS = "winograd_products"
+
+
+class NotAPlainConvolution(PrimitiveError):
+    reason = "block {block!r} is not a convolution of NHWC data with 3 x 3 filters that move by one"
+    remedy = "give a sum of data[n, h + rh, w + rw, rc] * filters[rh, rw, rc, co] in float32"
+
+
+class ConvolutionNotAlone(PrimitiveError):
+    reason = "loops around block {block!r} hold more than it, or are below another block"
+    remedy = "transform a convolution before its loops are"
+
+
+class NoWholeTiles(PrimitiveError):
+    reason = "{height} x {width} results of block {block!r} are no whole tiles of {tile} x {tile}"
+    remedy = "take tiles of 2, 4 or 6 that divide both"
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    data: ir.Buffer  # with its padding
+    filters: ir.Buffer
+    result: ir.Buffer
+
+
+@register_primitive
+class Winograd(Primitive[None]):
+    """Compute a 3 x 3 convolution by tiles, F(`tile_size`, 3); the block becomes its products."""
+
+    block: BlockRV = given()
+    tile_size: int
+
+    def run(self, sch: ScheduleCore) -> None:
+        block = sch.get_sref(self.block)
+        found = _recognized(block.block)
+        if found is None:
+            raise NotAPlainConvolution(block=block)
+        root, top = _only_nest(block)
+        height, width = (int(extent) for extent in found.result.shape[1:3])  # type: ignore[call-overload]
+        tile = self.tile_size
+        if tile not in (2, 4, 6) or height % tile or width % tile:
+            raise NoWholeTiles(block=block, height=height, width=width, tile=tile)
+        allocated, body, products = _stages(found, tile, block.name)
+        stmt = root.block
+        made = ir.replace(
+            stmt,
+            alloc_buffers=(*stmt.alloc_buffers, *allocated),
+            body=splice(stmt.body, top.stmt, body),
+        )
+        sch.state.replace(root, made, {block.block: products})
+
+
+def _only_nest(block: StmtSRef) -> tuple[StmtSRef, StmtSRef]:
+    """The root block, and the outermost loop of a block, which must hold nothing else."""
+    loops, root = block.loops, block.scope_root
+    if not loops or loops[0].parent is not root or root.parent is not None:
+        raise ConvolutionNotAlone(block=block)
+    if len(list(leaf_realizes(loops[0].loop))) != 1:
+        raise ConvolutionNotAlone(block=block)
+    return root, loops[0]
+
+
+def _recognized(block: ir.Block) -> _Convolution | None:
+    """The buffers of a block that is such a convolution."""
+    kinds = [iter_var.iter_type for iter_var in block.iter_vars]
+    spatial = [v.var for v, kind in zip(block.iter_vars, kinds, strict=True) if kind is ir.IterType.DATA_PAR]
+    reduced = [v.var for v, kind in zip(block.iter_vars, kinds, strict=True) if kind is ir.IterType.COMM_REDUCE]
+    match block.body, block.init:
+        case (
+            ir.BufferStore(
+                buffer=result,
+                value=ir.Add(a=ir.BufferLoad() as old, b=ir.Mul(a=ir.BufferLoad() as data, b=ir.BufferLoad() as filters)),
+                indices=at,
+            ),
+            ir.BufferStore(value=ir.FloatImm(value=0.0)),
+        ):
+            pass
+        case _:
+            return None
+    if len(spatial) != 4 or len(reduced) != 3 or old.buffer is not result:
+        return None
+    n, h, w, co = spatial
+    rh, rw, rc = reduced
+    analyzer = arith.Analyzer(iterator_domains(block))
+
+    def reads(load: Any, *indices: ir.PrimExpr) -> bool:
+        own = [analyzer.simplify(index) for index in load.indices]
+        return len(own) == len(indices) and all(map(ir.expr_deep_equal, own, map(analyzer.simplify, indices)))
+
+    extents = {iter_var.var: iter_var.dom.extent for iter_var in block.iter_vars if iter_var.dom}
+    fits = (
+        all(isinstance(extent, ir.IntImm) for extent in extents.values())
+        and [int(extents[tap]) for tap in (rh, rw)] == [TAPS, TAPS]  # type: ignore[call-overload]
+        and list(at) == spatial
+        and reads(data, n, h + rh, w + rw, rc)
+        and reads(filters, rh, rw, rc, co)
+        and {buffer.dtype for buffer in (data.buffer, filters.buffer, result)} == {ir.DType("float32")}
+    )
+    return _Convolution(data.buffer, filters.buffer, result) if fits else None
+
+
+def _stages(
+    found: _Convolution, tile: int, name: str
+) -> tuple[list[ir.Buffer], list[ir.Stmt], ir.Block]:
+    """New buffers, the loop nests of all stages, and the block of the products."""
+    data, filters = (
+        te.placeholder(buffer.shape, name=buffer.name, dtype=str(buffer.dtype))
+        for buffer in (found.data, found.filters)
+    )
+    func = te.create_prim_func([data, filters, winograd_of_whole_tiles(data, filters, tile)])
+    given_buffers = [func.buffer_map[param] for param in func.params]
+    stages = _Stages(dict(zip(given_buffers, (found.data, found.filters, found.result), strict=True)), name)
+    assert isinstance(func.body, ir.BlockRealize)
+    root = func.body.block
+    body = stages.rewrite(root.body)
+    nests = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
+    assert stages.products is not None
+    return [stages.visit_buffer(buffer) for buffer in root.alloc_buffers], nests, stages.products
+
+
+class _Stages(ir.BufferRewriter):
+    """Puts the stages on buffers of the program, under names of their own."""
+
+    def __init__(self, buffers: dict[ir.Buffer, ir.Buffer], name: str) -> None:
+        self._buffers, self._name = buffers, name
+        self.products: ir.Block | None = None
+
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
+        return self._buffers.get(buffer, buffer)
+
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        made: ir.Block = super().visit_block(node)
+        made = ir.replace(made, name_hint=f"{self._name}_{node.name_hint}")
+        if node.name_hint == _PRODUCTS:
+            self.products = made
+        return made
