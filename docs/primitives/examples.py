@@ -202,6 +202,27 @@ def _dense_int8() -> PrimFunc:
     return main
 
 
+def _convolution() -> PrimFunc:
+    @T.prim_func
+    def main(
+        data: T.Buffer((1, 10, 10, 16), "float32"),
+        filters: T.Buffer((3, 3, 16, 32), "float32"),
+        out: T.Buffer((1, 8, 8, 32), "float32"),
+    ):
+        for n, h, w, co, rh, rw, rc in T.grid(1, 8, 8, 32, 3, 3, 16):
+            with T.block("conv"):
+                vn, vh, vw, vco, vrh, vrw, vrc = T.axis.remap("SSSSRRR", [n, h, w, co, rh, rw, rc])
+                with T.init():
+                    out[vn, vh, vw, vco] = T.float32(0)
+                out[vn, vh, vw, vco] = (
+                    out[vn, vh, vw, vco]
+                    + data[vn, vh + vrh, vw + vrw, vrc] * filters[vrh, vrw, vrc, vco]
+                )
+
+    return main
+
+
+CONVOLUTION = _convolution()
 HALF_SUM = _half_sum()
 MATMUL, CHAIN, ROW_SUM, PADDING = _matmul(), _chain(), _row_sum(), _padding()
 IN_PLACE, GATHER, POOLING, TWO_COPIES = _in_place(), _gather(), _pooling(), _two_copies()
@@ -619,3 +640,14 @@ def widen_accumulator(sch: Schedule) -> None:
     Returns the block that rounds.
     """
     sch.widen_accumulator("B", "float32")
+
+
+@on(CONVOLUTION)
+def winograd(sch: Schedule) -> None:
+    """Compute a convolution of 3 x 3 windows by tiles of its result, with fewer products.
+
+    F(2, 3) makes 2 x 2 results of a tile with 16 products instead of 36, F(4, 3) 4 x 4 of them with
+    36 instead of 144; data, filters and results are transformed for it, which rounds differently.
+    The handle of the block is that of the products from then on.
+    """
+    sch.winograd("conv", tile_size=2)

@@ -21,6 +21,7 @@ from tilewright.lowering.flatten_buffer import FlattenBuffer
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
 from tilewright.lowering.intrinsic_fallback import IntrinsicFallback
+from tilewright.lowering.invariant_divisors import InvariantDivisors
 from tilewright.lowering.legalize_small_floats import LegalizeSmallFloats
 from tilewright.lowering.legalize_vectors import LegalizeVectors
 from tilewright.lowering.loop_partition import LoopPartition
@@ -33,7 +34,6 @@ from tilewright.lowering.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lowering.remove_no_op import RemoveNoOp
 from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
-from tilewright.lowering.invariant_divisors import InvariantDivisors
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.tile_registers import TileRegisters

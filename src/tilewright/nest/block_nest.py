@@ -83,6 +83,11 @@ class BlockNest:
         return found
 
     @property
+    def divides(self) -> bool:
+        """True when there is a quotient of floats in the block."""
+        return any([type(node) is ir.Div and node.dtype.is_float for node in self._nodes])
+
+    @property
     def is_plain(self) -> bool:
         """True when iterators are spatial or reductions, and run as often as numbers say."""
         usual = len(self.spatial) + len(self.depth)

@@ -256,9 +256,7 @@ _WIDER: Mapping[str, tuple[MemberSpec, ...]] = {
     "RegisterTiling": (_spec("SeparatePhases"), _spec("RegisterTiling", wide=True)),
 }
 # The same rules, with more to choose from: for searches that have seen what is above.
-_WIDER_KERNELS = tuple(
-    member for spec in _KERNELS for member in _WIDER.get(spec.name, (spec,))
-)
+_WIDER_KERNELS = tuple(member for spec in _KERNELS for member in _WIDER.get(spec.name, (spec,)))
 
 # The same for GPUs of NVIDIA.
 _CUDA_KERNELS = (
@@ -341,7 +339,9 @@ _MUTATE_GPU = (_TILE_SIZE, (_spec("MutateUnroll"), 0.08), (_spec("MutateThreadBi
 MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
-        **dict.fromkeys(("kernels", "wider-kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
+        **dict.fromkeys(
+            ("kernels", "wider-kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)
+        ),
         "c": _MUTATE_CPU[:-1],
         "vta": ((_spec("MutateTileSize"), 1.0),),
         **dict.fromkeys(("cuda", "cuda-tensorcore", "cuda-mma"), _MUTATE_GPU),

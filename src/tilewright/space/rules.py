@@ -4,9 +4,9 @@ from tilewright.space.cpu.column_reduction import ReduceColumns as ReduceColumns
 from tilewright.space.cpu.halo_tiling import HaloTiling as HaloTiling
 from tilewright.space.cpu.head_attention import HeadAttention as HeadAttention
 from tilewright.space.cpu.independent_slices import IndependentSlices as IndependentSlices
+from tilewright.space.cpu.phase_separation import SeparatePhases as SeparatePhases
 from tilewright.space.cpu.register_tiling import RegisterTiling as RegisterTiling
 from tilewright.space.cpu.row_fusion import FuseRows as FuseRows
-from tilewright.space.cpu.phase_separation import SeparatePhases as SeparatePhases
 from tilewright.space.cpu.spatial_pass import SpatialPass as SpatialPass
 from tilewright.space.cpu.vector_reduction import ReduceInVectors as ReduceInVectors
 from tilewright.space.cpu.wide_accumulators import WideAccumulators as WideAccumulators

@@ -17,7 +17,9 @@ def program(value: str, mark: int = 1, dtype: str = "float32") -> PrimFunc:
         f"""
 from tilewright.script import tir as T
 @T.prim_func
-def main(A: T.Buffer((4, 6), "{dtype}"), B: T.Buffer((6,), "{dtype}"), C: T.Buffer((4, 6), "{dtype}")):
+def main(
+    A: T.Buffer((4, 6), "{dtype}"), B: T.Buffer((6,), "{dtype}"), C: T.Buffer((4, 6), "{dtype}")
+):
     for i in range(4):
         for k in T.serial(6, annotations={{"invariant_divisors": {mark}}}):
             C[i, k] = {value}

@@ -15,6 +15,7 @@ from tilewright.schedule import Schedule
 from tilewright.space.base import NotApplied
 from tilewright.space.defaults import create_postprocs
 from tilewright.space.generators import DefaultSpace, ScheduleFn
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.space.rules import SeparatePhases
 from tilewright.target import Target
 from tilewright.testing import te_workload
@@ -36,7 +37,9 @@ def spaces(func: PrimFunc, target: Target = AVX512) -> tuple[list[Schedule], lis
     return space.generate_design_space(mod), space.generate_wider_space(mod)
 
 
-def transposed(epilogue: bool = False, size: int = 4, filters: int = 40, window: int = 4) -> PrimFunc:
+def transposed(
+    epilogue: bool = False, size: int = 4, filters: int = 40, window: int = 4
+) -> PrimFunc:
     *inputs, made = te_workload.conv2d_transpose_nhwc(1, size, size, 8, filters, window, 2, 1)
     if epilogue:
         made = topi.nn.relu(made)
@@ -81,7 +84,7 @@ PROGRAMS = {
 def test_candidates_by_chance_compute_the_same(name: str) -> None:
     func, draw = PROGRAMS[name], random.Random(name)
     *inputs, expected = plain(func)
-    narrow, wide = spaces(func, HOST)
+    _, wide = spaces(func, HOST)
     assert wide
     seen: set[str] = set()
     for sketch in draw.sample(wide, min(12, len(wide))):
@@ -121,7 +124,9 @@ def test_generators_of_others_have_no_wider_space() -> None:
 
 
 def test_gpus_and_programs_without_kernels_have_none() -> None:
-    _, wide = spaces(te.create_prim_func(list(te_workload.matmul(64, 64, 64))), Target("nvidia/nvidia-h100"))
+    _, wide = spaces(
+        te.create_prim_func(list(te_workload.matmul(64, 64, 64))), Target("nvidia/nvidia-h100")
+    )
     assert wide == []
 
 
@@ -175,3 +180,38 @@ def test_other_blocks_are_left_alone(func: PrimFunc, block: str, reason: str) ->
     made = separated(func, block)
     assert isinstance(made, NotApplied)
     assert made.reason == reason
+
+
+# --- tiles of convolutions ----------------------------------------------------------------------
+
+
+def winograd_sketches(func: PrimFunc, target: Target = AVX512) -> list[Schedule]:
+    _, wide = spaces(func, target)
+    return [sketch for sketch in wide if "winograd_products" in sketch.mod.script()]
+
+
+def test_convolutions_may_be_computed_in_tiles() -> None:
+    tensors = list(te_workload.conv2d_nhwc(1, 8, 8, 16, 32, 3, 1, 1))
+    func = te.create_prim_func(tensors)
+    sketches = winograd_sketches(func, HOST)
+    assert sketches
+    *inputs, expected = plain(func)
+    draw = random.Random(1)
+    for sketch in sketches:
+        found = np.full_like(expected, np.nan)
+        build(drawn(as_module(func), sketch, draw).mod, HOST)["main"](*inputs, found)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 7, 7, 16, 32, 3, 1, 1), (1, 8, 8, 4, 32, 3, 1, 1), (1, 8, 8, 16, 32, 3, 2, 1)]
+)
+def test_where_tiles_would_not_pay_or_fit_they_are_not_tried(shape: tuple[int, ...]) -> None:
+    assert not winograd_sketches(te.create_prim_func(list(te_workload.conv2d_nhwc(*shape))))
+
+
+def test_bound_weights_are_left_to_models() -> None:
+    func = te.create_prim_func(list(te_workload.conv2d_nhwc(1, 8, 8, 16, 32, 3, 1, 1)))
+    bound = with_bound_weights(as_module(func.with_attr("layout_free_buffers", [1])))
+    assert winograd_sketches(func)
+    assert not winograd_sketches(bound["main"])

@@ -79,13 +79,24 @@ def _only_nest(block: StmtSRef) -> tuple[StmtSRef, StmtSRef]:
 def _recognized(block: ir.Block) -> _Convolution | None:
     """The buffers of a block that is such a convolution."""
     kinds = [iter_var.iter_type for iter_var in block.iter_vars]
-    spatial = [v.var for v, kind in zip(block.iter_vars, kinds, strict=True) if kind is ir.IterType.DATA_PAR]
-    reduced = [v.var for v, kind in zip(block.iter_vars, kinds, strict=True) if kind is ir.IterType.COMM_REDUCE]
+    spatial = [
+        v.var
+        for v, kind in zip(block.iter_vars, kinds, strict=True)
+        if kind is ir.IterType.DATA_PAR
+    ]
+    reduced = [
+        v.var
+        for v, kind in zip(block.iter_vars, kinds, strict=True)
+        if kind is ir.IterType.COMM_REDUCE
+    ]
     match block.body, block.init:
         case (
             ir.BufferStore(
                 buffer=result,
-                value=ir.Add(a=ir.BufferLoad() as old, b=ir.Mul(a=ir.BufferLoad() as data, b=ir.BufferLoad() as filters)),
+                value=ir.Add(
+                    a=ir.BufferLoad() as old,
+                    b=ir.Mul(a=ir.BufferLoad() as data, b=ir.BufferLoad() as filters),
+                ),
                 indices=at,
             ),
             ir.BufferStore(value=ir.FloatImm(value=0.0)),
@@ -101,7 +112,9 @@ def _recognized(block: ir.Block) -> _Convolution | None:
 
     def reads(load: Any, *indices: ir.PrimExpr) -> bool:
         own = [analyzer.simplify(index) for index in load.indices]
-        return len(own) == len(indices) and all(map(ir.expr_deep_equal, own, map(analyzer.simplify, indices)))
+        return len(own) == len(indices) and all(
+            map(ir.expr_deep_equal, own, map(analyzer.simplify, indices))
+        )
 
     extents = {iter_var.var: iter_var.dom.extent for iter_var in block.iter_vars if iter_var.dom}
     fits = (
@@ -110,7 +123,8 @@ def _recognized(block: ir.Block) -> _Convolution | None:
         and list(at) == spatial
         and reads(data, n, h + rh, w + rw, rc)
         and reads(filters, rh, rw, rc, co)
-        and {buffer.dtype for buffer in (data.buffer, filters.buffer, result)} == {ir.DType("float32")}
+        and {buffer.dtype for buffer in (data.buffer, filters.buffer, result)}
+        == {ir.DType("float32")}
     )
     return _Convolution(data.buffer, filters.buffer, result) if fits else None
 
@@ -125,7 +139,9 @@ def _stages(
     )
     func = te.create_prim_func([data, filters, winograd_of_whole_tiles(data, filters, tile)])
     given_buffers = [func.buffer_map[param] for param in func.params]
-    stages = _Stages(dict(zip(given_buffers, (found.data, found.filters, found.result), strict=True)), name)
+    stages = _Stages(
+        dict(zip(given_buffers, (found.data, found.filters, found.result), strict=True)), name
+    )
     assert isinstance(func.body, ir.BlockRealize)
     root = func.body.block
     body = stages.rewrite(root.body)

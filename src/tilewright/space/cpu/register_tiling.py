@@ -347,4 +347,6 @@ def _follows(consumer: ir.Block, maker: ir.Block) -> bool:
     if found is None or not found.phases or not all_iters_spatial(consumer):
         return False
     made = [access for access in nest.reads if access.buffer is maker.writes[0].buffer]
-    return len(made) == 1 and len(made[0].indices) == len(nest.iters) and made[0].ends_in(nest.iters)
+    return (
+        len(made) == 1 and len(made[0].indices) == len(nest.iters) and made[0].ends_in(nest.iters)
+    )

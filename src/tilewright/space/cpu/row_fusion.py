@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, Div, IterType, annotation_keys as keys
-from tilewright.ir.patterns import nodes_of
+from tilewright.ir import IterType, annotation_keys as keys
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.space import conditions
@@ -85,7 +85,7 @@ class FuseRows(CpuRule):
                 vectorize_last(sch, other, sch.get_loops(other)[-1])
         if len(loops) > rows:
             made = vectorize_last(sch, block, sch.get_loops(block)[-1])
-            if self._wide and divides(sch.get_sref(block).block):
+            if self._wide and BlockNest(sch.get_sref(block).block).divides:
                 sch.annotate(made[0], keys.INVARIANT_DIVISORS, 1)
 
 
@@ -120,8 +120,3 @@ def _row_axes(before: list[StmtSRef]) -> int:
             return 0
         counts.append(sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars))
     return min(counts, default=0)
-
-
-def divides(block: Block) -> bool:
-    """Is there a quotient of floats in a block?"""
-    return any(node.dtype.is_float for node in nodes_of(block.body, Div))

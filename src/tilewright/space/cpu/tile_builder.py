@@ -383,9 +383,7 @@ def used_share(extent: int, size: int) -> float:
     return share if extent % size == 0 else share * RAGGED
 
 
-def _tile_sizes(
-    extent: int, limit: int, period: int, vectors: int, breadth: Breadth
-) -> list[int]:
+def _tile_sizes(extent: int, limit: int, period: int, vectors: int, breadth: Breadth) -> list[int]:
     """Tile sizes along one loop, best first: little waste, enough independent accumulators."""
 
     def quality(size: int) -> float:

@@ -1,18 +1,20 @@
 """`InWinogradTiles`: convolutions of 3 x 3 windows may be computed with fewer products.
 
 The transforms of data, weights and results cost additions and memory, so the direct convolution
-competes. Weights that are not bound are transformed in every call.
+competes. Weights are transformed in every call. Where they are bound, models choose between ways to
+compute a convolution themselves (`model/alternatives.py`), and may be told not to.
 """
 
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
+from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING, why_not_free
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.nest.block_nest import BlockNest
+from tilewright.space.layout_free import has_bound_weights
 
 TILE_SIZES = (2, 4)
 FEWEST_CHANNELS = 16  # with fewer, transforms cost as much as products
@@ -28,6 +30,8 @@ class InWinogradTiles(CpuRule):
             return NotApplied(sch, reason)
         if not has_trivial_binding(sref):
             return NotApplied(sch, UNUSUAL_BINDING)
+        if has_bound_weights(sch.mod[sch.state.function_of(sref)]):
+            return NotApplied(sch, "its weights are bound, and models choose the way themselves")
         nest = BlockNest(sref.block)
         made = []
         if nest.depth and (nest.extents[nest.depth[-1]] or 0) >= FEWEST_CHANNELS:
