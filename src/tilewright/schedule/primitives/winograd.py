@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright import arith, ir, te
+from tilewright.ir.arithmetic import constant_value
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
-from tilewright.schedule.state.scope import iterator_domains
+from tilewright.schedule.state.scope import domain_of, iterator_domains
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.topi.nn.winograd_tiles import TAPS, winograd_of_whole_tiles
@@ -38,6 +39,12 @@ class _Convolution:
     filters: ir.Buffer
     result: ir.Buffer
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the result."""
+        _, height, width, _ = map(constant_value, self.result.shape)
+        return int(height or 0), int(width or 0)
+
 
 @register_primitive
 class Winograd(Primitive[None]):
@@ -52,7 +59,7 @@ class Winograd(Primitive[None]):
         if found is None:
             raise NotAPlainConvolution(block=block)
         root, top = _only_nest(block)
-        height, width = (int(extent) for extent in found.result.shape[1:3])  # type: ignore[call-overload]
+        height, width = found.size
         tile = self.tile_size
         if tile not in (2, 4, 6) or height % tile or width % tile:
             raise NoWholeTiles(block=block, height=height, width=width, tile=tile)
@@ -78,55 +85,65 @@ def _only_nest(block: StmtSRef) -> tuple[StmtSRef, StmtSRef]:
 
 def _recognized(block: ir.Block) -> _Convolution | None:
     """The buffers of a block that is such a convolution."""
-    kinds = [iter_var.iter_type for iter_var in block.iter_vars]
-    spatial = [
-        v.var
-        for v, kind in zip(block.iter_vars, kinds, strict=True)
-        if kind is ir.IterType.DATA_PAR
-    ]
-    reduced = [
-        v.var
-        for v, kind in zip(block.iter_vars, kinds, strict=True)
-        if kind is ir.IterType.COMM_REDUCE
-    ]
     match block.body, block.init:
         case (
             ir.BufferStore(
                 buffer=result,
                 value=ir.Add(
-                    a=ir.BufferLoad() as old,
+                    a=ir.BufferLoad(buffer=old),
                     b=ir.Mul(a=ir.BufferLoad() as data, b=ir.BufferLoad() as filters),
                 ),
                 indices=at,
             ),
             ir.BufferStore(value=ir.FloatImm(value=0.0)),
-        ):
-            pass
-        case _:
-            return None
-    if len(spatial) != 4 or len(reduced) != 3 or old.buffer is not result:
-        return None
-    n, h, w, co = spatial
-    rh, rw, rc = reduced
+        ) if old is result:
+            found = _Convolution(data.buffer, filters.buffer, result)
+            reads = [at, data.indices, filters.indices]
+            return found if _has_plain_indices(block, reads) and _fits(block, found) else None
+    return None
+
+
+def _iterators(block: ir.Block) -> tuple[list[ir.IterVar], list[ir.IterVar]]:
+    """Those of results and those of sums."""
+    kinds = (ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE)
+    spatial, reduced = ([v for v in block.iter_vars if v.iter_type is kind] for kind in kinds)
+    return spatial, reduced
+
+
+def _has_plain_indices(block: ir.Block, accesses: Sequence[Sequence[ir.PrimExpr]]) -> bool:
+    """Are these the indices of result, data and filters of a window that moves by one?"""
+    spatial, reduced = ([each.var for each in own] for own in _iterators(block))
+    if (len(spatial), len(reduced)) != (4, 3):
+        return False
+    (n, h, w, co), (rh, rw, rc) = spatial, reduced
     analyzer = arith.Analyzer(iterator_domains(block))
-
-    def reads(load: Any, *indices: ir.PrimExpr) -> bool:
-        own = [analyzer.simplify(index) for index in load.indices]
-        return len(own) == len(indices) and all(
-            map(ir.expr_deep_equal, own, map(analyzer.simplify, indices))
+    wanted: list[list[ir.PrimExpr]] = [[n, h, w, co], [n, h + rh, w + rw, rc], [rh, rw, rc, co]]
+    return all(
+        len(own) == len(plain)
+        and all(
+            ir.expr_deep_equal(analyzer.simplify(a), analyzer.simplify(b))
+            for a, b in zip(own, plain, strict=True)
         )
-
-    extents = {iter_var.var: iter_var.dom.extent for iter_var in block.iter_vars if iter_var.dom}
-    fits = (
-        all(isinstance(extent, ir.IntImm) for extent in extents.values())
-        and [int(extents[tap]) for tap in (rh, rw)] == [TAPS, TAPS]  # type: ignore[call-overload]
-        and list(at) == spatial
-        and reads(data, n, h + rh, w + rw, rc)
-        and reads(filters, rh, rw, rc, co)
-        and {buffer.dtype for buffer in (data.buffer, filters.buffer, result)}
-        == {ir.DType("float32")}
+        for own, plain in zip(accesses, wanted, strict=True)
     )
-    return _Convolution(data.buffer, filters.buffer, result) if fits else None
+
+
+def _fits(block: ir.Block, found: _Convolution) -> bool:
+    """Do the shapes belong together, with nothing around what is read and written?"""
+    buffers = (found.data, found.filters, found.result)
+    if any(buffer.dtype != "float32" for buffer in buffers):
+        return False
+    shapes = [[constant_value(extent) for extent in buffer.shape] for buffer in buffers]
+    if any(extent is None for shape in shapes for extent in shape):
+        return False
+    (n, height, width, ci), filters, (images, _, _, co) = shapes
+    results, sums = (
+        [constant_value(domain_of(each).extent) for each in own] for own in _iterators(block)
+    )
+    if results != shapes[2] or sums != [TAPS, TAPS, ci]:
+        return False
+    padded = tuple(extent + TAPS - 1 for extent in found.size)
+    return filters == [TAPS, TAPS, ci, co] and n == images and (height, width) == padded
 
 
 def _stages(
