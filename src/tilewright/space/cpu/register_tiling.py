@@ -92,9 +92,8 @@ class RegisterTiling(CpuRule):
         places = [tile_builder.ProducerPlace.BEFORE]
         if producers and found.rows:
             places.append(tile_builder.ProducerPlace.BESIDE)
-        if tile_builder.is_window(found) and any(
-            tile_builder.pads(producer.block) for producer in producers
-        ):
+        may_inline = self._wide or tile_builder.is_window(found)
+        if may_inline and any(tile_builder.pads(producer.block) for producer in producers):
             places.append(tile_builder.ProducerPlace.INLINE)
         func = sch.mod[sch.state.function_of(sref)]
         may_pack = _is_worth_packing(func, sref, found, producers)
