@@ -74,6 +74,7 @@ PROGRAMS = {
     "transposed, odd": transposed(size=5, filters=24, window=3),
     "product": te.create_prim_func(list(te_workload.matmul(37, 70, 19))),
     "convolution": te.create_prim_func(list(te_workload.conv2d_nhwc(1, 9, 9, 5, 50, 3, 1, 1))),
+    "strided": te.create_prim_func(list(te_workload.conv2d_nhwc(1, 13, 13, 5, 40, 5, 2, 2))),
     "depthwise": te.create_prim_func(
         list(te_workload.depthwise_conv2d_nhwc(1, 10, 10, 40, 3, 1, 1))
     ),
@@ -130,6 +131,13 @@ def test_gpus_and_programs_without_kernels_have_none() -> None:
         te.create_prim_func(list(te_workload.matmul(64, 64, 64))), Target("nvidia/nvidia-h100")
     )
     assert wide == []
+
+
+def test_padding_may_be_left_out() -> None:
+    narrow, wide = spaces(PROGRAMS["strided"])
+    for sketches, is_inlined in ((narrow, False), (wide, True)):
+        texts = [sketch.mod.script() for sketch in sketches]
+        assert any("PadInput" not in text for text in texts) is is_inlined
 
 
 # --- phases -------------------------------------------------------------------------------------
