@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -63,9 +63,12 @@ class ConstrainedSearch(TaskSearch):
         return type(self)(**self.settings())
 
     def _begin(self, tuning: Tuning) -> None:
-        self._origins = {}
-        spaces = [(sketch, self._space_of(sketch)) for sketch in tuning.sketches]
-        self._arms = [_Arm(sketch, *made) for sketch, made in spaces]
+        self._origins, self._arms = {}, []
+        self._take_more(tuning, tuning.sketches)
+
+    def _take_more(self, tuning: Tuning, sketches: Sequence[Sketch]) -> None:
+        spaces = [(sketch, self._space_of(sketch)) for sketch in sketches]
+        self._arms += [_Arm(sketch, *made) for sketch, made in spaces]
 
     def _space_of(self, sketch: Sketch) -> tuple[SketchProblem, ConstrainedStrategy]:
         problem = sketch_problem(self.mod, sketch.space, self.space.postprocs)

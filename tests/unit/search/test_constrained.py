@@ -11,6 +11,7 @@ from tests.unit.solver.problems import listed, tiles
 
 from tilewright.algebra import constraints as c
 from tilewright.errors import TuneError
+from tilewright.records import RunnerResult
 from tilewright.search import ConstrainedSearch, SearchStrategy
 from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
 from tilewright.search.constrained.base import ConstrainedStrategy
@@ -22,7 +23,9 @@ from tilewright.search.constrained.srga import StochasticRankingGenetic
 from tilewright.solver.array_solver import ArraySolver, ArraySpace
 from tilewright.solver.base import Columns
 from tilewright.solver.residuals import violations
+from tilewright.target import Target
 from tilewright.testing.made_up_runs import MadeUp, NoBuilder
+from tilewright.testing.space_algebra import task_and_sketches
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune.api import tune_tir
 
@@ -219,3 +222,23 @@ def test_a_search_of_the_tuner() -> None:
         seed=1, console=False, check=False,
     )  # fmt: skip
     assert len(database.get_all_tuning_records()) >= 8
+
+
+def test_longer_searches_go_on_in_the_wider_space() -> None:
+    task, sketches = task_and_sketches(
+        create_te_workload("SFM", 0), Target("llvm -mcpu=cascadelake -num-cores 4"), "tilewright"
+    )
+    search = ConstrainedSearch("cga")
+    search._initialize_with_tune_context(task)
+    search.pre_tuning(96, 16, sketches)
+    texts: list[str] = []
+    while batch := search.generate_measure_candidates():
+        texts += [candidate.sch.mod.script() for candidate in batch]
+        search.notify_runner_results(batch, [RunnerResult((1.0,)) for _ in batch])
+    assert len(texts) > 16  # all of the first space
+    assert any("invariant_divisors" in text for text in texts)
+    again = ConstrainedSearch("cga")
+    again._initialize_with_tune_context(task)
+    again.pre_tuning(96, 16, sketches)
+    again.load_state_dict(search.state_dict())
+    assert len(again._arms) == len(search._arms) == 2
