@@ -242,6 +242,19 @@ for k in T.serial(12, annotations={"skip_zero_terms": 1}):
         TO_LOOPS,
     ),
     Case(
+        "InvariantDivisors",
+        flat(
+            """
+for k in T.serial(12, annotations={"invariant_divisors": 1}):
+    B[k] = A[k] / C[0]
+""",
+            A=12,
+            B=12,
+            C=1,
+        ),
+        TO_LOOPS,
+    ),
+    Case(
         "BlendLocalStores",
         """
 @T.prim_func
