@@ -225,3 +225,12 @@ def test_bound_weights_are_left_to_models() -> None:
     bound = with_bound_weights(as_module(func.with_attr("layout_free_buffers", [1])))
     assert winograd_sketches(func)
     assert not winograd_sketches(bound["main"])
+
+
+def test_rows_outside_of_columns_keep_all_cores_busy() -> None:
+    _, wide = spaces(te.create_prim_func(list(te_workload.matmul(64, 64, 64))))
+    inside = [each for each in wide if "j_0_fused in T.parallel" not in each.mod.script()]
+    for sketch in inside:
+        assert sketch.trace is not None
+        blocks = sampling_steps(sketch.trace)[1].attrs[0]
+        assert min(map(int, blocks)) == 2

@@ -315,6 +315,8 @@ class TileBuilder:
                     self._site.cores,
                     self._site.breadth.block_choices,
                 )
+                if self._variant.rows_outside:  # nothing but blocks keeps all cores busy
+                    counts = [count for count in counts if count >= self._site.cores] or counts
                 block, inside, *piece = sch.split(loops[n], [choose(sch, counts), None, *tile])
                 rows.tasks.append(block)
                 rows.inside.append(inside)
