@@ -80,6 +80,11 @@ class SQLWorkloads:
             self._loaded[row_id], self._ids[workload] = workload, row_id
         return self._loaded[row_id]
 
+    def trim(self, most: int) -> None:
+        """Let go of the programs that were loaded first, if there are more."""
+        for row_id in list(self._loaded)[: max(0, len(self._loaded) - most)]:
+            self.forget(row_id)
+
     def forget(self, row_id: int) -> None:
         """The row is not there any more."""
         self._loaded.pop(row_id, None)

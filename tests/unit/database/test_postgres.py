@@ -14,7 +14,6 @@ from tilewright.database import (
     PostgresDatabase,
     open_database,
     postgres,
-    postgres_connection,
     postgres_schema,
 )
 from tilewright.database.postgres_connection import PostgresConnection, without_password
@@ -168,7 +167,7 @@ def test_readers_and_listeners_go_on_after_a_reconnect(mortal: PostgresServer) -
 def test_a_server_that_stays_away(mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = mortal.new_database()
     database = PostgresDatabase(url)
-    monkeypatch.setattr(postgres_connection, "RECONNECT_SECONDS", 0.2)
+    database._server.patience = 0.2
     mortal.stop(signal.SIGKILL)
     try:
         expected = (
@@ -289,11 +288,11 @@ def test_migrations_are_all_or_nothing(url: str) -> None:
     store = PostgresConnection(url)
     first, broken = ["ALTER TABLE records ADD COLUMN second TEXT"], ["SELECT no_such_thing"]
     with pytest.raises(DatabaseError, match='column "no_such_thing" does not exist'):
-        postgres_schema.migrate(store, 4, {2: first, 3: broken})
-    assert postgres_schema.version_of(store) == 2
-    assert postgres_schema.migrate(store, 4, {2: first, 3: ["SELECT second FROM records"]}) == 2
-    assert postgres_schema.version_of(store) == 4
-    assert postgres_schema.migrate(store, 4, {}) == 4
+        postgres_schema.migrate(store, 5, {3: first, 4: broken})
+    assert postgres_schema.version_of(store) == 3
+    assert postgres_schema.migrate(store, 5, {3: first, 4: ["SELECT second FROM records"]}) == 3
+    assert postgres_schema.version_of(store) == 5
+    assert postgres_schema.migrate(store, 5, {}) == 5
     store.close()
 
 

@@ -15,7 +15,7 @@ def test_what_others_commit_is_seen(postgres: PostgresServer) -> None:
     reader = open_database(url, read_only=True)
     watched = Watched(reader, "postgresql")
     first = watched.snapshot()
-    assert (first.records, len(first.tasks), len(first.runs)) == (10, 3, 3)
+    assert (first.records, len(first.totals), len(first.runs)) == (10, 3, 3)
     assert watched.refresh() is first
     add_run(writer, "new", 24, (1e-6,))
     assert watched.refresh().records == 11
