@@ -50,9 +50,10 @@ def without_password(url: str) -> str:
 class PostgresConnection(SQLStore):
     """A server. What others say is kept once somebody listens."""
 
-    def __init__(self, url: str, read_only: bool = False) -> None:
+    def __init__(self, url: str, read_only: bool = False, *, only_waits: bool = False) -> None:
         super().__init__(without_password(url), read_only)
         self.url = url
+        self._only_waits = only_waits  # for what others say: one statement hears it, or `wait`
         self.patience = RECONNECT_SECONDS
         self._library = psycopg()
         self.errors = (self._library.Error,)  # type: ignore[misc] # known once it is loaded
@@ -81,7 +82,8 @@ class PostgresConnection(SQLStore):
 
     def _opened(self) -> Any:
         made = self.connect()
-        made.add_notify_handler(self._hear)
+        if not self._only_waits:
+            made.add_notify_handler(self._hear)
         if self._listens:
             try:
                 made.execute(f"LISTEN {SCHEMA}")

@@ -157,7 +157,8 @@ class SQLTasks(TaskQueries):
         )
 
     def numbered(self, records: Sequence[int]) -> list[TuningRecord]:
-        return self._records(f"id IN ({marks(records)}) ORDER BY id", records)
+        found = f"id IN ({marks(records)}) ORDER BY id"
+        return self._records(found, records) if records else []
 
     def _records(self, condition: str, values: Sequence[object]) -> list[TuningRecord]:
         return [record for _, record in self._read_rows(condition, values)]

@@ -59,7 +59,7 @@ class TaskSummary:
     failed: int  # those without a running time
     causes: Mapping[FailureKind, int]  # of failures, the commonest first
     course: Course
-    named: tuple[TuningRecord, ...]  # all records, or of many the baselines and the fastest
+    named: tuple[TuningRecord, ...]  # all records, or of many the baselines and the best
     predicted: tuple[Trial, ...]  # in order; of many the last
     funnel: tuple[StageTotal, ...]
     errors: Mapping[FailureKind, str]  # the first message of each cause

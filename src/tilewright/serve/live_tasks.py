@@ -160,12 +160,12 @@ class LiveTasks:
         )
 
     def _named(self, task: TaskTotals, in_runs: Sequence[RunTask]) -> list[TuningRecord]:
-        """Baselines, which are the first two in a run, and the fastest."""
+        """Baselines, which are the first two in a run, and the best."""
         queries = self.database.tasks
         starts = queries.numbered([each.first + n for each in in_runs for n in (0, 1)])
         own = {(each.run, each.label) for each in in_runs}
         begun = [each for each in starts if (each.extra.get("run"), each.extra.get("task")) in own]
-        return [*queries.first(task, _FIRST), *begun, *self.fastest(task.name)]
+        return [*queries.first(task, _FIRST), *begun, *queries.fastest(task, 1)]
 
     def fastest(self, name: str) -> list[TuningRecord]:
         """The fastest candidates of a task."""

@@ -30,6 +30,7 @@ TASKS = 50  # of a page
 
 def overview(snapshot: Snapshot, number: int = 1) -> str:
     """The page; of many tasks some."""
+    number = min(number, number_of_pages(len(snapshot.totals)))
     shown = shown_tasks(snapshot, number)
     about = (
         f"{escape(snapshot.source)} · {counted(snapshot.records, 'record')} · "

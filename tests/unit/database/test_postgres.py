@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -106,6 +106,37 @@ def test_nobody_measures_what_another_does(
     again = PostgresDatabase(theirs.path)
     assert again.claim(again.commit_workload(MOD), TARGET, [5, 4]) == {5}  # it has expired
     again.close()
+
+
+def test_the_best_of_a_program_takes_one_statement(
+    pair: tuple[PostgresDatabase, PostgresDatabase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pair
+    other = matmul(8, 8, 8)
+    for mod in (MOD, other):
+        workload = theirs.commit_workload(mod)
+        theirs.commit_tuning_records([numbered(workload, n, secs=3.0 - n) for n in range(3)])
+    first = ours.query_tuning_record(MOD, TARGET)  # learns of the targets
+    assert first is not None
+    said: list[str] = []
+    fetch = PostgresConnection._cursor
+
+    def noted(self: PostgresConnection, statement: str, parameters: Sequence[object]) -> object:
+        said.append(statement)
+        return fetch(self, statement, parameters)
+
+    monkeypatch.setattr(PostgresConnection, "_cursor", noted)
+    for _ in range(2):
+        said.clear()
+        best = ours.query_tuning_record(other, TARGET)
+        assert best is not None
+        assert (best.mean_secs, len(said)) == (1.0, 1)
+    found = [record.mean_secs for record in ours.fitting_records(other, TARGET)]
+    assert found == [1.0, 2.0, 3.0]
+    haswell = Target("llvm -mcpu=haswell -num-cores=4")
+    theirs.commit_tuning_record(a_record(theirs.commit_workload(other), 0.5, target=haswell))
+    assert [r.mean_secs for r in ours.fitting_records(other, haswell)][0] == 0.5
+    assert ours.query_tuning_record(matmul(4, 4, 4), TARGET) is None
 
 
 # --- servers that go away -----------------------------------------------------------------------
