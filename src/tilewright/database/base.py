@@ -364,9 +364,13 @@ class Database(ABC):
     def tasks(self) -> TaskQueries:
         """Questions about tasks that need not read all records."""
         if "_tasks" not in self.__dict__:
-            self.__dict__["_tasks"] = ListedTasks(self)
+            self.__dict__["_tasks"] = ListedTasks(self._records_as_kept)
         made: TaskQueries = self.__dict__["_tasks"]
         return made
+
+    def _records_as_kept(self) -> list[TuningRecord]:
+        """All records in the order in which they were committed."""
+        return self.get_all_tuning_records()
 
     def problems(self) -> list[Problem]:
         """Rows that cannot be read. Asking looks at all of them."""

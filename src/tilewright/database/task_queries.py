@@ -9,16 +9,12 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tilewright.database.stored_record import record_key, trace_text
 from tilewright.ir import structural_hash
 from tilewright.records import FAILED_RUN_SECS, TuningRecord, Workload
-
-if TYPE_CHECKING:
-    from tilewright.database.base import Database
 
 BATCH = 20_000  # measurements that are read together
 NAME_LENGTH = 10
@@ -119,12 +115,9 @@ def task_name(workload_hash: int, target: object) -> str:
 class ListedTasks(TaskQueries):
     """Answers from a list of all records; their numbers are their places in it, from 1."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, records: Callable[[], list[TuningRecord]]) -> None:
+        self._records = records
         self._workloads: dict[Workload, tuple[int, int]] = {}
-
-    def _records(self) -> list[TuningRecord]:
-        return self._database.get_all_tuning_records()
 
     def _numbered(self) -> Iterator[tuple[int, TuningRecord]]:
         yield from enumerate(self._records(), 1)

@@ -58,6 +58,7 @@ class LiveTasks:
     _seen: deque[tuple[float, int]] = field(default_factory=deque)  # when, the last record then
     _all_at: float | None = None
     _all_took: float = 0.0
+    _is_partial: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # --- numbers --------------------------------------------------------------------------------
@@ -69,13 +70,19 @@ class LiveTasks:
         while len(self._seen) > 1 and self._seen[1][0] < now - _LATE_SECS:
             self._seen.popleft()
         changed, last = queries.changed_after(self._seen[0][1] if self._seen else 0)
-        if not self._seen or self._is_time_for_all(now):
+        if self._all_at is None or self._is_time_for_all(now):
             self.totals = {task.name: task for task in queries.totals()}
             self._all_at, self._all_took = now, time.monotonic() - now
+            self._is_partial = False
         else:
             self._take_in(changed)
+            self._is_partial = True
         self._seen.append((now, last))
         self._look_at_runs(runs)
+
+    def is_due(self) -> bool:
+        """Whether all should be asked for again, since the last time was about some only."""
+        return self._is_partial and self._is_time_for_all(time.monotonic())
 
     def _is_time_for_all(self, now: float) -> bool:
         wait = max(self.all_again_secs, _PATIENCE * self._all_took)
@@ -87,11 +94,16 @@ class LiveTasks:
             self._recent[workload] = None
         while len(self._recent) > _MOST_RECENT:
             self._recent.popitem(last=False)
-        looked_at = {*changed, *self._recent}
+        looked_at = {*changed, *self._recent, *self._being_tuned()}
         kept = {n: task for n, task in self.totals.items() if task.workload not in looked_at}
         fresh = {task.name: task for task in self.database.tasks.totals(looked_at)}
         both = {**kept, **fresh}
         self.totals = dict(sorted(both.items(), key=lambda item: item[1].first))
+
+    def _being_tuned(self) -> set[int]:
+        """The workloads of runs that go on: their finals correct records."""
+        tasks = [each.task for run in self._going_on for each in self.in_run(run)]
+        return {self.totals[name].workload for name in tasks[-_MOST_RECENT:] if name in self.totals}
 
     def _look_at_runs(self, runs: Sequence[Run]) -> None:
         before = dict(self._run_tasks)

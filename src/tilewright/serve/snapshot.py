@@ -97,7 +97,7 @@ class Watched:
         with self._lock:
             told, stamp = self.events.look(), self._content_stamp()
             before = self._snapshot
-            if before is None or stamp != self._stamp:
+            if before is None or stamp != self._stamp or self.tasks.is_due():
                 self._snapshot = self._made(0 if before is None else before.version + 1)
                 self._stamp = stamp
             elif told:

@@ -135,7 +135,7 @@ def test_the_best_of_a_program_takes_one_statement(
     assert found == [1.0, 2.0, 3.0]
     haswell = Target("llvm -mcpu=haswell -num-cores=4")
     theirs.commit_tuning_record(a_record(theirs.commit_workload(other), 0.5, target=haswell))
-    assert [r.mean_secs for r in ours.fitting_records(other, haswell)][0] == 0.5
+    assert next(ours.fitting_records(other, haswell)).mean_secs == 0.5
     assert ours.query_tuning_record(matmul(4, 4, 4), TARGET) is None
 
 
