@@ -15,6 +15,7 @@ from tilewright.database import (
     open_database,
     postgres,
     postgres_schema,
+    upgrade_database,
 )
 from tilewright.database.postgres_connection import PostgresConnection, without_password
 from tilewright.errors import DatabaseError
@@ -357,3 +358,24 @@ def test_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(failure.value) == (
         "a PostgreSQL database needs the package psycopg: pip install 'tilewright[postgres]'"
     )
+
+
+def test_an_upgrade_gives_roles_their_rights(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    store = PostgresConnection(url)
+    store.rows("DROP TABLE events")
+    store.rows("DROP INDEX records_by_task")
+    store.rows("UPDATE meta SET value = '2' WHERE key = 'schema'")
+    with pytest.raises(DatabaseError, match="has the older schema 2; its owner brings it up to da"):
+        postgres_schema.initialize(store)
+    assert upgrade_database(url) == (2, 3)
+    assert upgrade_database(url) == (3, 3)
+    ((name,),) = store.rows("SELECT current_database()")
+    store.rows(f"CREATE USER {name}_b_tuner IN ROLE {name}_tuner")
+    store.close()
+    tuner = PostgresDatabase(postgres.url(name, f"{name}_b_tuner"))
+    log = tuner.event_log()
+    log.write("{}")
+    log.close()
+    assert [line for _, line in tuner.event_lines(0)] == ["{}"]
+    tuner.close()
