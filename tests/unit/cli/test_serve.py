@@ -74,9 +74,8 @@ def test_a_server_of_a_newer_version(command: Any, postgres: PostgresServer) -> 
     store = PostgresConnection(url)
     store.rows("UPDATE meta SET value = '99' WHERE key = 'schema'")
     store.close()
-    for words in (["serve", "--db", url], ["db", "ls", "--db", url], ["db", "upgrade", url],
-                  ["db", "init", url], ["tune", "GMM:0", "--trials", "1", "--db", url]):  # fmt: skip
-        said = command(*words, status=2).err
+    for words in ("serve --db", "db ls --db", "db upgrade", "db init", "tune GMM:0 --db"):
+        said = command(*words.split(), url, status=2).err
         assert said == (
             f"error: {url} was written by a newer Tilewright: its schema is 99, this version "
             f"({__version__}) reads up to {SCHEMA_VERSION}; upgrade Tilewright, or export the "
