@@ -45,8 +45,10 @@ def compared_chart(runs: Sequence[Course], names: Sequence[str]) -> str:
     x = Axis.over([place for place, _ in points], "trial")
     y = Axis.over([secs for _, secs in points], "running time", log=True, text=seconds)
     plot = Plot(x, y, f"best so far: {' and '.join(names)}")
-    for curve, style in zip(curves, ("line", "line other"), strict=True):
-        plot.line(curve, style)
+    for curve, name, look in zip(curves, names, ("", "other"), strict=True):
+        plot.line(curve, f"line {look}".rstrip())
+        place, secs = curve[-1]  # a search of one trial is no line
+        plot.dot(place, secs, f"{name}: {seconds(secs)}", "dot old" if look else "dot")
     return plot.svg()
 
 

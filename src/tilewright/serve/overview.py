@@ -64,12 +64,14 @@ def _now(snapshot: Snapshot, shown: Mapping[str, TaskSummary]) -> str:
     best = [task.best_secs for task in snapshot.totals.values() if task.best_secs is not None]
     going = snapshot.live.going_on
     most = going[-1].max_trials if going else None
-    wanted = f"of {most}" if most is not None and most < 10**6 else ""
+    wanted = f"{most:,} planned now" if most is not None and most < 10**6 else ""
     failed = percent(snapshot.failed / snapshot.records) if snapshot.records else ""
-    of_which = "" if len(shown) == len(snapshot.totals) else ", tasks of this page"
+    over = "over the program as given"
+    if len(shown) < len(snapshot.totals):
+        over = "of the tasks shown"
     cards = [
         ("tasks with a kernel", f"{len(best):,}", f"of {len(snapshot.totals):,}"),
-        ("speed-up, mean", _mean_speed_up(shown.values()), f"over the program as given{of_which}"),
+        ("speed-up, mean", _mean_speed_up(shown.values()), over),
         ("trials", f"{snapshot.records:,}", wanted),
         ("failed", f"{snapshot.failed:,}", failed),
     ]

@@ -150,7 +150,7 @@ def test_a_run_that_goes_on(records: Path, visitor: Any, wait_for: Any) -> None:
     wait_for(lambda: "build 16 candidates of mm" in _text(visitor.get("/")))
     text = _text(visitor.get("/"))
     assert "vm<1>" in text
-    assert "of 64" in text
+    assert "64 planned now" in text
     assert re.search(r'class="phase build"', visitor.get("/").text)
 
 

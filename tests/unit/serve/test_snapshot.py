@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tilewright.database import MemoryDatabase, SQLiteDatabase, prune
+from tilewright.database.task_queries import TaskTotals
 from tilewright.serve import live_tasks
 from tilewright.serve.overview import TASKS, number_of_pages, overview
 from tilewright.serve.snapshot import Watched
@@ -101,10 +102,13 @@ def test_only_tasks_that_are_shown_are_read(watched: Watched) -> None:
     asked: list[str] = []
     tasks = watched.database.tasks
     totals = list(snapshot.totals.values())
+
+    def noted(task: TaskTotals) -> list[object]:
+        asked.append(task.name)
+        return []
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            tasks, "measured", lambda task, after=0: asked.append(task.name) or iter(())
-        )
+        patched.setattr(tasks, "measured", noted)
         for _ in range(2):
             snapshot.summary(totals[1].name)
     assert asked == [totals[1].name]  # once: nothing has changed
