@@ -25,6 +25,7 @@ from tilewright.errors import DatabaseError
 from tilewright.records import TuningRecord
 from tilewright.testing.conformance.database import LLVM, a_record, assert_same_record, matmul
 from tilewright.testing.postgres_server import PostgresServer
+from tilewright.testing.tuned_databases import add_run
 
 
 def with_history(database: Database) -> Database:
@@ -121,6 +122,17 @@ def copy_and_die(folder: Path) -> None:
         patch.setattr(copied, "commit_tuning_records", commit_some)
         transfer.copy(source, copied)
     os._exit(0)
+
+
+def test_trials_name_the_records_of_their_own_database(tmp_path: Path) -> None:
+    source, copied = (SQLiteDatabase(tmp_path / name) for name in ("a.db", "b.db"))
+    add_run(source, "mm", 16, (3e-6, 1e-6, 2e-6))
+    transfer.prune(source)  # the second one is left, and will be the first
+    transfer.copy(source, copied)
+    assert [trial.record_id for trial in source.history.trials()] == [1, 2, 3]
+    assert [trial.record_id for trial in copied.history.trials()] == [None, 1, None]
+    source.close()
+    copied.close()
 
 
 # --- upgrades -----------------------------------------------------------------------------------
