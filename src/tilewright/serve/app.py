@@ -78,6 +78,7 @@ class LivePage:
     async def _look(self) -> None:
         clock = asyncio.get_running_loop().time
         seen: Snapshot | None = None
+        complaint = ""
         while True:
             start = clock()
             try:
@@ -86,6 +87,11 @@ class LivePage:
                     seen = made
                     async with self._changed:
                         self._changed.notify_all()
+                complaint = ""
+            except DatabaseError as error:  # a server that is away: once, in one line
+                if str(error) != complaint:
+                    complaint = str(error)
+                    logger.warning("pages stay as they are: %s", complaint)
             except Exception:  # pages go on as they were; the next look may find it mended
                 logger.exception("%s could not be looked at", self.watched.source)
             await asyncio.sleep(_PATIENCE * (clock() - start))

@@ -16,7 +16,7 @@ from tilewright.report.task_rooflines import task_rooflines
 from tilewright.report.units import gflops, percent, seconds, speed_up
 from tilewright.serve.layout import ago, live, page, share_bar
 from tilewright.serve.live_runs import PHASES, LiveRun, NodeLoad
-from tilewright.serve.snapshot import Snapshot
+from tilewright.serve.snapshot import MOST_RUNS, Snapshot
 from tilewright.support.text import counted
 
 _TASK_HEADER = (
@@ -26,6 +26,7 @@ _TASK_HEADER = (
 
 
 TASKS = 50  # of a page
+_RUNS = 20  # the last ones
 
 
 def overview(snapshot: Snapshot, number: int = 1) -> str:
@@ -34,7 +35,7 @@ def overview(snapshot: Snapshot, number: int = 1) -> str:
     shown = shown_tasks(snapshot, number)
     about = (
         f"{escape(snapshot.source)} · {counted(snapshot.records, 'record')} · "
-        f"{counted(len(snapshot.totals), 'task')} · {counted(len(snapshot.runs), 'run')}"
+        f"{counted(len(snapshot.totals), 'task')} · {_number_of_runs(snapshot)}"
     )
     parts = [
         f"<h1>Tuning</h1>{live('about', about, 'p')}",
@@ -48,6 +49,11 @@ def overview(snapshot: Snapshot, number: int = 1) -> str:
         live("runs", f"<h2>Runs</h2>{_runs(snapshot)}"),
     ]
     return page("Tuning", "".join(parts), snapshot, "/")
+
+
+def _number_of_runs(snapshot: Snapshot) -> str:
+    number = counted(len(snapshot.runs), "run")
+    return f"{number} and more" if len(snapshot.runs) == MOST_RUNS else number
 
 
 def shown_tasks(snapshot: Snapshot, number: int) -> dict[str, TaskSummary]:
@@ -229,7 +235,8 @@ def _load_bar(load: float) -> str:
 def _runs(snapshot: Snapshot) -> str:
     if not snapshot.runs:
         return "<p>No run yet.</p>"
-    shown = runs_table(reversed(snapshot.runs))
+    shown = runs_table(reversed(snapshot.runs[-_RUNS:]))
     if len(snapshot.runs) < 2:
         return shown
-    return f'{shown}<p><a href="/compare">Compare two runs</a></p>'
+    earlier = "" if len(snapshot.runs) <= _RUNS else ", also earlier ones"
+    return f'{shown}<p><a href="/compare">Compare two runs</a>{earlier}</p>'

@@ -20,7 +20,7 @@ from tilewright.report.collect import TaskSummary
 from tilewright.serve.live_runs import EventReader, LiveState
 from tilewright.serve.live_tasks import LiveTasks
 
-_MOST_RUNS = 200  # the last ones are shown
+MOST_RUNS = 200  # the last ones are shown
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Watched:
 
     def _made(self, version: int) -> Snapshot:
         history = self.database.history
-        runs = history.runs(_MOST_RUNS)
+        runs = history.runs(MOST_RUNS)
         self.tasks.refresh(runs)
         return Snapshot(
             version=version,

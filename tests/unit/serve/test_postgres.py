@@ -135,8 +135,9 @@ def test_tables_of_an_earlier_version_are_shown(url: str) -> None:
 
 
 def test_a_server_that_goes_away(
-    mortal: PostgresServer, serving: Any, replays: Any, wait_for: Any
-) -> None:
+    mortal: PostgresServer, serving: Any, replays: Any, wait_for: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     pytest.importorskip("starlette", reason="the live page needs tilewright[serve]")
     from tests.unit.serve.conftest import Visitor
 
@@ -157,6 +158,8 @@ def test_a_server_that_goes_away(
                 assert answer.status == 503
                 assert "was lost and did not come back within 0 s" in answer.text
                 assert visitor.get("/").status == 200  # what was shown before
+                wait_for(lambda: "pages stay as they are: the connection to" in caplog.text)
+                assert all(each.exc_info is None for each in caplog.records)
             finally:
                 mortal.start()
             wait_for(lambda: visitor.get(f"/task/{name}").status == 200)
