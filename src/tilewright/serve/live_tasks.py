@@ -38,6 +38,8 @@ _MOST_RUNS = 200  # that are looked at for what they called their tasks
 # Rows of a server may appear after ones that were given later numbers, by as much as a transaction
 # takes.
 _LATE_SECS = 60.0
+_NO_RECORD = 1 << 62  # none has such a number
+_MANY = 1000  # workloads that are asked for one by one
 _MOST_RECENT = 64  # workloads whose records may be corrected still
 _ALL_AGAIN_SECS = 60.0
 _PATIENCE = 50  # times as long as asking for all took, until it is done again
@@ -69,8 +71,8 @@ class LiveTasks:
         queries = self.database.tasks
         while len(self._seen) > 1 and self._seen[1][0] < now - _LATE_SECS:
             self._seen.popleft()
-        changed, last = queries.changed_after(self._seen[0][1] if self._seen else 0)
-        if self._all_at is None or self._is_time_for_all(now):
+        changed, last = queries.changed_after(self._seen[0][1] if self._seen else _NO_RECORD)
+        if self._is_time_for_all(now) or len(changed) > _MANY:
             self.totals = {task.name: task for task in queries.totals()}
             self._all_at, self._all_took = now, time.monotonic() - now
             self._is_partial = False
