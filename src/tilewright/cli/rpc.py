@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tilewright.config import child_environ
 from tilewright.errors import TuneError
-from tilewright.fleet.cluster import require_ray
+from tilewright.fleet.ray_library import require_ray
 from tilewright.fleet.rpc_config import client_port, resource_of
 
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tilewright.config import tracker_variable
 from tilewright.errors import TuneError
-from tilewright.fleet.cluster import SCHEME, connect, own_address
+from tilewright.fleet.cluster import connect, own_address
+from tilewright.fleet.joining import SCHEME
 from tilewright.measure.artifact import load_artifact
 from tilewright.runtime.devices import Device, device
 from tilewright.runtime.module import Module
