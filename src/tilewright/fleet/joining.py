@@ -105,7 +105,7 @@ def _problem_of(server: str) -> str | None:
 def _answer_of(server: str, token: str = "") -> str:
     """The name of gRPC's status for a question."""
     try:
-        import grpc  # type: ignore[import-untyped, unused-ignore]  (it comes with Ray's client)
+        import grpc  # it comes with Ray's client
     except ImportError as error:
         raise TuneError(
             "a Ray cluster elsewhere needs Ray's client, which is not installed here: "

@@ -61,11 +61,11 @@ def marker_of_death() -> Path:
 
 
 def kill_an_actor(chosen: random.Random) -> bool:
-    """Kill one of the measuring actors of this machine, if there is one."""
+    """Kill one of the actors on nodes that this process started, if there is one."""
     found = [
         int(folder.name)
         for folder in Path("/proc").iterdir()
-        if folder.name.isdecimal() and b"ray::MeasureActor" in _command_of(folder)
+        if folder.name.isdecimal() and _is_our_actor(int(folder.name))
     ]
     if not found:
         return False
@@ -74,8 +74,16 @@ def kill_an_actor(chosen: random.Random) -> bool:
     return True
 
 
-def _command_of(folder: Path) -> bytes:
+def _is_our_actor(process: int) -> bool:
+    """An actor is a child of its node's raylet, which is a child of who started the node."""
     try:
-        return (folder / "cmdline").read_bytes()
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+        is_actor = b"ray::MeasureActor" in command or b"ray::BuildActor" in command
+        return is_actor and _parent(_parent(process)) == os.getpid()
     except OSError:
-        return b""
+        return False
+
+
+def _parent(process: int) -> int:
+    stat = Path(f"/proc/{process}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.unit.fleet.conftest import unused_port
 
 from tilewright.cli import rpc
 from tilewright.cli.run_limits import TuneCommand
@@ -24,12 +25,6 @@ try:
 except ValueError as error:
     print(error)
 """
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_no_ray() -> None:

@@ -34,6 +34,7 @@ from tilewright.workloads.configs import create_te_workload
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
     # Ray leaves files open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

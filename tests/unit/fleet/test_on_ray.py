@@ -26,6 +26,7 @@ from tilewright.tune.api import tune_tir
 from tilewright.tune.events import Event, NodeSeen
 
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
     # Ray leaves files open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
