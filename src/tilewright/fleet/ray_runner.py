@@ -144,7 +144,9 @@ class DevicePlace:
     @property
     def missing(self) -> str:
         """What a cluster without such devices lacks."""
-        return f"the resource {self.board!r}" if self.board else f"a device for {self.kind}"
+        if self.board:
+            return f"the resource {self.board!r}"
+        return "a GPU" if self.kind == "cuda" else f"a device for {self.kind}"
 
 
 class Devices:

@@ -135,9 +135,12 @@ class Session:
         return load_artifact(str(Path(self.folder) / path))[0]
 
     def remove(self, path: str) -> None:
-        """Remove what was uploaded."""
-        (Path(self.folder) / path).unlink(missing_ok=True)
+        """Remove what was uploaded; without a name, all of it."""
+        if path:
+            (Path(self.folder) / path).unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.remove("")

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.runtime.registry import register_func
+
 
 def evaluate_asleep(module: Any, device: Any, config: Any, repeated_args: Any) -> list[float]:
     """A kernel that sleeps for as long as a row of runs takes."""
@@ -38,6 +40,31 @@ def evaluate_for_ever(
 def calibrate_as_told() -> float:
     """The seconds that the environment of a node says; one without it."""
     return float(os.environ.get("FLEET_CALIBRATION", 1.0))  # noqa: TID251  (tests set it)
+
+
+class VisibleGpus:
+    """An actor that says which GPUs it may use."""
+
+    def __init__(self, settings: bytes) -> None:
+        """Like other actors; it needs no settings."""
+
+    def perform(self, what: str, payload: bytes) -> bytes:
+        """Their numbers."""
+        return os.environ.get("CUDA_VISIBLE_DEVICES", "").encode()  # noqa: TID251  (Ray sets it)
+
+
+def register_functions() -> None:
+    """The initializer of a runner: its functions are known by name afterwards."""
+    register_func("fleet_hooks.evaluate", evaluate_in_a_session, override=True)
+    register_func("fleet_hooks.cleanup", cleanup_as_tvm, override=True)
+
+
+def cleanup_as_tvm(session: Any, remote_path: str | None) -> None:
+    """Remove what a runner of TVM's removes."""
+    for path in (remote_path, f"{remote_path}.so", ""):
+        session.remove(path)
+    if Path(session.folder).exists():
+        raise ValueError("something was left")
 
 
 def fail_in_a_step(*given: Any) -> Any:
