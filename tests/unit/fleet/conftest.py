@@ -28,6 +28,12 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_listening(port: int) -> bool:
+    """Whether somebody does."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @dataclass
 class RayCluster:
     """A cluster that this process has joined; it can lose nodes and get others."""

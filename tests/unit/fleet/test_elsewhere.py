@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.unit.fleet.conftest import STORE_BYTES, unused_port
+from tests.unit.fleet.conftest import STORE_BYTES, is_listening, unused_port
 
 from tilewright.database import open_database
 
@@ -89,11 +89,6 @@ def started_head() -> Iterator[Head]:
         finally:
             process.terminate()
             process.wait()
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
