@@ -186,8 +186,10 @@ class NotedDatabase(PostgresDatabase):
 
 
 def key_of(record: TuningRecord) -> str:
-    """Tells records apart: a run measures a candidate once, and may measure the best ones again."""
-    return json.dumps([record.extra.get(name) for name in ("candidate_hash", "seed", "round")])
+    """A record with the figures that were acknowledged, which a final keeps beside its own."""
+    first = record.extra.get("first_run_secs") or list(record.run_secs or ())
+    names = ("candidate_hash", "seed", "round")
+    return json.dumps([*(record.extra.get(name) for name in names), first])
 
 
 @dataclass
