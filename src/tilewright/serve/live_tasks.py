@@ -178,8 +178,10 @@ class LiveTasks:
         queries = self.database.tasks
         starts = queries.numbered([each.first + n for each in in_runs for n in (0, 1)])
         own = {(each.run, each.label) for each in in_runs}
-        begun = [each for each in starts if (each.extra.get("run"), each.extra.get("task")) in own]
-        return [*queries.first(task, _FIRST), *begun, *queries.fastest(task, 1)]
+        started = [
+            each for each in starts if (each.extra.get("run"), each.extra.get("task")) in own
+        ]
+        return [*queries.first(task, _FIRST), *started, *queries.fastest(task, 1)]
 
     def fastest(self, name: str) -> list[TuningRecord]:
         """The fastest candidates of a task."""
