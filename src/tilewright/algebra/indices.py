@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from tilewright import ir
 from tilewright.algebra.expr import bounds, factors_of, floor_divide
-from tilewright.algebra.loop_tree import EVERYTHING, Digit, NotInterpreted, Terms, roots_of
+from tilewright.algebra.loop_tree import Digit, NotInterpreted, Terms, roots_of
 from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
+from tilewright.nest.quotients import EVERYTHING, Quotient
 
 Iterators = Mapping[ir.Var, Terms]
 
@@ -26,10 +27,10 @@ def index_terms(iterators: Iterators, index: ir.PrimExpr) -> Terms:
 
 def quotient_terms(iterators: Iterators, term: ir.PrimExpr) -> Terms:
     """`x // below % extent`, or one of both: digits of `x` where these are cut there."""
-    parts = divided(term)
+    parts = Quotient.of(term)
     if parts is None:
         raise NotInterpreted(f"there is `{term}` in an index")
-    x, below, extent = parts
+    x, below, extent = parts.x, parts.below, parts.extent
     if affine_of(x).base:
         raise NotInterpreted(f"`{term}` divides a sum with a constant")
     whole = index_terms(iterators, x)
@@ -39,25 +40,6 @@ def quotient_terms(iterators: Iterators, term: ir.PrimExpr) -> Terms:
     quotient = {digit: floor_divide(stride, below) for digit, stride in high.items()}
     _, rest = _cut(quotient, extent)
     return {Digit(extent, quotient, 1, EVERYTHING): 1} if rest is None else rest
-
-
-def divided(term: ir.PrimExpr) -> tuple[ir.PrimExpr, int, int] | None:
-    """What `x // below % extent` is made of; `x % m // b` is the same where `b` divides `m`.
-
-    None for what is nothing of the kind.
-    """
-    match term:
-        case ir.FloorMod(a=ir.FloorDiv(a=x, b=ir.IntImm(value=b)), b=ir.IntImm(value=m)):
-            return x, b, m
-        case ir.FloorDiv(a=ir.FloorMod(a=x, b=ir.IntImm(value=m)), b=ir.IntImm(value=b)) if (
-            m % b == 0
-        ):
-            return x, b, m // b
-        case ir.FloorMod(a=x, b=ir.IntImm(value=m)):
-            return x, 1, m
-        case ir.FloorDiv(a=x, b=ir.IntImm(value=b)):
-            return x, b, EVERYTHING
-    return None
 
 
 def _cut(terms: Terms, divisor: int) -> tuple[Terms, Terms | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright import ir
-from tilewright.algebra.indices import divided
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
@@ -18,6 +17,7 @@ from tilewright.algebra.loop_tree import (
     adopt,
 )
 from tilewright.arith.affine import affine_of
+from tilewright.nest.quotients import Quotient
 
 
 def lift(func: ir.PrimFunc) -> tuple[LoopTree, dict[ir.Node, Node]]:
@@ -102,14 +102,14 @@ class _Lifting:
 
     def _part(self, term: ir.PrimExpr) -> Digit | None:
         """`loops // below % extent`: what was a loop before it was fused with others."""
-        parts = divided(term)
-        form = None if parts is None else affine_of(parts[0])
+        parts = Quotient.of(term)
+        form = None if parts is None else affine_of(parts.x)
         if parts is None or form is None or form.base:
             return None
         if any(each not in self._digits for each in form.terms):
             return None
         source = {self._digits[each]: scale for each, scale in form.terms.items()}
-        _, below, extent = parts
+        below, extent = parts.below, parts.extent
         total = self._total(source)
         size = min(extent, -(-total // below))
         made = Digit(size, source, below, total, is_covered=True)

@@ -27,7 +27,6 @@ from tilewright.algebra.expr import (
 )
 from tilewright.algebra.indices import quotient_terms
 from tilewright.algebra.loop_tree import (
-    EVERYTHING,
     Digit,
     LoopNode,
     LoopTree,
@@ -44,6 +43,7 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
+from tilewright.nest.quotients import EVERYTHING
 
 
 @dataclass(frozen=True)

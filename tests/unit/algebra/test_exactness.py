@@ -7,6 +7,7 @@ import pytest
 from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.cost_model.prior import Machine
 from tilewright.target import Target
+from tilewright.testing.algebra_exactness import exactness_of
 from tilewright.testing.space_algebra import (
     ReplayedSketch,
     differences,
@@ -63,6 +64,19 @@ def test_all_of_the_llvm_space(name: str) -> None:
 def test_shapes_of_buffers_that_are_decided() -> None:
     """Partial results of a reduction have as many columns as a decision says: cases by numbers."""
     check("NRM", 0, TVM, 8, sketch=1)
+
+
+@pytest.mark.parametrize("name", ["C2D_WIN_NHWC", "C2D_WIN_NCHW"])
+def test_parts_of_loops_in_winograd(name: str) -> None:
+    """Tiles are numbered by one loop: indices are quotients and remainders of parts of it."""
+    func = create_te_workload(name, 0)
+    (found,) = exactness_of(func, TARGET, TVM, 24)
+    assert found.legal > 8
+    assert found.is_exact, found.examples
+    assert set(found.reasons) <= {
+        "block 'input_tile' is moved into a part of a loop",
+        "block 'data_pack' is moved into a part of a loop",
+    }
 
 
 def test_a_sketch_that_is_not_covered_says_why() -> None:
