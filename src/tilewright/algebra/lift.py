@@ -112,6 +112,8 @@ class _Lifting:
         below, extent = parts.below, parts.extent
         total = self._total(source)
         size = min(extent, -(-total // below))
+        if below == 1 and list(source.values()) == [1] and size == total:
+            return next(iter(source))  # it is the loop itself
         made = Digit(size, source, below, total, is_covered=True)
         key = (frozenset(source.items()), below, size)
         return self._parts_of_loops.setdefault(key, made)
