@@ -45,9 +45,11 @@ class ExactnessFile:
         self._rows = {tuple(row[key] for key in _PLACE): row for row in known}
 
     def has(self, place: tuple[Any, ...], count: int) -> bool:
-        """True for a sketch that is covered, and was compared on so many candidates."""
+        """True for a sketch that was compared on so many candidates, and is covered by now."""
         row = self._rows.get(place)
-        return row is not None and row["asked"] >= count and not row["reasons"]
+        if row is None or row["asked"] < count:
+            return False
+        return not row["reasons"] or row["commit"] == commit()
 
     def add(self, place: tuple[Any, ...], row: dict[str, Any]) -> None:
         """Keep the result of a sketch."""
