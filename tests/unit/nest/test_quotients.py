@@ -12,7 +12,7 @@ from tilewright.arith.ranges import RangeEvaluator
 from tilewright.nest.access import MovingRanges, ranges_of
 from tilewright.nest.quotients import EVERYTHING, Quotient, joined_stride, step_of
 
-F, V, W = (ir.Var(name, "int32") for name in "fvw")
+F, V, W = (ir.Var(name, ir.DType("int32")) for name in "fvw")
 
 
 def quotient(x: ir.PrimExpr, below: int, extent: int) -> ir.PrimExpr:
