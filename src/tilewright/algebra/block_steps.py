@@ -81,7 +81,7 @@ class OpenDecisions:
         know_products(
             self.graph, dict(zip(tile.names, factors, strict=True)), extent, self._choices
         )
-        return factors
+        return list(map(self.graph.known_number, factors))
 
     def location(self, inst: Instruction, loops: int) -> Value:
         name = self.next_name
