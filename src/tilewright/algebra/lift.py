@@ -16,6 +16,7 @@ from tilewright.algebra.loop_tree import (
     Terms,
     adopt,
 )
+from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
 from tilewright.nest.quotients import Quotient
 
@@ -38,6 +39,7 @@ class _Lifting:
         self._digits: dict[ir.PrimExpr, Digit] = {}
         self._parts_of_loops: dict[tuple[frozenset[tuple[Digit, int]], int, int], Digit] = {}
         self._predicates: list[Predicate] = []  # of the block that is looked at
+        self._analyzer = Analyzer()
 
     def visit(self, stmt: ir.Stmt, parent: LoopNode | None) -> Node:
         if isinstance(stmt, ir.For):
@@ -53,6 +55,7 @@ class _Lifting:
         if stmt.min.value:
             raise NotInterpreted(f"loop {stmt.loop_var.name!r} does not start at zero")
         digit = self._digits[stmt.loop_var] = Digit(extent.value)
+        self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, extent))
         tag = "" if stmt.thread_binding is None else stmt.thread_binding.thread_tag
         notes = dict(stmt.annotations)
         loop = LoopNode([digit], [], parent, stmt.kind, tag, notes)
@@ -85,7 +88,8 @@ class _Lifting:
     def _predicate(self, block: ir.Block, condition: ir.PrimExpr) -> Predicate:
         match condition:
             case ir.LT(a=value, b=ir.IntImm(value=limit)):
-                return Predicate(self._binding(block, value), limit)
+                # Iterators are simplified: the same sum has to be the same digits.
+                return Predicate(self._binding(block, self._analyzer.simplify(value)), limit)
         raise NotInterpreted(f"block {block.name_hint!r} runs only where `{condition}`")
 
     def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:

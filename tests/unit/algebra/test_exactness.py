@@ -93,6 +93,8 @@ def test_parts_of_loops_in_winograd(name: str) -> None:
         ("NRM", "nvidia/geforce-rtx-3080"),
         # Tiles that do not divide the result, of which one loop has all numbers.
         ("GMM_f16", "nvidia/nvidia-h200"),
+        # Groups of tiles that do not divide them either.
+        ("DIL", "nvidia/nvidia-h200"),
     ],
 )
 def test_tile_kernels(name: str, target: str) -> None:
