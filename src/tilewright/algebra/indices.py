@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright import ir
-from tilewright.algebra.expr import Expr, bounds, factors_of, floor_divide
+from tilewright.algebra.expr import Value, bounds, factors_of, floor_divide
 from tilewright.algebra.loop_tree import Digit, NotInterpreted, Terms, roots_of
 from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
@@ -56,10 +56,11 @@ def _on_grid(terms: Terms, below: int, extent: int) -> Terms | None:
     What is a multiple of the divisor comes out of it. Of the rest, terms that lie on a grid are
     divided, and those in between stay as they are.
     """
-    if extent == EVERYTHING or any(isinstance(stride, Expr) for stride in terms.values()):
+    numbers = {digit: stride for digit, stride in terms.items() if isinstance(stride, int)}
+    if extent == EVERYTHING or len(numbers) < len(terms):
         return None
     period = below * extent
-    left = {digit: stride for digit, stride in terms.items() if stride % period}
+    left = {digit: stride for digit, stride in numbers.items() if stride % period}
     if below > 1:
         if _most(left) >= period:
             return None
@@ -78,7 +79,7 @@ def _on_grid(terms: Terms, below: int, extent: int) -> Terms | None:
     return None
 
 
-def _most(terms: Terms) -> int:
+def _most(terms: Mapping[Digit, Value]) -> int:
     """The largest value of a sum."""
     return bounds(DigitReaches(roots_of(terms)).of(terms))[1]
 

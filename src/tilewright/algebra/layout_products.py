@@ -14,7 +14,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.algebra.choices import Choices, Undecided
 from tilewright.algebra.expr import Expr, ExprGraph, Value, factors_of, product_of
-from tilewright.algebra.loop_tree import NotInterpreted, Terms
+from tilewright.algebra.loop_tree import Digit, NotInterpreted
 from tilewright.schedule.primitives.transform_layout import TransformLayout
 from tilewright.schedule.state import ExprRV
 from tilewright.schedule.trace.instruction import Primitive
@@ -79,7 +79,7 @@ def _products(indices: Iterable[ir.PrimExpr]) -> list[frozenset[ExprRV]]:
     return list(found)
 
 
-def require_fixed(terms: Terms) -> None:
+def require_fixed(terms: Mapping[Digit, Value]) -> None:
     """Raise `Undecided` where strides are products of factors of a tile: each is a case.
 
     Where numbers are taken apart, digits can be told from each other if strides are numbers.
