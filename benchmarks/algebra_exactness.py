@@ -2,14 +2,16 @@
 
 All workloads on all targets and spaces; each sketch is compared on so many different candidates
 with what their replays say. Every sketch is written to a file when it is done, and left out when
-the command is run again (`--again` compares all): it can be stopped at any time. Prints a table,
-then all that is not covered or not the same, with reasons.
+the command is run again (`--again` compares all): it can be stopped at any time, or stop by itself
+after some sketches (`--sketches`). Prints a table, then all that is not covered or not the same,
+with reasons.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import logging
 import time
@@ -43,9 +45,11 @@ class ExactnessFile:
         self._rows = {tuple(row[key] for key in _PLACE): row for row in known}
 
     def has(self, place: tuple[Any, ...], count: int) -> bool:
-        """True for a sketch that is covered, and was compared on so many candidates."""
+        """True for a sketch that was compared on so many candidates, and is covered by now."""
         row = self._rows.get(place)
-        return row is not None and row["asked"] >= count and not row["reasons"]
+        if row is None or row["asked"] < count:
+            return False
+        return not row["reasons"] or row["commit"] == commit()
 
     def add(self, place: tuple[Any, ...], row: dict[str, Any]) -> None:
         """Keep the result of a sketch."""
@@ -87,6 +91,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="candidates of each sketch")
     parser.add_argument("--target", choices=EXACTNESS_TARGETS, action="append")
     parser.add_argument("--again", action="store_true", help="compare what is in the file, too")
+    parser.add_argument("--sketches", type=int, metavar="N", help="stop after so many of them")
     parser.add_argument(
         "--json", type=Path, default=RESULTS / "algebra_exactness.json", metavar="FILE"
     )
@@ -94,8 +99,9 @@ def main() -> None:
     logging.disable(logging.WARNING)
     results = ExactnessFile(given.json)
     rows = []
+    turns = itertools.islice(itertools.count(), given.sketches)
     for label, name, space in _spaces(given):
-        _compare(results, (label, name, space), given)
+        _compare(results, (label, name, space), given, turns)
         rows.append((name, label, space, results.sketches(label, name, space)))
         print(table(rows[-1:]).splitlines()[2], flush=True)
     print(table(rows))
@@ -110,14 +116,20 @@ def _spaces(given: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
 
 
 def _compare(
-    results: ExactnessFile, where: tuple[str, str, str], given: argparse.Namespace
+    results: ExactnessFile,
+    where: tuple[str, str, str],
+    given: argparse.Namespace,
+    turns: Iterator[int],
 ) -> None:
+    """Compare the sketches of a space that are not known yet, while there are turns left."""
     label, name, space = where
     target = Target(EXACTNESS_TARGETS[label].target)
     for number, sketch in enumerate(compared_sketches(EXACTNESS_WORKLOADS[name](), target, space)):
         place = (*where, number)
         if results.has(place, given.count) and not given.again:
             continue
+        if next(turns, None) is None:
+            return
         start = time.process_time()
         found = vars(sketch_exactness(sketch, target, given.count))
         seconds = round(time.process_time() - start, 1)

@@ -64,6 +64,16 @@ class Report:
         self.skipped.append(f"{name}: {reason}")
         print(f"{name:<24} skipped: {reason}", flush=True)
 
+    def keep_others(self, path: Path) -> None:
+        """Keep the rows of a result file that were not measured this time."""
+        known = json.loads(path.read_text())["rows"] if path.exists() else []
+        measured = {(row.name, row.rival_name) for row in self.rows}
+        for row in known:
+            del row["ratio"]
+            if (row["name"], row["rival_name"]) not in measured:
+                self.rows.append(Row(**row))
+        self.rows.sort(key=lambda row: (row.name, row.rival_name))
+
     def save(self, path: Path) -> None:
         """Write everything to a file."""
         path.write_text(

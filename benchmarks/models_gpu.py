@@ -219,17 +219,6 @@ def rows_of(found: Found, batch: int) -> Iterator[Row]:
             yield Row(row, ours["ms"], rival["ms"], label, "ms", speed)
 
 
-def keep_earlier(report: Report, path: Path) -> None:
-    """Keep what an earlier run wrote for other models and rivals."""
-    known = json.loads(path.read_text())["rows"] if path.exists() else []
-    measured = {(row.name, row.rival_name) for row in report.rows}
-    for row in known:
-        del row["ratio"]
-        if (row["name"], row["rival_name"]) not in measured:
-            report.rows.append(Row(**row))
-    report.rows.sort(key=lambda row: (row.name, row.rival_name))
-
-
 def main() -> None:
     """Run all processes, or the work of one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -251,7 +240,7 @@ def main() -> None:
     for row in rows_of(in_processes(options), options.batch):
         report.add(row)
     if options.json is not None:
-        keep_earlier(report, options.json)
+        report.keep_others(options.json)
         report.save(options.json)
 
 

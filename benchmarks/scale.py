@@ -1,7 +1,15 @@
-"""Databases of ten million records, and many writers at once, in SQLite and PostgreSQL.
+"""Beyond one machine: databases of ten million records, many writers, and measuring on Ray.
 
     python benchmarks/scale.py [--quick] [--json FILE] [--only ROW ...]
 
+- `trials_1` to `trials_8` (`--only trials_N`): trials a second with so many measuring actors on a
+  Ray cluster of this machine, whose kernels sleep. The rival is linear: N times the rate of one.
+- `simulated_1000`: how busy 1,000 devices are with the same scheduler in simulated time, on the
+  durations of a recorded tuning run, 1 % of nodes lost an hour and 5 % of them slow. No trial may
+  be lost, and all results must be those of a run without faults.
+- `kills`: 50 random kills of actors, nodes and the PostgreSQL server while the tuner tunes through
+  Ray into that server. Every record that was acknowledged must be there once, and where tuning
+  ends it ends with one line.
 - `db_10m_sqlite_best`, `db_10m_postgres_best`: the median time in ms of the best record of a
   workload among 10 million records of 1,000 workloads for two machines, in a process that never saw
   the workload (the note says what asking again takes). The rival is the limit.
@@ -11,9 +19,9 @@
   which must be there once; the time of a record in ms.
 
 The records are made up, with programs, traces and keys as long as real ones of a small product.
-They are written in bulk; `--quick` writes a tenth. The server runs from the distribution's packages
-on a socket of its own and needs psycopg; without them its rows are skipped. `scale_ray.py` has the
-rows about measuring on many machines.
+They are written in bulk; `--quick` writes a tenth, kills ten times and sleeps shorter. The server
+runs from the distribution's packages on a socket of its own and needs psycopg; without it, or
+without Ray, rows are skipped. With `--only`, the other rows of FILE stay as they are.
 """
 
 from __future__ import annotations
@@ -27,10 +35,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import scale_ray
 from harness import HEADER, Report, Row, finish, parse_arguments
 
 from tilewright.database import Database, PostgresDatabase, SQLiteDatabase, open_database
@@ -258,26 +267,47 @@ def main() -> None:
         return print(json.dumps(read(sys.argv[2])))
     if "--write" in sys.argv:
         return print(json.dumps(write(sys.argv[2], int(sys.argv[3]))))
-    options = parse_arguments("Databases of ten million records.")
-    count = RECORDS // 10 if options.quick else RECORDS
-    report = Report("databases of ten million records")
+    options = parse_arguments("Databases of ten million records, and measuring on Ray.")
+    report = Report("beyond one machine")
     print(HEADER)
-    with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        if _is_wanted("sqlite", options.only):
-            add_rows(report, "sqlite", lambda: fill_sqlite(folder / "large.db", count), count)
-            (folder / "large.db").unlink()
-        if _is_wanted("postgres", options.only) and not why_missing():
-            server = opened.enter_context(postgres_server())
-            url = server.new_database()
-            add_rows(report, "postgres", lambda: fill_postgres(url, count), count)
-        elif why_missing():
-            report.skip("db_10m_postgres", why_missing())
+    for name, add in GROUPS.items():
+        if options.only is None or any(_is_of(row, name) for row in options.only):
+            add(report, quick=options.quick)
+    if options.only is not None and options.json is not None:
+        report.keep_others(options.json)
     finish(report, options)
 
 
-def _is_wanted(kind: str, only: Sequence[str] | None) -> bool:
-    return only is None or any(kind in name for name in only)
+def sqlite_rows(report: Report, *, quick: bool) -> None:
+    """Rows `db_10m_sqlite_*`."""
+    count = RECORDS // 10 if quick else RECORDS
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.db"
+        add_rows(report, "sqlite", lambda: fill_sqlite(path, count), count)
+
+
+def postgres_rows(report: Report, *, quick: bool) -> None:
+    """Rows `db_10m_postgres_*`."""
+    if why_missing():
+        return report.skip("db_10m_postgres", why_missing())
+    count = RECORDS // 10 if quick else RECORDS
+    with postgres_server() as server:
+        url = server.new_database()
+        add_rows(report, "postgres", lambda: fill_postgres(url, count), count)
+
+
+GROUPS: dict[str, Callable[..., None]] = {
+    "trials": scale_ray.trials,
+    "simulated_1000": scale_ray.simulated,
+    "kills": scale_ray.kills,
+    "db_10m_sqlite": sqlite_rows,
+    "db_10m_postgres": postgres_rows,
+}
+
+
+def _is_of(row: str, group: str) -> bool:
+    """Whether a row, or the start of its name, is one of a group."""
+    return row.startswith(group) or group.startswith(row)
 
 
 if __name__ == "__main__":

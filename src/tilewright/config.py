@@ -160,6 +160,13 @@ def tracker_variable(field: str) -> str:
     return os.environ.get(f"TVM_TRACKER_{field.upper()}", "")
 
 
+def ray_token() -> str | None:
+    """The token that Ray shows to clusters; empty if it is in a file, None if it shows none."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
+        return None
+    return os.environ.get("RAY_AUTH_TOKEN", "")
+
+
 @functools.cache
 def settings() -> Settings:
     """The settings of this process, read when first asked for."""

@@ -22,6 +22,7 @@
     │   ├── MachineError        the machine lacks something: disk space, memory, files, processes
     │   └── MemberError         a rule, cost model, ... of the user's own raised an exception
     ├── ServeError              a live page that cannot be served as it was asked for
+    │   └── MissingPageError    an address that names a task or a record that is not there
     └── RegistryError           a name that is registered twice or not at all
 
 A user's mistake is always one of these; a bug of ours surfaces as a built-in exception.
@@ -132,3 +133,7 @@ class MemberError(TuneError):
 
 class ServeError(TilewrightError, ValueError):
     """A live page that cannot be served as it was asked for."""
+
+
+class MissingPageError(ServeError):
+    """An address that names a task or a record that the database does not have."""

@@ -26,17 +26,18 @@ from tilewright.algebra.expr import (
 )
 from tilewright.algebra.indices import index_terms
 from tilewright.algebra.loop_tree import (
-    EVERYTHING,
     Digit,
     LoopNode,
     StageNode,
     Terms,
     digits_of,
     iterators_of,
+    roots_of,
     scopes_of,
 )
 from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.nest.access import LINE
+from tilewright.nest.quotients import EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -146,36 +147,67 @@ def _stride(flat: Terms, loop: LoopNode) -> Value:
 
 def _digit_stride(flat: Terms, digit: Digit) -> Value:
     """Elements by which one step of a digit moves an access; 0 where that follows no rule."""
-    direct = flat.get(digit, 0)
     derived = [each for each in flat if each.source is not None and digit in each.source]
     if not derived:
-        return direct
-    if all(each.extent == EVERYTHING for each in derived):
-        return _quotient_stride(flat, digit, derived)
-    source = derived[0].source
-    if direct != 0 or source is None or any(each.source != source for each in derived):
-        return 0
-    last = next((each for each in derived if type(each.below) is int and each.below == 1), None)
-    if last is None:
-        return 0
+        return flat.get(digit, 0)
     regular: Value = 1
+    stride: Value = 0
     for each in derived:
-        expected = multiply(flat[last], each.below)
-        fits = equal(flat[each], expected)
-        regular = both(regular, either(fits, equal(each.extent, 1)))
-    return multiply(regular, multiply(flat[last], source[digit]))
+        steps, by = _step_in(each, digit)
+        regular = both(regular, steps)
+        stride = stride + multiply(flat[each], by)
+    is_joined, joined = _joined_stride(flat, digit, derived)
+    moved = where(is_joined, joined, multiply(regular, stride))
+    # What follows no rule stays so, whatever is added to it.
+    return multiply(either(is_joined, regular), moved + flat.get(digit, 0))
 
 
-def _quotient_stride(flat: Terms, digit: Digit, quotients: Sequence[Digit]) -> Value:
-    """The same where indices divide: only multiples of the divisor step evenly."""
-    stride = flat.get(digit, 0)
-    regular: Value = 1
-    for each in quotients:
-        assert each.source is not None
-        step = each.source[digit]
-        divides = equal(remainder(step, each.below), 0)
-        stays = less(multiply(step, digit.extent - 1), each.below)
-        regular = both(regular, either(divides, stays))
-        even = multiply(flat[each], floor_divide(step, each.below))
-        stride = stride + where(divides, even, 0)
-    return multiply(regular, stride)
+def _joined_stride(flat: Terms, digit: Digit, derived: Sequence[Digit]) -> tuple[Value, Value]:
+    """Whether all digits of one number are there, times one factor; the stride in that number."""
+    source, total = derived[0].source, derived[0].total
+    last = next((each for each in derived if type(each.below) is int and each.below == 1), None)
+    if last is None or source is None or any(each.source != source for each in derived):
+        return 0, 0
+    fits: Value = 1
+    for each in derived:
+        smaller: Value = 1
+        for other in derived:
+            smaller = multiply(smaller, where(less(other.below, each.below), other.extent, 1))
+        follows = both(
+            equal(flat[each], multiply(flat[last], each.below)), equal(smaller, each.below)
+        )
+        fits = both(fits, either(follows, equal(each.extent, 1)))
+    if all(each.extent != EVERYTHING for each in derived):
+        fits = both(fits, less_equal(total, product_of([each.extent for each in derived])))
+    return fits, multiply(flat[last], source[digit])
+
+
+def _step_in(quotient: Digit, digit: Digit) -> tuple[Value, Value]:
+    """Whether all steps of a digit move a quotient by the same number, and that number."""
+    source, below, extent = quotient.source, quotient.below, quotient.extent
+    assert source is not None
+    step = source[digit]
+    reach = multiply(step, digit.extent - 1)
+    stays = either(less(reach, below), equal(extent, 1))
+    divides = equal(remainder(step, below), 0)
+    by = where(stays, 0, floor_divide(step, below))
+    if extent == EVERYTHING:
+        return either(stays, divides), by
+    period = multiply(below, extent)
+    returns = equal(remainder(step, period), 0)
+    others = {each: stride for each, stride in source.items() if each is not digit}
+    fits = _stays_between(period, reach, others)
+    for each, grid in others.items():
+        is_grid = both(is_more_than_one(each.extent), equal(remainder(period, grid), 0))
+        fits = either(fits, both(is_grid, _stays_between(grid, reach, others)))
+    regular = either(stays, both(divides, either(returns, fits)))
+    return regular, where(returns, 0, by)
+
+
+def _stays_between(grid: Value, reach: Value, others: Terms) -> Value:
+    """1 where a digit, with others that are not on a grid, stays between two of its points."""
+    total = reach
+    for digit, stride in others.items():
+        moved = DigitReaches(roots_of([digit])).of({digit: stride})
+        total = total + where(equal(remainder(stride, grid), 0), 0, moved)
+    return less(total, grid)

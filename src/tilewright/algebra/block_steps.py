@@ -81,7 +81,7 @@ class OpenDecisions:
         know_products(
             self.graph, dict(zip(tile.names, factors, strict=True)), extent, self._choices
         )
-        return factors
+        return list(map(self.graph.known_number, factors))
 
     def location(self, inst: Instruction, loops: int) -> Value:
         name = self.next_name
@@ -117,12 +117,17 @@ class PreparedProgram:
 
 
 class PreparedPrograms:
-    """What steps on blocks make of a trace, by what they ask for."""
+    """What steps on blocks make of a trace, by what they ask for.
 
-    def __init__(self, mod: ir.IRModule, trace: Trace) -> None:
+    `by_value`: all decisions are cases by their values, and all steps are carried out.
+    """
+
+    def __init__(self, mod: ir.IRModule, trace: Trace, *, by_value: bool) -> None:
         self._mod = mod
         self._steps = list(itertools.takewhile(lambda i: not i.step.is_postproc, trace.insts))
         self._first = max(len(trace.fixed_steps()), _after_shapes(self._steps))
+        if by_value:
+            self._first = len(self._steps)
         self._made: list[tuple[ExprGraph, RecordedChoices, PreparedProgram]] = []
 
     def at(self, choices: Choices, graph: ExprGraph) -> PreparedProgram:

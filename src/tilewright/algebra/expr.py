@@ -119,6 +119,11 @@ class ExprGraph:
                 scale *= product
         return scale, factors
 
+    def known_number(self, value: Value) -> Value:
+        """The number that a value is, where a known product says so."""
+        scale, left = self.reduced([value]) if isinstance(value, Expr) else (value, [])
+        return value if left else scale
+
     def variable(self, name: str, low: int, high: int) -> Value:
         """An unknown number between two bounds."""
         return self.node("variable", (name,), low, high)

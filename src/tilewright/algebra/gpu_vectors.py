@@ -23,7 +23,6 @@ from tilewright.algebra.expr import (
 )
 from tilewright.algebra.indices import index_terms
 from tilewright.algebra.loop_tree import (
-    EVERYTHING,
     Digit,
     LoopNode,
     StageNode,
@@ -31,6 +30,7 @@ from tilewright.algebra.loop_tree import (
     loops_of,
     roots_of,
 )
+from tilewright.nest.quotients import EVERYTHING
 from tilewright.space.gpu.lowered_kernels import INDEX_BYTES, VECTOR_BYTES
 from tilewright.space.postprocs.rewrite_cooperative_fetch import moved_bytes
 

@@ -20,7 +20,7 @@ from tilewright.algebra.lift import lift
 from tilewright.algebra.locations import candidate_loops, effective_location
 from tilewright.algebra.loop_tree import LoopNode, NotInterpreted, StageNode, loops_of
 from tilewright.algebra.nest_view import KnownNests, NestView, nests_of
-from tilewright.algebra.postprocs import PostprocContext, rewrite_of
+from tilewright.algebra.postprocs import PostprocContext, reads_programs, rewrite_of
 from tilewright.algebra.steps import transfer_of
 from tilewright.ir.annotation_keys import WARP_EXECUTION
 from tilewright.schedule import Trace
@@ -54,8 +54,9 @@ class TraceInterpreter:
     """Interprets a trace case by case; what cases share is worked out once."""
 
     def __init__(self, mod: ir.IRModule, trace: Trace, postprocs: Sequence[Postproc]) -> None:
-        self._programs = PreparedPrograms(mod, trace)
         self._postprocs = tuple(postprocs)
+        by_value = any(map(reads_programs, self._postprocs))
+        self._programs = PreparedPrograms(mod, trace, by_value=by_value)
         self._nests: KnownNests = {}
 
     def interpret(self, choices: Choices, graph: ExprGraph) -> Interpretation:
@@ -76,7 +77,7 @@ class TraceInterpreter:
                 raise NotInterpreted(
                     f"{type(postproc).__name__} says nothing about what it does to loops"
                 )
-            rewrite(run.tree, PostprocContext(program.func, choices, postproc, checks))
+            rewrite(run.tree, PostprocContext(program.sch, program.func, choices, postproc, checks))
         return Interpretation(
             tuple(run.decisions.all),
             tuple(checks),

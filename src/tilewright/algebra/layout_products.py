@@ -1,7 +1,8 @@
-"""Layouts whose extents are products of tile factors: each product is a case of its own.
+"""Products of tile factors that layouts and indices depend on: each product is a case of its own.
 
 A layout `i // (a * b), i % (a * b)` depends on the product only. In a case the product is a number,
-and so are the shapes of buffers; the factors stay open.
+and so are the shapes of buffers; the factors stay open. So it is with indices that take a number
+apart which was tiled: where its digits lie depends on products of factors.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import ir
-from tilewright.algebra.choices import Choices
-from tilewright.algebra.expr import ExprGraph, Value, product_of
-from tilewright.algebra.loop_tree import NotInterpreted
+from tilewright.algebra.choices import Choices, Undecided
+from tilewright.algebra.expr import Expr, ExprGraph, Value, factors_of, product_of
+from tilewright.algebra.loop_tree import Digit, NotInterpreted
 from tilewright.schedule.primitives.transform_layout import TransformLayout
 from tilewright.schedule.state import ExprRV
 from tilewright.schedule.trace.instruction import Primitive
@@ -76,6 +77,25 @@ def _products(indices: Iterable[ir.PrimExpr]) -> list[frozenset[ExprRV]]:
     if sum(map(len, found)) > len(frozenset().union(*found)):
         raise NotInterpreted("a layout has several products of the same factor")
     return list(found)
+
+
+def require_fixed(terms: Mapping[Digit, Value]) -> None:
+    """Raise `Undecided` where strides are products of factors of a tile: each is a case.
+
+    Where numbers are taken apart, digits can be told from each other if strides are numbers.
+    """
+    for stride in terms.values():
+        _, factors = factors_of(stride)
+        names = sorted({each.args[0] for each in factors if each.op == "variable"})
+        of_one_tile = len({name.partition(".")[0] for name in names}) == 1
+        if len(names) == len(factors) and of_one_tile and all("." in name for name in names):
+            raise Undecided(FixedProduct(tuple(names)), _product(factors))
+
+
+def _product(factors: Sequence[Expr]) -> Expr:
+    product = product_of(factors)
+    assert isinstance(product, Expr)
+    return product
 
 
 def fixed_products(choices: Choices) -> frozenset[tuple[FixedProduct, int]]:

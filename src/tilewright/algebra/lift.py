@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright import ir
-from tilewright.algebra.indices import divided
 from tilewright.algebra.loop_tree import (
     Digit,
     LoopNode,
@@ -17,7 +16,9 @@ from tilewright.algebra.loop_tree import (
     Terms,
     adopt,
 )
+from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
+from tilewright.nest.quotients import Quotient
 
 
 def lift(func: ir.PrimFunc) -> tuple[LoopTree, dict[ir.Node, Node]]:
@@ -38,6 +39,7 @@ class _Lifting:
         self._digits: dict[ir.PrimExpr, Digit] = {}
         self._parts_of_loops: dict[tuple[frozenset[tuple[Digit, int]], int, int], Digit] = {}
         self._predicates: list[Predicate] = []  # of the block that is looked at
+        self._analyzer = Analyzer()
 
     def visit(self, stmt: ir.Stmt, parent: LoopNode | None) -> Node:
         if isinstance(stmt, ir.For):
@@ -53,6 +55,7 @@ class _Lifting:
         if stmt.min.value:
             raise NotInterpreted(f"loop {stmt.loop_var.name!r} does not start at zero")
         digit = self._digits[stmt.loop_var] = Digit(extent.value)
+        self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, extent))
         tag = "" if stmt.thread_binding is None else stmt.thread_binding.thread_tag
         notes = dict(stmt.annotations)
         loop = LoopNode([digit], [], parent, stmt.kind, tag, notes)
@@ -85,7 +88,8 @@ class _Lifting:
     def _predicate(self, block: ir.Block, condition: ir.PrimExpr) -> Predicate:
         match condition:
             case ir.LT(a=value, b=ir.IntImm(value=limit)):
-                return Predicate(self._binding(block, value), limit)
+                # Iterators are simplified: the same sum has to be the same digits.
+                return Predicate(self._binding(block, self._analyzer.simplify(value)), limit)
         raise NotInterpreted(f"block {block.name_hint!r} runs only where `{condition}`")
 
     def _binding(self, block: ir.Block, value: ir.PrimExpr) -> Terms:
@@ -102,16 +106,18 @@ class _Lifting:
 
     def _part(self, term: ir.PrimExpr) -> Digit | None:
         """`loops // below % extent`: what was a loop before it was fused with others."""
-        parts = divided(term)
-        form = None if parts is None else affine_of(parts[0])
+        parts = Quotient.of(term)
+        form = None if parts is None else affine_of(parts.x)
         if parts is None or form is None or form.base:
             return None
         if any(each not in self._digits for each in form.terms):
             return None
         source = {self._digits[each]: scale for each, scale in form.terms.items()}
-        _, below, extent = parts
+        below, extent = parts.below, parts.extent
         total = self._total(source)
         size = min(extent, -(-total // below))
+        if below == 1 and list(source.values()) == [1] and size == total:
+            return next(iter(source))  # it is the loop itself
         made = Digit(size, source, below, total, is_covered=True)
         key = (frozenset(source.items()), below, size)
         return self._parts_of_loops.setdefault(key, made)

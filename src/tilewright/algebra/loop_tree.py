@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 from tilewright import ir
 from tilewright.algebra.expr import Value, product_of
 
-EVERYTHING = 1 << 62  # more than any index
-
 
 class NotInterpreted(Exception):
     """A sketch, or a step of one, that is not interpreted; its text says why."""

@@ -26,8 +26,8 @@ from tilewright.algebra.expr import (
     where,
 )
 from tilewright.algebra.indices import quotient_terms
+from tilewright.algebra.layout_products import require_fixed
 from tilewright.algebra.loop_tree import (
-    EVERYTHING,
     Digit,
     LoopNode,
     LoopTree,
@@ -44,6 +44,7 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.reach import DigitReaches, scaled, summed
 from tilewright.arith.affine import affine_of
+from tilewright.nest.quotients import EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _quotient(stage: StageNode, term: ir.PrimExpr) -> Terms:
     Tiles of an iterator with a power of two of values, over a power of two, begin at multiples of
     the divisor or lie between two of them.
     """
-    made = quotient_terms(iterators_of(stage), term)
+    made = quotient_terms(iterators_of(stage), term, by_terms=True)
     is_cut = all(digit.total != EVERYTHING for digit in made)
     if not is_cut and isinstance(term, ir.FloorDiv) and isinstance(term.b, ir.IntImm):
         for iter_var, terms in zip(stage.block.iter_vars, stage.bindings, strict=True):
@@ -237,11 +238,14 @@ class _Axis:
         found: Terms = {}
         for digit, stride in terms.items():
             roots = roots_of([digit])
+            if digit.source is not None:  # what runs once does not move it
+                roots = {each for each in roots if each.extent != 1} or roots
             if roots <= self._running:
                 found.update({digit: stride} if inside else {})
             elif roots.isdisjoint(self._running):
                 found.update({} if inside else {digit: stride})
             elif digit.source is None or digit.extent != EVERYTHING:
+                require_fixed(digit.source or {})
                 raise NotInterpreted(f"block {self._stage.name!r} is moved into a part of a loop")
             elif inside or digit.is_aligned:
                 part = self._part(dict(digit.source), inside=inside)

@@ -29,6 +29,7 @@ from tilewright.algebra.parallel_vector import rewrite_parallel_vectorize_unroll
 from tilewright.algebra.reductions import decompose_reduction
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
+from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc
 from tilewright.space.layout_free import layout_free_buffers
 from tilewright.space.postprocs.rewrite_cooperative_fetch import RewriteCooperativeFetch
@@ -40,12 +41,14 @@ from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode
 class PostprocContext:
     """All that post-processors need beside a tree; what they verify is put into `checks`."""
 
+    sch: Schedule  # after the steps that were carried out on the program
     func: ir.PrimFunc
     choices: Choices
     postproc: Postproc
     checks: list[LegalityCheck]
 
 
+TILE_KERNELS = "tiles that instructions and shared memory allow"  # a reason of refusals
 Rewrite = Callable[[LoopTree, PostprocContext], None]
 
 
@@ -153,6 +156,13 @@ def _gpu_limits(tree: LoopTree, context: PostprocContext) -> None:
     context.checks.extend(kernel_checks(tree, limits))
 
 
+def _tile_kernels(tree: LoopTree, context: PostprocContext) -> None:
+    """What instructions and memory allow is asked of the program, which all steps have made."""
+    fits = int(context.postproc.apply(context.sch))
+    if not fits:
+        context.checks.append(LegalityCheck(fits, 1, 0, TILE_KERNELS))
+
+
 _REWRITES: dict[str, Rewrite] = {
     "DisallowDynamicLoop": _constant_extents,
     "RewriteCooperativeFetch": _fetches,
@@ -162,7 +172,15 @@ _REWRITES: dict[str, Rewrite] = {
     "RewriteReductionBlock": _reductions,
     "RewriteTensorize": _tensorize,
     "RewriteLayout": _layout,
+    "VerifyTileKernels": _tile_kernels,
 }
+# Those that look at whole programs: decisions have values when they do.
+_OF_PROGRAMS = frozenset({"VerifyTileKernels"})
+
+
+def reads_programs(postproc: Postproc) -> bool:
+    """True for a post-processor that asks for programs, not for loops."""
+    return type(postproc).__name__ in _OF_PROGRAMS
 
 
 def rewrite_of(name: str) -> Rewrite | None:

@@ -67,6 +67,8 @@ class DigitReaches:
             known = self._known[digit] = digit.extent - 1
         if known is None:
             whole = minimum(self.of(_within(digit)), digit.total - 1)
+            if self._predicates:  # they may hold back what whole rounds are a part of
+                whole = minimum(whole, self.of(digit.source))
             known = minimum(floor_divide(whole, digit.below), digit.extent - 1)
             self._known[digit] = known
         return known

@@ -45,7 +45,7 @@ def _row(task: TaskSummary) -> Sequence[str]:
     return (
         task.title,
         task.target,
-        str(len(task.records)),
+        str(task.records),
         str(task.failed),
         seconds(task.best_secs),
         gflops(task.flop, task.best_secs),
@@ -60,7 +60,7 @@ def _as_json(task: TaskSummary) -> dict[str, object]:
         "task": task.name,
         "labels": task.labels,
         "target": task.target,
-        "records": len(task.records),
+        "records": task.records,
         "failed": task.failed,
         "best_secs": task.best_secs,
         "gflops": speed,

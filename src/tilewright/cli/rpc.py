@@ -13,11 +13,12 @@ from pathlib import Path
 
 from tilewright.config import child_environ
 from tilewright.errors import TuneError
-from tilewright.fleet.cluster import require_ray
+from tilewright.fleet.ray_library import require_ray
 from tilewright.fleet.rpc_config import client_port, resource_of
 
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
 _ANY = "0.0.0.0"
+_WORKER_PORTS = range(10002, 20000)  # that Ray gives to workers
 
 
 def track(host: str, ports: range, *, silent: bool) -> None:
@@ -45,7 +46,7 @@ def tracker_command(host: str, ports: range) -> list[str]:
     port = _free_port(host, ports, with_next=True)
     return [
         *_START, "--head", "--include-dashboard=false", f"--port={port}",
-        f"--ray-client-server-port={client_port(port)}", *_address(host),
+        f"--ray-client-server-port={client_port(port)}", *_worker_ports(port), *_address(host),
     ]  # fmt: skip
 
 
@@ -65,6 +66,13 @@ def server_command(tracker: str, key: str, host: str, ports: range) -> list[str]
         *_START, f"--address={tracker}", f"--resources={json.dumps({resource_of(key): 1})}",
         f"--node-manager-port={_free_port(host, ports)}", *_address(host),
     ]  # fmt: skip
+
+
+def _worker_ports(tracker: int) -> list[str]:
+    """Any ports for workers where a tracker has one of theirs, which Ray would refuse."""
+    if {tracker, client_port(tracker)}.isdisjoint(_WORKER_PORTS):
+        return []
+    return ["--min-worker-port=0", "--max-worker-port=0"]
 
 
 def _address(host: str) -> list[str]:

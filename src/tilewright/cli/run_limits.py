@@ -88,6 +88,7 @@ class TuneCommand:
             if self.on is not None:
                 builder = closing.enter_context(closing_at_end(RayBuilder(self.on)))
                 runner = closing.enter_context(closing_at_end(RayRunner(self.on, target=target)))
+                runner.require_device()
                 chosen |= {"builder": builder, "runner": runner}
             yield chosen
 

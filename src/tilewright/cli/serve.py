@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from tilewright.cli.options import database_url, reading
-from tilewright.database import Database, SQLiteDatabase
+from tilewright.database import Database, PostgresDatabase, SQLiteDatabase
 from tilewright.database.postgres_connection import without_password
 from tilewright.errors import ServeError
 from tilewright.serve.access import PageAccess
-from tilewright.serve.live_runs import EventReader
+from tilewright.serve.live_runs import event_reader
 from tilewright.serve.snapshot import Watched
-from tilewright.tune.event_log import event_log_path
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+_PATIENCE_SECS = 3.0  # with a server that went away; visitors wait for it
 _END_SECS = 1  # for answers that are under way when it ends
 
 
@@ -51,8 +51,9 @@ def run(db: str | None, host: str, port: int, token: str | None) -> None:
 
 def _watched(database: Database, name: str) -> Watched:
     path = Path(database.path) if isinstance(database, SQLiteDatabase) else None
-    events = EventReader(None if path is None else event_log_path(path))
-    watched = Watched(database, name, path, events)
+    if isinstance(database, PostgresDatabase):
+        database.be_patient(_PATIENCE_SECS)
+    watched = Watched(database, name, path, event_reader(database, path))
     watched.refresh()  # what is wrong with the database is said here and now
     return watched
 

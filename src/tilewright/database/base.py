@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from typing_extensions import Self
 
@@ -22,6 +23,7 @@ from tilewright.database.history import History
 from tilewright.database.module_equality import without_constants
 from tilewright.database.record_check import complaint_about, unsafe_step
 from tilewright.database.stored_record import Problem
+from tilewright.database.task_queries import ListedTasks, TaskQueries
 from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_equal
@@ -50,6 +52,16 @@ _scopes: contextvars.ContextVar[tuple[Database, ...]] = contextvars.ContextVar(
 
 class NotSupportedError(DatabaseError, NotImplementedError):
     """An operation that this kind of database cannot carry out."""
+
+
+class EventLog(Protocol):
+    """Takes lines and keeps them; nobody waits for that."""
+
+    def write(self, line: str) -> None:
+        """Take a line."""
+
+    def close(self) -> None:
+        """No more lines will come."""
 
 
 @dataclass(eq=False)
@@ -144,6 +156,23 @@ class Database(ABC):
         Databases for one process at a time never say so.
         """
         return False
+
+    def stamp(self) -> object:
+        """A value that is another one after somebody has committed something."""
+        runs = self.history.runs()
+        return len(self), [(run.id, run.status) for run in runs]
+
+    def wait_for_news(self, secs: float) -> None:
+        """Wait until somebody may have committed something, or for so long."""
+        time.sleep(secs)
+
+    def event_log(self) -> EventLog | None:
+        """Where a tuner writes down what it does now, for who looks on; None: nowhere."""
+        return None
+
+    def event_lines(self, after: int) -> list[tuple[int, str]]:
+        """What tuners wrote there after a number, some at a time, with their numbers."""
+        return []
 
     def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:
         """Of programs about to be measured for a target, by hash, those that are left to us.
@@ -330,6 +359,18 @@ class Database(ABC):
             self.__dict__["_history"] = History()
         made: History = self.__dict__["_history"]
         return made
+
+    @property
+    def tasks(self) -> TaskQueries:
+        """Questions about tasks that need not read all records."""
+        if "_tasks" not in self.__dict__:
+            self.__dict__["_tasks"] = ListedTasks(self._records_as_kept)
+        made: TaskQueries = self.__dict__["_tasks"]
+        return made
+
+    def _records_as_kept(self) -> list[TuningRecord]:
+        """All records in the order in which they were committed."""
+        return self.get_all_tuning_records()
 
     def problems(self) -> list[Problem]:
         """Rows that cannot be read. Asking looks at all of them."""

@@ -11,8 +11,8 @@ import logging
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -117,7 +117,7 @@ _RowT = TypeVar("_RowT", Run, Trial, FunnelCount)
 
 # The columns of a table are the fields of its class, in order.
 _TABLES: dict[type, str] = {Run: "runs", Trial: "trials", FunnelCount: "funnel"}
-_WHERE = "WHERE (CAST(? AS BIGINT) IS NULL OR run_id = ?) AND (CAST(? AS TEXT) IS NULL OR task = ?)"
+_BATCH = 20_000  # trials that are read together
 _COUNT_AGAIN = "(run_id, task, round, stage, reason) DO UPDATE SET count = excluded.count"
 
 
@@ -163,9 +163,11 @@ class History:
         values = (status, finished, run)
         return bool(self._store.atomically(lambda: self._store.execute(statement, values)))
 
-    def runs(self) -> list[Run]:
-        """All runs, oldest first."""
-        return self._read(Run, "ORDER BY id")
+    def runs(self, last: int | None = None) -> list[Run]:
+        """All runs, oldest first, or only the last ones."""
+        if last is None:
+            return self._read(Run, "ORDER BY id")
+        return self._read(Run, "ORDER BY id DESC LIMIT ?", (last,))[::-1]
 
     def add_trials(self, trials: Sequence[Trial]) -> None:
         """Note trials; one that is known already changes nothing."""
@@ -173,7 +175,30 @@ class History:
 
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         """Trials in order, of all or of one run or task."""
-        return self._read(Trial, f"{_WHERE} ORDER BY run_id, task, number", (run, run, task, task))
+        where, values = _where(run, task)
+        return self._read(Trial, f"{where} ORDER BY run_id, task, number", values)
+
+    def last_trials(self, run: int, task: str, count: int) -> list[Trial]:
+        """The last trials of a task in a run, in order."""
+        where, values = _where(run, task)
+        return self._read(Trial, f"{where} ORDER BY number DESC LIMIT ?", (*values, count))[::-1]
+
+    def best_trials(self, run: int, task: str, count: int) -> list[Trial]:
+        """The fastest trials of a task in a run, the fastest first."""
+        where, values = _where(run, task)
+        fastest = f"{where} AND mean IS NOT NULL ORDER BY mean, number LIMIT ?"
+        return self._read(Trial, fastest, (*values, count))
+
+    def course(self, run: int, task: str) -> Iterator[float | None]:
+        """The seconds of its trials in order, read some at a time; None: it failed."""
+        where, values = _where(run, task)
+        statement = (
+            f"SELECT number, mean FROM trials {where} AND number > ? ORDER BY number LIMIT ?"
+        )
+        last = -1
+        while rows := self._store.rows(statement, (*values, last, _BATCH)):
+            yield from (mean for _, mean in rows)
+            last = rows[-1][0]
 
     def set_count(
         self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
@@ -183,14 +208,25 @@ class History:
 
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
         """The counts, of all or of one run or task."""
-        return self._read(FunnelCount, _WHERE, (run, run, task, task))
+        return self._read(FunnelCount, *_where(run, task))
+
+    def losses(self) -> dict[int, dict[str, int]]:
+        """How many candidates left the way, by run and reason."""
+        found: dict[int, dict[str, int]] = {}
+        for run, reason, count in self._store.rows(
+            "SELECT run_id, reason, sum(count) FROM funnel WHERE reason <> '' GROUP BY 1, 2"
+        ):
+            found.setdefault(run, {})[reason] = int(count)
+        return found
 
     def take(self, other: History) -> None:
         """Have the same runs as another history, if there are none here yet."""
         if self.runs():
             return
         everything: list[Run | Trial | FunnelCount]
-        everything = [*other.runs(), *other.trials(), *other.funnel()]
+        # The records have numbers of their own here, which they brought along.
+        trials = (replace(trial, record_id=None) for trial in other.trials())
+        everything = [*other.runs(), *trials, *other.funnel()]
 
         def write() -> None:
             self._write("DO NOTHING", everything)
@@ -233,6 +269,15 @@ class History:
         report = report or functools.partial(_logger.warning, "skipped a row: %s")
         found = (readable(table, row[0], row, read, report) for row in rows)
         return [value for value in found if value is not None]
+
+
+def _where(run: int | None, task: str | None) -> tuple[str, tuple[object, ...]]:
+    """The condition for rows of a run and a task, as far as they are given."""
+    given = [
+        (name, value) for name, value in (("run_id", run), ("task", task)) if value is not None
+    ]
+    conditions = " AND ".join(f"{name} = ?" for name, _ in given)
+    return f"WHERE {conditions or 'TRUE'}", tuple(value for _, value in given)
 
 
 def _made(kind: type[_RowT], row: Sequence[Any]) -> _RowT:

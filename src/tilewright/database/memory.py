@@ -128,6 +128,9 @@ class TableDatabase(Database):
     def __len__(self) -> int:
         return len(self._records)
 
+    def _records_as_kept(self) -> list[TuningRecord]:
+        return list(self._records.values())
+
 
 @databases.register("memory")
 class MemoryDatabase(TableDatabase):

@@ -13,6 +13,7 @@ from tilewright.database.sql_store import SQLStore
 from tilewright.errors import DatabaseError
 
 SCHEMA = "tilewright"  # where our tables are, and the channel of news about them
+EVENTS = "events"  # said there by tuners that do something, and have committed nothing
 RECONNECT_SECONDS = 60.0  # how long to wait for a server that went away
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # A dead network is noticed in about a minute, where the URL says nothing else.
@@ -49,38 +50,48 @@ def without_password(url: str) -> str:
 class PostgresConnection(SQLStore):
     """A server. What others say is kept once somebody listens."""
 
-    def __init__(self, url: str, read_only: bool = False) -> None:
+    def __init__(self, url: str, read_only: bool = False, *, only_waits: bool = False) -> None:
         super().__init__(without_password(url), read_only)
-        self._url = url
+        self.url = url
+        self._only_waits = only_waits  # for what others say: one statement hears it, or `wait`
+        self.patience = RECONNECT_SECONDS
         self._library = psycopg()
         self.errors = (self._library.Error,)  # type: ignore[misc] # known once it is loaded
         self._is_closed = self._listens = False
         self._news: set[str] = set()
+        self.heard = 0  # how often others said that they committed something
         self._losses = 0  # of connections that listened
         self._losses_known: dict[str, int] = {}  # when news of it were last asked for
         try:
-            self.connection = self._connect()
+            self.connection = self._opened()
         except self.errors as error:
             raise DatabaseError(f"cannot open the database {self.name}: {_line(error)}") from error
 
-    def _connect(self) -> Any:
-        parts = {**_DEFAULTS, **self._library.conninfo.conninfo_to_dict(self._url)}
+    def connect(self) -> Any:
+        """Another connection to the same database, which is the caller's to use and to close."""
+        parts = {**_DEFAULTS, **self._library.conninfo.conninfo_to_dict(self.url)}
         made = self._library.connect(autocommit=True, **parts)
         try:
-            self._set_up(made)
+            made.execute(f"SET search_path TO {SCHEMA}, pg_temp")
+            if self.read_only:
+                made.execute("SET default_transaction_read_only TO on")
         except BaseException:
             made.close()
             raise
         return made
 
-    def _set_up(self, connection: Any) -> None:
-        connection.execute(f"SET search_path TO {SCHEMA}, pg_temp")
-        if self.read_only:
-            connection.execute("SET default_transaction_read_only TO on")
-        connection.add_notify_handler(self._hear)
+    def _opened(self) -> Any:
+        made = self.connect()
+        if not self._only_waits:
+            made.add_notify_handler(self._hear)
         if self._listens:
-            connection.execute(f"LISTEN {SCHEMA}")
+            try:
+                made.execute(f"LISTEN {SCHEMA}")
+            except BaseException:
+                made.close()
+                raise
             self._losses += 1
+        return made
 
     def close(self) -> None:
         self._is_closed = True
@@ -95,8 +106,27 @@ class PostgresConnection(SQLStore):
             self._listens = True
 
     def _hear(self, notice: Any) -> None:
-        if notice.pid != self.connection.info.backend_pid:
+        if notice.payload != EVENTS and notice.pid != self.connection.info.backend_pid:
             self._news.add(notice.payload)
+            self.heard += 1
+
+    def wait(self, secs: float) -> bool:
+        """Wait until somebody says something, or for so long; False if that cannot be heard.
+
+        Nothing else can be asked meanwhile: whoever waits has a connection for it.
+        """
+        with self.lock:
+            try:
+                if self.connection.closed:
+                    self._come_back()
+                self.listen()
+                for notice in self.connection.notifies(timeout=secs, stop_after=1):
+                    self._hear(notice)
+            except Exception as error:
+                if not isinstance(error, (DatabaseError, *self.errors)):
+                    raise
+                return False
+        return True
 
     def take_news(self, of: set[str]) -> bool:
         """Whether somebody said one of these since the last time, or could not be heard."""
@@ -150,7 +180,7 @@ class PostgresConnection(SQLStore):
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
         """What a function returns; it is called again after failures of a moment."""
-        give_up, pause = time.monotonic() + RECONNECT_SECONDS, _FIRST_PAUSE
+        give_up, pause = time.monotonic() + self.patience, _FIRST_PAUSE
         while True:
             try:
                 if self.connection.closed:
@@ -170,7 +200,7 @@ class PostgresConnection(SQLStore):
     def _come_back(self) -> None:
         if self._is_closed:
             raise DatabaseError(f"the database {self.name} was closed; open it again")
-        self.connection = self._connect()
+        self.connection = self._opened()
 
     def _is_passing(self, error: BaseException | None) -> bool:
         if not isinstance(error, self._library.OperationalError):
@@ -180,7 +210,7 @@ class PostgresConnection(SQLStore):
     def _lost(self, error: BaseException | None) -> DatabaseError:
         return DatabaseError(
             f"the connection to {self.name} was lost and did not come back within "
-            f"{RECONNECT_SECONDS:.0f} s ({_line(error)}); what was committed is kept, the same "
+            f"{self.patience:.0f} s ({_line(error)}); what was committed is kept, the same "
             "command goes on from there"
         )
 

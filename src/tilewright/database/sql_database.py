@@ -26,6 +26,7 @@ from tilewright.database.sql_rows import (
     to_json,
 )
 from tilewright.database.sql_store import SQLStore, marks
+from tilewright.database.sql_tasks import SQLTasks
 from tilewright.database.sql_workloads import SQLTargets, SQLWorkloads
 from tilewright.database.stored_record import Problem, readable, record_key, trace_text
 from tilewright.errors import StoredDataError
@@ -45,6 +46,7 @@ class SQLDatabase(Database):
         self._workloads = SQLWorkloads(store, module_equality)
         self._targets = SQLTargets(store)
         self._history = History(store)
+        self._tasks = SQLTasks(store, self._workloads, self._targets, self._read)
         self._new_workloads: list[int] = []  # of the open transaction
         self._reported: set[Problem] = set()
         store.when_ended = self._transaction_ended
@@ -55,6 +57,10 @@ class SQLDatabase(Database):
     @property
     def history(self) -> History:
         return self._history
+
+    @property
+    def tasks(self) -> SQLTasks:
+        return self._tasks
 
     def transaction(self) -> AbstractContextManager[None]:
         """Everything inside becomes durable together, or not at all; may be nested."""

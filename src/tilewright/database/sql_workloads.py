@@ -50,12 +50,16 @@ class SQLWorkloads:
     def _equal_ids(self, mod: IRModule, shash: int) -> list[int]:
         equal = []
         for row_id in self._with_hash(self.equality.name, shash):
-            workload = self._load_or_none(row_id)
-            if workload is not None and (
-                workload.mod.is_clone_of(mod) or self.equality.equal(workload.mod, mod)
-            ):
+            if self.is_equal(row_id, mod):
                 equal.append(row_id)
         return equal
+
+    def is_equal(self, row_id: int, mod: IRModule) -> bool:
+        """Whether a row has a program that equals one."""
+        known = self._load_or_none(row_id)
+        return known is not None and (
+            known.mod.is_clone_of(mod) or self.equality.equal(known.mod, mod)
+        )
 
     def _with_hash(self, mode: str, value: int) -> list[int]:
         statement = "SELECT workload_id FROM workload_hashes WHERE mode = ? AND hash = ?"
@@ -68,17 +72,30 @@ class SQLWorkloads:
         except StoredDataError:
             return None
 
-    def load(self, row_id: int) -> Workload:
-        """The workload of a row; equal rows are one object."""
+    def load(self, row_id: int, text: str | None = None) -> Workload:
+        """The workload of a row, whose text may be at hand; equal rows are one object."""
         if row_id not in self._loaded:
-            rows = self._store.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
-            if not rows:
-                raise StoredDataError(f"workload {row_id} is missing")
             with stored_record.reading_row("workloads", row_id):
-                mod = stored_record.usable_module(load_json(rows[0][0]))
+                mod = stored_record.usable_module(load_json(text or self._text(row_id)))
                 workload = Workload(mod, self.equality.hash(mod))
             self._loaded[row_id], self._ids[workload] = workload, row_id
         return self._loaded[row_id]
+
+    def _text(self, row_id: int) -> str:
+        rows = self._store.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
+        if not rows:
+            raise StoredDataError(f"workload {row_id} is missing")
+        text: str = rows[0][0]
+        return text
+
+    def is_loaded(self, row_id: int) -> bool:
+        """Whether it can be had without asking the store."""
+        return row_id in self._loaded
+
+    def trim(self, most: int) -> None:
+        """Let go of the programs that were loaded first, if there are more."""
+        for row_id in list(self._loaded)[: max(0, len(self._loaded) - most)]:
+            self.forget(row_id)
 
     def forget(self, row_id: int) -> None:
         """The row is not there any more."""
@@ -231,6 +248,10 @@ class SQLTargets:
             with stored_record.reading_row("targets", row_id):
                 self._loaded[row_id] = _target_from_row(rows[0])
         return self._loaded[row_id]
+
+    def loaded(self) -> dict[int, TargetIdentity]:
+        """The identities of those that were read already."""
+        return {row_id: identity for row_id, (_, identity) in self._loaded.items()}
 
     def all(self) -> dict[int, TargetIdentity]:
         """The identities of all targets that can be read."""

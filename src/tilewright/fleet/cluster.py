@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
-import re
-import socket
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import MachineError, TuneError
+from tilewright.fleet.joining import LOCAL, join
+from tilewright.fleet.ray_library import (
+    in_one_line,
+    is_client_connected,
+    ray_faults,
+    require_ray,
+)
 
-LOCAL = "ray"  # the address of a cluster that is started here
-SCHEME = "ray://"
-_PROBE_SECS = 5.0
 _STORED = 256 << 20  # bytes of artefacts that are kept in the object store
 
 
@@ -61,14 +60,34 @@ class RayConnection:
 
     address: str
     is_ours: bool  # we connected, so we disconnect
+    is_client: bool = False  # it goes through the client server, as ray://HOST:PORT does
     users: int = 0
+    lost: MachineError | None = None  # after which nothing is asked of it any more
     _stored: OrderedDict[str, tuple[Any, int]] = field(default_factory=OrderedDict)
     _storing: threading.Lock = field(default_factory=threading.Lock)
 
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """Ray, to ask it something, unless the cluster is lost.
+
+        A client that is not connected any more would look for another cluster, for minutes.
+        """
+        if self.lost is None and self.is_client and not is_client_connected():
+            self.give_up("the client was disconnected")
+        if self.lost is not None:
+            raise self.lost
+        with ray_faults(self.give_up):
+            yield require_ray()
+
+    def give_up(self, why: object) -> MachineError:
+        """The cluster cannot be reached any more, which is said to all who ask from now on."""
+        self.lost = self.lost or _lost(why)
+        return self.lost
+
     def nodes(self) -> list[ClusterNode]:
         """The machines that are there now."""
-        with ray_faults():
-            found = require_ray().nodes()
+        with self._asking() as ray:
+            found = ray.nodes()
         return [
             ClusterNode(each["NodeID"], each["NodeManagerAddress"], each["Resources"])
             for each in found
@@ -85,19 +104,19 @@ class RayConnection:
             "resources": dict(claim.resources),
             "scheduling_strategy": NodeAffinitySchedulingStrategy(claim.node.id, soft=False),
         }
-        with ray_faults():
-            return require_ray().remote(actor).options(**options).remote(settings)
+        with self._asking() as ray:
+            return ray.remote(actor).options(**options).remote(settings)
 
     def call(self, actor: Any, what: str, payload: bytes, stored: list[Any]) -> Future[bytes]:
         """Let an actor do something; `stored` are its artefacts."""
-        with ray_faults():
+        with self._asking():
             answer: Future[bytes] = actor.perform.remote(what, payload, *stored).future()
         return answer
 
     def kill(self, actor: Any) -> None:
         """End an actor, whatever it is doing."""
-        with contextlib.suppress(Exception):  # it may be gone, and so may the cluster
-            require_ray().kill(actor)
+        with contextlib.suppress(Exception), self._asking() as ray:  # it may be gone
+            ray.kill(actor)
 
     def store(self, artifact: Artifact) -> Any:
         """An artefact in the object store; each is put there once."""
@@ -108,8 +127,8 @@ class RayConnection:
         found = self._stored.get(artifact.digest)
         if found is None:
             data = msgspec.msgpack.encode(artifact)
-            with ray_faults():
-                found = self._stored[artifact.digest] = (require_ray().put(data), len(data))
+            with self._asking() as ray:
+                found = self._stored[artifact.digest] = (ray.put(data), len(data))
             while len(self._stored) > 1 and self._stored_bytes() > _STORED:
                 self._stored.popitem(last=False)
         self._stored.move_to_end(artifact.digest)
@@ -147,8 +166,9 @@ def connect(address: str | None) -> RayConnection:
         if given is not None and address not in (None, LOCAL, given):
             raise _other_cluster(given, address)
         if given is None:
-            _connect(address or LOCAL)
-        shared.cluster = RayConnection(address or LOCAL, is_ours=given is None)
+            join(address or LOCAL)
+        is_client = is_client_connected()
+        shared.cluster = RayConnection(address or LOCAL, given is None, is_client)
     elif address not in (None, shared.cluster.address):
         raise _other_cluster(shared.cluster.address, address)
     shared.cluster.users += 1
@@ -162,98 +182,15 @@ def own_address() -> str | None:
     return str(ray.get_runtime_context().gcs_address) if is_joined else None
 
 
+def _lost(why: object) -> MachineError:
+    return MachineError(f"lost the connection to the Ray cluster: {in_one_line(why)}")
+
+
 def _other_cluster(here: str, wanted: str | None) -> TuneError:
     return TuneError(
         f"this process is connected to the Ray cluster at {here}, so it cannot use {wanted}; "
         "close what uses the first one"
     )
-
-
-def require_ray() -> Any:
-    """The module of Ray, or one line that says how to get it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import ray
-    except ImportError as error:
-        raise TuneError(
-            "measuring on other machines needs Ray, which is not installed here: "
-            'pip install "tilewright[ray]"'
-        ) from error
-    return ray
-
-
-def _connect(address: str) -> None:
-    if address != LOCAL:
-        _require_server(address)
-    options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address == LOCAL:
-        options["include_dashboard"] = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            require_ray().init("local" if address == LOCAL else address, **options)
-    except Exception as error:
-        raise TuneError(_why_not_connected(address, error)) from error
-
-
-def _require_server(address: str) -> None:
-    """Ray itself would wait for half a minute, and not say what for."""
-    parts = urlsplit(address)
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not address.startswith(SCHEME) or not host or not port:
-        raise TuneError(f"{address!r}: expected 'ray', or 'ray://HOST:PORT' of a cluster")
-    try:
-        socket.create_connection((host, port), _PROBE_SECS).close()
-    except OSError as error:
-        raise TuneError(
-            f"no Ray cluster answers at {address}: {error.strerror or error}; start one with "
-            "`ray start --head` or `tilewright rpc-tracker`, and name its client port"
-        ) from error
-
-
-def _why_not_connected(address: str, error: Exception) -> str:
-    text = re.sub(r"\s+", " ", str(error)).strip()
-    if "ersion mismatch" in text:
-        return f"cannot use the Ray cluster at {address}: {text}"
-    return (
-        f"cannot connect to the Ray cluster at {address}: {text or type(error).__name__}; if it "
-        "asks for a token, set RAY_AUTH_TOKEN"
-    )
-
-
-@contextlib.contextmanager
-def ray_faults() -> Iterator[None]:
-    """Raise what Ray raises as one line; what it does not explain is a cluster that is gone."""
-    from ray import exceptions
-
-    try:
-        yield
-    except (exceptions.ObjectStoreFullError, exceptions.OutOfDiskError) as error:
-        raise MachineError(
-            "the object store of the Ray cluster is full; start its nodes with a larger "
-            "--object-store-memory, or free some disk space for it to spill to"
-        ) from error
-    except Exception as error:
-        raise lost_connection(error) from error
-
-
-def lost_connection(error: BaseException) -> MachineError:
-    """For all that waits for a cluster that cannot be reached any more."""
-    details = getattr(error, "details", None)  # of gRPC's errors, whose text has many lines
-    text = re.sub(r"\s+", " ", str(details() if callable(details) else error)).strip()
-    return MachineError(f"lost the connection to the Ray cluster: {text}")
-
-
-def is_connection_lost(error: BaseException) -> bool:
-    """Whether a task failed because the cluster cannot be reached, not because of its actor."""
-    from ray.exceptions import RaySystemError
-
-    names = {kind.__name__ for kind in type(error).__mro__}  # gRPC's is not ours to import
-    return isinstance(error, ConnectionError | RaySystemError) or "RpcError" in names
 
 
 Placing = Callable[[ClusterNode], list[Claim]]  # the actors that a node gets

@@ -23,14 +23,9 @@ import msgspec
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import MachineError, TuneError
 from tilewright.fleet import messages
-from tilewright.fleet.cluster import (
-    Claim,
-    Placing,
-    RayConnection,
-    is_connection_lost,
-    lost_connection,
-)
+from tilewright.fleet.cluster import Claim, Placing, RayConnection
 from tilewright.fleet.messages import ActorReply, NodeFacts
+from tilewright.fleet.ray_library import is_connection_lost
 from tilewright.fleet.scheduler import FleetDevice, FleetLimits, FleetScheduler, GivenUp
 from tilewright.measure.node_work import NodeWork
 from tilewright.measure.wire import MACHINE
@@ -66,7 +61,7 @@ class FleetPlan:
     actor: type
     settings: bytes
     placing: Placing
-    kind_of: Callable[[NodeFacts], str]  # of the device that an actor has
+    kind_of: Callable[[NodeFacts], str]  # of the device that an actor has, unless it has none
     no_place: str  # what to say where no node has a place for an actor
     limits: FleetLimits = field(default_factory=FleetLimits)
 
@@ -194,7 +189,7 @@ class Fleet:
         if error is None:
             then(done.result())
         elif is_connection_lost(error):
-            raise lost_connection(error)
+            raise self._cluster.give_up(error)
         else:
             self._lost(actor, error)
 
@@ -208,9 +203,13 @@ class Fleet:
         if facts.tilewright != __version__:
             self._leave_out(actor, _other_version(actor.claim.node.name, facts.tilewright))
             return
+        try:
+            kind = self._plan.kind_of(facts)
+        except MachineError as error:
+            self._leave_out(actor, f"node {actor.claim.node.name} is not used: {error}")
+            return
         actor.state = READY
-        device = FleetDevice(actor.claim.name, actor.claim.node.name, self._plan.kind_of(facts))
-        self._scheduler.add(device)
+        self._scheduler.add(FleetDevice(actor.claim.name, actor.claim.node.name, kind))
 
     def _leave_out(self, actor: _Actor, problem: str) -> None:
         """Use an actor no more, and say why."""

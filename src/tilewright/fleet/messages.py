@@ -42,6 +42,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     tilewright: str
     python: str
     fingerprints: dict[str, str]  # of the targets that it can run, by their kind
+    missing: dict[str, str] = {}  # why it cannot run others
 
 
 class BuildOrder(msgspec.Struct, frozen=True):
@@ -151,9 +152,10 @@ def _read(path: str) -> Artifact:
 
 def facts_of_this_node() -> NodeFacts:
     """What the tuner has to know of the node that this process runs on."""
-    kinds = ["llvm", "c", *([] if cuda(0).why_missing else ["cuda"])]
+    missing = {"cuda": reason} if (reason := cuda(0).why_missing) else {}
+    kinds = [kind for kind in ("llvm", "c", "cuda") if kind not in missing]
     fingerprints = {kind: Target(kind).fingerprint for kind in kinds}
-    return NodeFacts(__version__, platform.python_version(), fingerprints)
+    return NodeFacts(__version__, platform.python_version(), fingerprints, missing)
 
 
 def portable(target: Target) -> dict[str, object]:

@@ -54,10 +54,15 @@ class RayBuilder(Builder):
             msgspec.msgpack.encode(settings),
             self._placing,
             lambda facts: _BUILDING,
-            "RayBuilder: no node of the Ray cluster has a core to build on",
+            f"RayBuilder: no node of the Ray cluster has a core to build on{self._needs()}",
             FleetLimits(calibrate_every=0),
         )
         self._fleet = Fleet(connect(address), plan)
+
+    def _needs(self) -> str:
+        """The resources that nodes have to have, in words."""
+        wanted = [f"{amount:g} of {name!r}" for name, amount in self._resources]
+        return f", with {' and '.join(wanted)}" if wanted else ""
 
     def _placing(self, node: ClusterNode) -> list[Claim]:
         if any(node.resources.get(name, 0) < amount for name, amount in self._resources):

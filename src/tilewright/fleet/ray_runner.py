@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from tilewright.errors import TuneError
+from tilewright.errors import MachineError, TuneError
 from tilewright.fleet import messages
 from tilewright.fleet.actors import MeasureActor
 from tilewright.fleet.cluster import Claim, ClusterNode, connect
@@ -101,6 +101,10 @@ class RayRunner(RunnerOptions, _OnCluster, Runner):
         """What each node has measured so far."""
         return self._devices.node_work()
 
+    def require_device(self) -> None:
+        """Wait for a device that is what the target says; an error says why there is none."""
+        self._devices.require()
+
     def close(self) -> None:
         """End the actors."""
         self._devices.close()
@@ -132,12 +136,17 @@ class DevicePlace:
         """What tasks a device gets: those for the target, if it fits."""
         if self.fits(facts):
             return self.fingerprint
-        return facts.fingerprints.get(self.kind, f"no {self.kind}")
+        if self.kind not in facts.fingerprints:
+            why = facts.missing.get(self.kind, "it has no such device")
+            raise MachineError(f"it cannot run {self.kind}: {why}")
+        return facts.fingerprints[self.kind]
 
     @property
     def missing(self) -> str:
         """What a cluster without such devices lacks."""
-        return f"the resource {self.board!r}" if self.board else f"a device for {self.kind}"
+        if self.board:
+            return f"the resource {self.board!r}"
+        return "a GPU" if self.kind == "cuda" else f"a device for {self.kind}"
 
 
 class Devices:
@@ -185,6 +194,10 @@ class Devices:
             return _results.decode(self._fleet.submit(self._kind, work).result())
         except TaskLost as error:
             return [self._not_run(error)] * len(runner_inputs)
+
+    def require(self) -> None:
+        """Wait until one answers."""
+        self._fleet.submit(self._kind, Work(messages.DESCRIBE, b"")).result()
 
     def node_work(self) -> list[NodeWork]:
         """What each node has measured so far."""

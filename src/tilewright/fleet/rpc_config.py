@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tilewright.config import tracker_variable
 from tilewright.errors import TuneError
-from tilewright.fleet.cluster import SCHEME, connect, own_address
+from tilewright.fleet.cluster import connect, own_address
+from tilewright.fleet.joining import SCHEME
 from tilewright.measure.artifact import load_artifact
 from tilewright.runtime.devices import Device, device
 from tilewright.runtime.module import Module
@@ -134,9 +135,12 @@ class Session:
         return load_artifact(str(Path(self.folder) / path))[0]
 
     def remove(self, path: str) -> None:
-        """Remove what was uploaded."""
-        (Path(self.folder) / path).unlink(missing_ok=True)
+        """Remove what was uploaded; without a name, all of it."""
+        if path:
+            (Path(self.folder) / path).unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.remove("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -81,14 +82,30 @@ _POSITIVE = ("runner_timeout", "build_timeout", "temperature")
 def read_config(path: Path) -> HeronConfig:
     """The configuration in a file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TuneError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TuneError(f"{path} is not JSON: it is no text in UTF-8") from error
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path))
+    except TuneError:
+        raise
     except ValueError as error:
         raise TuneError(f"{path} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise TuneError(f"{path} has too many lists or objects inside of each other") from error
     return config_of(found, str(path))
+
+
+def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
+    """An object that has each name once."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise TuneError(f"{path} has {name!r} twice in one object")
+        found[name] = value
+    return found
 
 
 def config_of(found: object, where: str = "the configuration") -> HeronConfig:
@@ -147,6 +164,10 @@ def _case(name: str, found: Any, where: str) -> HeronCase:
             f"{where}: case {name!r} must be [operator, [sizes]] or [operator, [sizes], count], "
             f"got {found!r}"
         )
+    if not name or name in (".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
+        raise TuneError(f"{where}: case {name!r} must have the name of a folder, without '/'")
+    if min(found[2:], default=1) < 1:
+        raise TuneError(f"{where}: the count of case {name!r} must be at least 1, got {found[2]}")
     return HeronCase(found[0], tuple(found[1]), *found[2:])
 
 
@@ -159,8 +180,15 @@ def _check_ranges(config: HeronConfig, where: str) -> None:
         if getattr(config, name) < 1:
             raise TuneError(f"{where}: {name!r} must be at least 1, got {getattr(config, name)}")
     for name in _POSITIVE:
-        if getattr(config, name) <= 0:
-            raise TuneError(f"{where}: {name!r} must be positive, got {getattr(config, name)}")
+        value = getattr(config, name)
+        if not 0 < value < math.inf:
+            word = "finite" if value > 0 or math.isnan(value) else "positive"
+            raise TuneError(f"{where}: {name!r} must be {word}, got {value}")
+    if config.device_id < 0:
+        raise TuneError(f"{where}: 'device_id' must be at least 0, got {config.device_id}")
+    for name in ("out_name", "feasible_file_path"):
+        if not getattr(config, name):
+            raise TuneError(f"{where}: {name!r} must not be empty")
     for name, allowed in _FIXED.items():
         _check_choice(name, getattr(config, name), allowed, where)
     methods = [each.upper() for each in constrained_strategies]

@@ -56,7 +56,7 @@ def measurer_of(platform: Platform, space: HeronSpace, config: HeronConfig) -> H
 
 @heron_measurers.register("dlboost")
 def _measure_on_cpu(space: HeronSpace, config: HeronConfig) -> HeronMeasurer:
-    target = Target(config.target_name or "llvm")
+    target = _target(config, "dlboost", "llvm", "c")
     if "avx512vnni" not in target.features and _uses_vnni(space):
         raise TuneError(
             f"platform 'dlboost' needs a CPU with VNNI, which {target} does not have; choose "
@@ -77,12 +77,24 @@ def _measure_on_gpu(space: HeronSpace, config: HeronConfig) -> HeronMeasurer:
             f"platform 'tensorcore' measures on an NVIDIA GPU: {chosen.why_missing}; --no-measure "
             "writes the space without one"
         )
-    return LocalMeasurer(space, config, Target(config.target_name or "cuda"))
+    return LocalMeasurer(space, config, _target(config, "tensorcore", "cuda"))
 
 
 @heron_measurers.register("vta")
 def _measure_on_simulator(space: HeronSpace, config: HeronConfig) -> HeronMeasurer:
-    return LocalMeasurer(space, config, Target(config.target_name or "vta"))
+    return LocalMeasurer(space, config, _target(config, "vta", "vta"))
+
+
+def _target(config: HeronConfig, platform: str, *kinds: str) -> Target:
+    """The target of a configuration, of a kind that a platform measures on."""
+    target = Target(config.target_name or kinds[0])
+    if target.kind.name not in kinds:
+        wanted = " or ".join(map(repr, kinds))
+        raise TuneError(
+            f"platform {platform!r} measures on targets of the kind {wanted}, but 'target_name' is "
+            f"{config.target_name!r}"
+        )
+    return target
 
 
 class LocalMeasurer(HeronMeasurer):

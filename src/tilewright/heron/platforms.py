@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.errors import TuneError
 from tilewright.heron.operators import OperatorCase
 from tilewright.heron.rules.always_inline import AlwaysInline
 from tilewright.heron.rules.base import HeronRule, heron_rules
@@ -22,6 +23,8 @@ class Platform:
     out_dtype: str
     weight_block: int = 0  # sides of the square blocks in which it takes weights
     as_matrices: bool = False  # it computes products of matrices and nothing else
+    # Types of operands and results that its instructions know; none: it also computes without them.
+    dtypes: tuple[tuple[str, str], ...] = ()
 
     def case(
         self,
@@ -32,6 +35,12 @@ class Platform:
     ) -> OperatorCase:
         """An operator in the layouts that it wants; without data types in those that it is for."""
         dtypes = in_dtype or self.in_dtype, out_dtype or self.out_dtype
+        if self.dtypes and dtypes not in self.dtypes:
+            known = " or ".join(f"{given!r} and {made!r}" for given, made in self.dtypes)
+            raise TuneError(
+                f"platform {self.name!r} needs the in_dtype and out_dtype {known}, "
+                f"got {dtypes[0]!r} and {dtypes[1]!r}"
+            )
         return OperatorCase(operator, shape, *dtypes, self.weight_block, self.as_matrices)
 
 
@@ -89,6 +98,7 @@ def tensorcore() -> Platform:
         "float16",
         "float16",
         as_matrices=True,
+        dtypes=(("float16", "float16"), ("float16", "float32")),
     )
 
 
@@ -102,4 +112,5 @@ def vta() -> Platform:
         "int8",
         "int32",
         weight_block=16,
+        dtypes=(("int8", "int32"),),
     )

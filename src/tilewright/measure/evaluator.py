@@ -1,9 +1,10 @@
 """Ways to time candidates: TVM's `EvaluatorConfig`, and a cheaper protocol of our own.
 
 Ours first runs a candidate once. One that is clearly worse than the best known of its workload
-stops there. The others run in several rows of a few milliseconds, and the median row counts: a row
-that was disturbed by something else on the machine has no say. They race with the best while they
-do: the more rows they have, the less they may lag behind it for another one.
+stops there. The others run in several short rows, and the median row counts: one that was disturbed
+by something else on the machine has no say, and the shorter rows are, the fewer of them that is.
+They race with the best while they do: the more rows they have, the less they may lag behind it for
+another one.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ class EvaluatorConfig:
 class AdaptiveProtocol:
     """Rows of `row_ms` each, `rows` of them; less for those that cannot win any more."""
 
-    rows: int = 5
-    row_ms: float = 4.0
+    rows: int = 7
+    row_ms: float = 1.0
     first_ms: float = 0.5
     give_up_factor: float = 2.0
     # A first run also pays for page faults and for waking threads up: it must be worse by far,
     # and of a function that takes less than `first_ms` it says nothing.
     give_up_at_once_factor: float = 10.0
-    # Who takes longer than so many times the best, in each of its 1, 2, 3 rows, gets no more.
-    lag_factors: tuple[float, ...] = (1.25, 1.1, 1.04)
+    # Who takes longer than so many times the best, in each of its 1, 2, 3, 4 rows, gets no more.
+    lag_factors: tuple[float, ...] = (1.25, 1.1, 1.06, 1.04)
 
     def __str__(self) -> str:
         fewest = min(self.rows, _FEWEST_ROWS)

@@ -149,7 +149,10 @@ class LocalRunner(RunnerOptions, PlacedMember, Runner):
     def measure_again(
         self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
     ) -> list[RunnerResult]:
-        """Measure contenders against each other: in turns, on other data, all checked again."""
+        """Measure contenders against each other: in turns, on other data, all checked again.
+
+        The seconds of each are those of its rows, one a turn.
+        """
         pool = self._pools_for(runner_inputs)[0]  # all on the same GPU
         requests = [
             self._request(replace(each, seed=self._seed_of(each) + 1), pool)

@@ -119,7 +119,7 @@ class _Round:
 
 
 @dataclass(frozen=True)
-class BegunTask:
+class StartedTask:
     """The future of a task that was started."""
 
     pool: WorkerPool
@@ -166,14 +166,14 @@ class WorkerPool:
                 raise state.fault
             return [outcome for outcome in state.outcomes if outcome is not None]
 
-    def begin(self, task: Task) -> BegunTask:
+    def begin(self, task: Task) -> StartedTask:
         """Let workers take one more task as soon as they can; what goes wrong, its future says."""
         with self._lock:
             if not self._one_by_one.goes_on:
                 self._drop_busy()
                 self._one_by_one, self._is_stopped = _Round([]), False
             state = self._one_by_one
-            future = BegunTask(self, state, state.add(task))
+            future = StartedTask(self, state, state.add(task))
             self._work(state, is_waiting=False)
             return future
 

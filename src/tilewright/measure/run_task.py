@@ -367,7 +367,7 @@ class _Contender:
 
     def report(self) -> RunReport:
         self.attempt(lambda: self._run.refuse_impossible(self._rows))
-        return self._failed or RunReport((median(self._rows),), checked=self._checked)
+        return self._failed or RunReport(tuple(self._rows), checked=self._checked)
 
     def prepare(self) -> None:
         self._run.load()

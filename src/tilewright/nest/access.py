@@ -19,7 +19,9 @@ from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.limits import DividedIndex, IndexLimits
 from tilewright.nest.loops import Loop
+from tilewright.nest.quotients import joined_stride, step_of
 
+_Scaled = tuple[PrimExpr, int]  # a term and its factor
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
 
 
@@ -249,7 +251,7 @@ class MemoryAccess(BufferAccess):
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
         total, scale, var = 0, 1, loop.var
-        others: list[tuple[ir.PrimExpr, int]] = []
+        others: list[_Scaled] = []
         may_move = False
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
             total += index.terms.get(var, 0) * scale
@@ -260,10 +262,21 @@ class MemoryAccess(BufferAccess):
         moved = [each for each in others if _is_moved(each[0], loop)] if may_move else None
         if not moved:
             return total
-        joined = _stride_of_digits(others, loop)
-        if joined is None:  # other loops may have digits of their own
-            joined = _stride_of_digits(moved, loop)
-        return None if joined is None else total + joined
+        stepped = self._stride_of_quotients(others, moved, var)
+        return None if stepped is None else total + stepped
+
+    def _stride_of_quotients(
+        self, others: Sequence[_Scaled], moved: Sequence[_Scaled], var: Var
+    ) -> int | None:
+        """The part of a stride that comes from terms that divide."""
+        running = MovingRanges(self._ranges)
+        for parts in (others, moved):  # other loops may have digits of their own
+            joined = joined_stride(parts, var, running)
+            if joined is not None:
+                return joined
+        steps = [(step_of(term, var, running), factor) for term, factor in moved]
+        known = [step * factor for step, factor in steps if step is not None]
+        return sum(known) if len(known) == len(steps) else None
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
@@ -344,24 +357,6 @@ def _differ(low: Any, high: Any) -> bool:
     """True when two numbers, or some of two arrays, are not the same."""
     moved = low != high
     return moved if type(moved) is bool else bool(np.any(moved))
-
-
-def _stride_of_digits(parts: Sequence[tuple[ir.PrimExpr, int]], loop: Loop) -> int | None:
-    """The stride of `x // c * (c * f) + x % c * f`, which is `x * f`; None for all else."""
-    match parts:
-        case [
-            (ir.FloorMod(a=low, b=ir.IntImm(value=divisor)), factor),
-            (ir.FloorDiv(a=high, b=ir.IntImm(value=cut)), times),
-        ] if (
-            divisor == cut
-            and times == factor * cut
-            and (low is high or ir.expr_deep_equal(low, high))
-        ):
-            whole = raw_index(low, {})
-            if not any(_is_moved(part, loop) for part in irregular(whole)):
-                step: int = whole.terms.get(loop.var, 0) * factor
-                return step
-    return None
 
 
 def raw_index(expr: PrimExpr, ranges: Ranges) -> Affine:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
-from tilewright.database import Trial, failures_by_cause
 from tilewright.report.collect import TaskSummary
+from tilewright.report.course import Course
 from tilewright.report.predictions import predicted_places
 from tilewright.report.svg import Axis, Plot, bars, sparkline
 from tilewright.report.units import seconds
@@ -14,49 +13,43 @@ from tilewright.report.units import seconds
 
 def best_so_far_chart(task: TaskSummary) -> str:
     """Every trial as a dot, the best so far as a line, over the trials of all runs."""
-    measured = _measured(task.trials)
-    if not measured:
+    course = task.course
+    if not course.dots:
         return ""
-    times = [trial.mean_secs for _, trial in measured if trial.mean_secs is not None]
+    times = [secs for _, secs in (*course.dots, *course.best)]
     least = shown_roofline(task)
     values = times if least is None else [*times, least]
-    x = Axis.over([1, len(task.trials)], "trial")
+    x = Axis.over([1, course.trials], "trial")
     plot = Plot(x, Axis.over(values, "running time", log=True, text=seconds), "best so far")
     if least is not None:
         plot.horizontal(least, f"roofline {seconds(least)}")
-    for place, label in _run_starts(task.trials):
-        plot.vertical(place, label)
-    for place, trial in measured:
-        assert trial.mean_secs is not None
-        plot.dot(place, trial.mean_secs, f"trial {place}: {seconds(trial.mean_secs)}")
-    plot.line(_staircase(measured, len(task.trials)))
+    for place, run in course.runs:
+        plot.vertical(place, f"run {run} begins")
+    for place, secs in course.dots:
+        plot.dot(place, secs, f"trial {place}: {seconds(secs)}")
+    plot.line(list(course.staircase()))
     return plot.svg()
 
 
-def falling_latency(task: TaskSummary) -> str:
+def falling_latency(course: Course) -> str:
     """The best so far as a line that fits into a row of a table."""
-    measured = _measured(task.trials)
-    return sparkline(_staircase(measured, len(task.trials)), "best so far") if measured else ""
+    return sparkline(list(course.staircase()), "best so far") if course.best else ""
 
 
-def compared_chart(runs: Sequence[Sequence[Trial]], names: Sequence[str]) -> str:
+def compared_chart(runs: Sequence[Course], names: Sequence[str]) -> str:
     """The best so far of two runs of one task, over their trials."""
-    known = [(_measured(trials), len(trials)) for trials in runs]
-    curves = [_staircase(measured, last) for measured, last in known if measured]
+    curves = [list(course.staircase()) for course in runs if course.best]
     if len(curves) < len(runs):
         return ""
     points = [point for curve in curves for point in curve]
     x = Axis.over([place for place, _ in points], "trial")
     y = Axis.over([secs for _, secs in points], "running time", log=True, text=seconds)
     plot = Plot(x, y, f"best so far: {' and '.join(names)}")
-    for curve, style in zip(curves, ("line", "line other"), strict=True):
-        plot.line(curve, style)
+    for curve, name, look in zip(curves, names, ("", "other"), strict=True):
+        plot.line(curve, f"line {look}".rstrip())
+        place, secs = curve[-1]  # a search of one trial is no line
+        plot.dot(place, secs, f"{name}: {seconds(secs)}", "dot old" if look else "dot")
     return plot.svg()
-
-
-def _measured(trials: Sequence[Trial]) -> list[tuple[int, Trial]]:
-    """The trials that have a running time, with their places."""
-    return [(place, each) for place, each in enumerate(trials, 1) if each.mean_secs is not None]
 
 
 def shown_roofline(task: TaskSummary) -> float | None:
@@ -67,35 +60,12 @@ def shown_roofline(task: TaskSummary) -> float | None:
     return least if least > task.best_secs / 20 else None
 
 
-def _staircase(measured: Sequence[tuple[int, Trial]], last: int) -> list[tuple[float, float]]:
-    points: list[tuple[float, float]] = []
-    for place, trial in measured:
-        value = trial.mean_secs
-        assert value is not None
-        if points and value >= points[-1][1]:
-            continue
-        if points:
-            points.append((place, points[-1][1]))
-        points.append((place, value))
-    return [*points, (last, points[-1][1])]
-
-
-def _run_starts(trials: Sequence[Trial]) -> list[tuple[int, str]]:
-    """Where a later run took over."""
-    pairs = itertools.pairwise(trials)
-    return [
-        (place, f"run {after.run} begins")
-        for place, (before, after) in enumerate(pairs, 2)
-        if after.run != before.run
-    ]
-
-
 # --- predictions --------------------------------------------------------------------------------
 
 
 def prediction_chart(task: TaskSummary) -> str:
     """What the cost model said of each candidate, and how fast the candidate was."""
-    pairs = predicted_places(task.trials)
+    pairs = predicted_places(task.predicted)
     if len(pairs) < 2:
         return ""
     plot = Plot(
@@ -123,6 +93,5 @@ def funnel_chart(task: TaskSummary) -> str:
 
 def failure_chart(task: TaskSummary) -> str:
     """Failed trials by cause."""
-    causes = failures_by_cause(task.trials)
-    rows = [(kind.value, float(number), str(number)) for kind, number in causes.items()]
+    rows = [(kind.value, float(number), str(number)) for kind, number in task.causes.items()]
     return bars(rows, "failures by cause", "bar bad") if rows else ""

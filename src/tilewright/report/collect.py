@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
-from tilewright.database import Database, Trial, funnel_totals
+from tilewright.database import (
+    Database,
+    FunnelCount,
+    Trial,
+    failures_by_cause,
+    funnel_totals,
+)
 from tilewright.database.base import by_task, speed_order
 from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
@@ -20,8 +27,10 @@ from tilewright.records import (
     TuningRecord,
     Workload,
 )
+from tilewright.report.course import Course
 from tilewright.report.roofline import MeasuredPeaks, Roofline, bytes_of, flop_of, roofline_of
 from tilewright.report.units import short_target
+from tilewright.target import Target
 
 # How far a candidate got, in order; a candidate that left the way has a reason.
 STAGES = ("proposed", "legal", "built", "ran", "correct")
@@ -38,7 +47,7 @@ class StageTotal:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """One program on one target, and everything that was measured of it."""
+    """One program on one target, and what to know of all that was measured of it."""
 
     workload: Workload
     name: str  # for people: `C 128x128x128`
@@ -46,15 +55,19 @@ class TaskSummary:
     target: str
     flop: float
     roofline: Roofline | None
-    records: tuple[TuningRecord, ...]
-    trials: tuple[Trial, ...]  # in the order in which they were measured
+    records: int
+    failed: int  # those without a running time
+    causes: Mapping[FailureKind, int]  # of failures, the commonest first
+    course: Course
+    named: tuple[TuningRecord, ...]  # all records, or of many the baselines and the best
+    predicted: tuple[Trial, ...]  # in order; of many the last
     funnel: tuple[StageTotal, ...]
     errors: Mapping[FailureKind, str]  # the first message of each cause
 
     @cached_property
     def best(self) -> TuningRecord | None:
         """The fastest valid record."""
-        valid = (record for record in self.records if record.is_valid)
+        valid = (record for record in self.named if record.is_valid)
         return min(valid, key=speed_order, default=None)
 
     @property
@@ -78,18 +91,13 @@ class TaskSummary:
         return self._baseline(ZERO_SEARCH)
 
     def _baseline(self, what: str) -> float | None:
-        found = [r.mean_secs for r in self.records if r.baseline == what]
+        found = [r.mean_secs for r in self.named if r.baseline == what]
         return min((secs for secs in found if secs < FAILED_RUN_SECS), default=None)
-
-    @property
-    def failed(self) -> int:
-        """Trials without a running time."""
-        return sum(trial.mean_secs is None for trial in self.trials)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What runs had to say of the program itself, each once."""
-        found = (note for record in self.records for note in record.notes)
+        found = (note for record in self.named for note in record.notes)
         return tuple(dict.fromkeys(map(str, found)))
 
     @property
@@ -108,26 +116,36 @@ def _summarize(
     database: Database, workload: Workload, records: Sequence[TuningRecord]
 ) -> TaskSummary:
     trials = _in_order(records)
-    labels = dict.fromkeys(trial.task for trial in trials if trial.task not in ("", "main"))
-    first = records[0]
+    target, causes = records[0].target, failures_by_cause(trials)
+    failed = sum(trial.mean_secs is None for trial in trials)
     return TaskSummary(
         workload=workload,
         name=describe(workload.mod),
-        labels=tuple(labels),
-        target=short_target(first.target),
+        labels=run_labels(trial.task for trial in trials),
+        target=short_target(target),
         flop=flop_of(workload.mod),
-        roofline=roofline_of(workload.mod, first.target, _peaks(database, workload.mod, first)),
-        records=tuple(records),
-        trials=tuple(trials),
-        funnel=tuple(_funnel(database, trials)),
+        roofline=known_roofline(database, workload.mod, target),
+        records=len(records),
+        failed=failed,
+        causes=causes,
+        course=Course.of_trials(trials),
+        named=tuple(records),
+        predicted=tuple(trials),
+        funnel=funnel(_counts(database, trials), Measured(len(trials), failed, causes)),
         errors=_first_errors(records),
     )
 
 
-def _peaks(database: Database, mod: IRModule, record: TuningRecord) -> MeasuredPeaks | None:
-    """The peaks that were measured together with the records, if they were."""
-    stored = None if record.target is None else MeasuredPeaks.stored(database, record.target)
-    return stored if stored is not None and stored.covers(bytes_of(mod)) else None
+def run_labels(given: Iterable[str]) -> tuple[str, ...]:
+    """What runs called a task; a function that has no name of its own is called main."""
+    return tuple(dict.fromkeys(label for label in given if label not in ("", "main")))
+
+
+def known_roofline(database: Database, mod: IRModule, target: Target | None) -> Roofline | None:
+    """With the peaks that were measured together with the records, if they were."""
+    stored = None if target is None else MeasuredPeaks.stored(database, target)
+    covers = stored is not None and stored.covers(bytes_of(mod))
+    return roofline_of(mod, target, stored if covers else None)
 
 
 def _in_order(records: Iterable[TuningRecord]) -> list[Trial]:
@@ -150,16 +168,24 @@ def _first_errors(records: Iterable[TuningRecord]) -> dict[FailureKind, str]:
 # --- the funnel ---------------------------------------------------------------------------------
 
 
-def _funnel(database: Database, trials: Sequence[Trial]) -> list[StageTotal]:
+def _counts(database: Database, trials: Sequence[Trial]) -> list[FunnelCount]:
+    places = dict.fromkeys((trial.run, trial.task) for trial in trials if trial.run)
+    return [entry for place in places for entry in database.history.funnel(*place)]
+
+
+class Measured(NamedTuple):
+    """Trials in numbers."""
+
+    trials: int
+    failed: int
+    causes: Mapping[FailureKind, int]
+
+
+def funnel(counted: Iterable[FunnelCount], measured: Measured) -> tuple[StageTotal, ...]:
     """The stages as the runs counted them; without counts, what follows from the trials."""
-    places = {(trial.run, trial.task) for trial in trials if trial.run}
-    counts = [
-        entry
-        for entry in database.history.funnel()
-        if (entry.run, entry.task) in places and entry.count
-    ]
+    counts = [entry for entry in counted if entry.count]
     if not counts:
-        return _funnel_of_trials(trials)
+        return tuple(_funnel_of_trials(measured))
     totals = funnel_totals(counts)
     names = [*STAGES, *dict.fromkeys(stage for stage, _ in totals if stage not in STAGES)]
     stages = []
@@ -168,7 +194,7 @@ def _funnel(database: Database, trials: Sequence[Trial]) -> list[StageTotal]:
         if (name, "") in totals or losses:
             by_size = dict(sorted(losses.items(), key=lambda item: -item[1]))
             stages.append(StageTotal(name, totals.get((name, ""), 0), by_size))
-    return stages
+    return tuple(stages)
 
 
 _LOST_AT = {
@@ -178,16 +204,15 @@ _LOST_AT = {
 }
 
 
-def _funnel_of_trials(trials: Sequence[Trial]) -> list[StageTotal]:
+def _funnel_of_trials(measured: Measured) -> Iterator[StageTotal]:
     lost: dict[str, Counter[str]] = {stage: Counter() for stage in ("built", "ran", "correct")}
-    for trial in trials:
-        if trial.failure is not None:
-            lost[_LOST_AT.get(trial.failure, "ran")][trial.failure.value] += 1
-        elif trial.mean_secs is None:
-            lost["ran"]["run_error"] += 1
-    left = len(trials)
-    stages = [StageTotal("measured", left)]
+    for cause, number in measured.causes.items():
+        lost[_LOST_AT.get(cause, "ran")][cause.value] += number
+    unknown = measured.failed - sum(measured.causes.values())
+    if unknown > 0:
+        lost["ran"]["run_error"] += unknown
+    left = measured.trials
+    yield StageTotal("measured", left)
     for name, causes in lost.items():
         left -= sum(causes.values())
-        stages.append(StageTotal(name, left, dict(causes.most_common())))
-    return stages
+        yield StageTotal(name, left, dict(causes.most_common()))

@@ -60,7 +60,7 @@ def _overview(tasks: Sequence[TaskSummary]) -> str:
             speed_up(task.plain_secs, task.best_secs),
             gflops(task.flop, task.best_secs),
             percent(task.share),
-            str(len(task.trials)),
+            str(task.records),
             str(task.failed),
         )
         for number, task in enumerate(tasks)
@@ -139,7 +139,7 @@ def _best_so_far(task: TaskSummary) -> str:
 
 
 def _predictions(task: TaskSummary) -> str:
-    found = mean_rank_correlation(task.trials)
+    found = mean_rank_correlation(task.predicted)
     caption = ""
     if found is not None:
         caption = f"rank correlation within a round: {found.mean:.2f}"

@@ -17,7 +17,7 @@ def task_rooflines(tasks: Iterable[TaskSummary], database: Database) -> str:
     """A figure for each target that has measured kernels."""
     groups: dict[str, tuple[Target, list[TaskSummary]]] = {}
     for task in tasks:
-        target = task.records[0].target
+        target = None if task.best is None else task.best.target
         if target is not None and task.best_secs is not None:
             groups.setdefault(str(target), (target, []))[1].append(task)
     return "".join(_figure(target, group, database) for target, group in groups.values())

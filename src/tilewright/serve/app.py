@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
+from typing import TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,8 +20,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from tilewright.database.record_ids import looks_like_id
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.errors import DatabaseError, MissingPageError, TilewrightError
 from tilewright.records import TuningRecord
+from tilewright.report.model_notes import model_notes
+from tilewright.report.model_page import model_section
 from tilewright.report.page import STYLE
 from tilewright.serve.access import PageAccess
 from tilewright.serve.compare_page import compare_page
@@ -34,6 +37,7 @@ from tilewright.serve.state import state_of
 from tilewright.serve.stepwise import Decided
 from tilewright.serve.task_page import task_page
 
+_T = TypeVar("_T")
 logger = logging.getLogger("tilewright.serve")
 _LOOK_SECS = 0.5  # between two looks at the database
 _PATIENCE = 4  # times as long as a look took, until the next one
@@ -74,6 +78,7 @@ class LivePage:
     async def _look(self) -> None:
         clock = asyncio.get_running_loop().time
         seen: Snapshot | None = None
+        complaint = ""
         while True:
             start = clock()
             try:
@@ -82,37 +87,40 @@ class LivePage:
                     seen = made
                     async with self._changed:
                         self._changed.notify_all()
+                complaint = ""
+            except DatabaseError as error:  # a server that is away: once, in one line
+                if str(error) != complaint:
+                    complaint = str(error)
+                    logger.warning("pages stay as they are: %s", complaint)
             except Exception:  # pages go on as they were; the next look may find it mended
                 logger.exception("%s could not be looked at", self.watched.source)
-            await asyncio.sleep(max(_LOOK_SECS, _PATIENCE * (clock() - start)))
+            await asyncio.sleep(_PATIENCE * (clock() - start))
+            await run_in_threadpool(self.watched.database.wait_for_news, _LOOK_SECS)
 
     # --- pages ----------------------------------------------------------------------------------
 
     async def overview(self, request: Request) -> Response:
-        """All tasks."""
-        return await self._page(overview)
+        """All tasks, or some of very many."""
+        number = _number(request.query_params.get("page", ""), 1)
+        return await self._page(lambda snapshot: overview(snapshot, number))
 
     async def task(self, request: Request) -> Response:
         """One task."""
         name = request.path_params["name"]
-
-        def render(snapshot: Snapshot) -> str:
-            if name not in snapshot.tasks:
-                raise DatabaseError(f"there is no task {name!r} in {snapshot.source}")
-            return task_page(snapshot.tasks[name], snapshot)
-
-        return await self._page(render)
+        return await self._page(lambda snapshot: task_page(name, snapshot))
 
     async def compare(self, request: Request) -> Response:
         """Two runs."""
-        numbers = [_run_number(request.query_params.get(name, "")) for name in ("a", "b")]
+        numbers = [_number(request.query_params.get(name, ""), None) for name in ("a", "b")]
         return await self._page(lambda snapshot: compare_page(snapshot, *numbers))
 
     async def models(self, request: Request) -> Response:
         """The models that were tuned, with their timelines."""
 
         def render(snapshot: Snapshot) -> str:
-            sections = "".join(snapshot.models) or "<p>No model was tuned with this database.</p>"
+            database = snapshot.tasks.database
+            made = (model_section(note, database) for note in model_notes(database))
+            sections = "".join(made) or "<p>No model was tuned with this database.</p>"
             return page("Models", f"<h1>Models</h1>{sections}", snapshot, "/models")
 
         return await self._page(render)
@@ -124,23 +132,27 @@ class LivePage:
 
     def _found(self, name: str) -> TuningRecord:
         if not looks_like_id(name):
-            raise DatabaseError(f"{name[:80]!r} is not the name of a record")
+            raise MissingPageError(f"{name[:80]!r} is not the name of a record")
         return self.watched.snapshot().record(name)
 
     async def _page(self, render: Callable[[Snapshot], str]) -> Response:
         snapshot = await run_in_threadpool(self.watched.snapshot)
         try:
             return HTMLResponse(await run_in_threadpool(render, snapshot))
-        except DatabaseError as error:
+        except MissingPageError as error:
             text = page("Not found", f"<h1>Not found</h1><p>{escape(str(error))}</p>", snapshot)
             return HTMLResponse(text, 404)
+        except DatabaseError as error:
+            told = f"<h1>The database does not answer</h1><p>{escape(str(error))}</p>"
+            return HTMLResponse(page("No answer", told, snapshot), 503)
 
     # --- for scripts ----------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
         """Tasks, causes, nodes and runs as JSON."""
-        snapshot = await run_in_threadpool(self.watched.snapshot)
-        return Response(msgspec.json.encode(state_of(snapshot)), media_type="application/json")
+        number = _number(request.query_params.get("page", ""), 1)
+        state = await run_in_threadpool(lambda: state_of(self.watched.snapshot(), number))
+        return Response(msgspec.json.encode(state), media_type="application/json")
 
     async def changes(self, request: Request) -> Response:
         """A stream of server-sent events: the number of each new snapshot."""
@@ -175,7 +187,7 @@ class LivePage:
             answer = await run_in_threadpool(self.replays.replay, record, asked.decisions)
         except msgspec.DecodeError as error:
             return _complaint(f"this is no replay: {error}", 400)
-        except DatabaseError as error:
+        except MissingPageError as error:
             return _complaint(str(error), 404)
         except TilewrightError as error:
             return _complaint(str(error), 503)
@@ -218,5 +230,5 @@ def _complaint(text: str, status: int) -> Response:
     return JSONResponse({"error": text}, status)
 
 
-def _run_number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 10 else None
+def _number(text: str, otherwise: _T) -> int | _T:
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) else otherwise

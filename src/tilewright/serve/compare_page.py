@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tilewright.database import Run, Trial
-from tilewright.database.base import speed_order
+from tilewright.database import Run
+from tilewright.database.base import ALL, speed_order
+from tilewright.database.task_queries import RunTask
 from tilewright.records import TuningRecord
 from tilewright.report.charts import compared_chart
-from tilewright.report.collect import TaskSummary
+from tilewright.report.course import Course
 from tilewright.report.html_parts import figure, table
 from tilewright.report.units import seconds
 from tilewright.serve.layout import live, page
 from tilewright.serve.snapshot import Snapshot
 from tilewright.sharing.intervals import ratio_of
+from tilewright.support.text import counted
+
+_MOST_TASKS = 50  # that are shown
+_CORRECTED = 16  # the fastest trials are those that finals measure again
 
 
 def compare_page(snapshot: Snapshot, first: int | None, second: int | None) -> str:
@@ -32,13 +37,15 @@ def compare_page(snapshot: Snapshot, first: int | None, second: int | None) -> s
 
 
 def _last_pair(snapshot: Snapshot) -> tuple[Run, Run]:
-    tasks = snapshot.tasks.values()
-    shared = [sorted({trial.run for trial in task.trials if trial.run}) for task in tasks]
-    pairs = [(numbers[-1], numbers[-2]) for numbers in shared if len(numbers) > 1]
-    known = [snapshot.run(number) for number in reversed(max(pairs, default=()))]
+    """The last run, and the last before it that had one of its tasks."""
     last = snapshot.runs[-1]
-    before, after = known or (last, last)
-    return before or last, after or last
+    for run in reversed(snapshot.runs):
+        tasks = {each.task for each in snapshot.tasks.in_run(run.id)}
+        earlier = (other for other in reversed(snapshot.runs) if other.id < run.id)
+        for other in earlier:
+            if tasks & {each.task for each in snapshot.tasks.in_run(other.id)}:
+                return other, run
+    return last, last
 
 
 def _form(runs: Sequence[Run], one: Run, other: Run) -> str:
@@ -62,25 +69,43 @@ def _comparison(snapshot: Snapshot, one: Run, other: Run) -> str:
     rows, figures = [], []
     names = [f"run {run.id}" for run in (one, other)]
     caption = f"blue: {names[0]}, red: {names[1]}"
-    for key, task in snapshot.tasks.items():
-        trials = [_trials_of(task, run) for run in (one, other)]
-        if not any(trials):
-            continue
-        best = [_best_of(task, run) for run in (one, other)]
+    tasks = _tasks_of(snapshot, one, other)
+    for key, places in list(tasks.items())[:_MOST_TASKS]:
+        title = escape(snapshot.summary(key).title)
+        courses = [_course(snapshot, place) for place in places]
+        best = [_best_of(snapshot, place) for place in places]
         rows.append(
             (
-                f'<a href="/task/{key}">{escape(task.title)}</a>',
+                f'<a href="/task/{key}">{title}</a>',
                 *(seconds(None if each is None else each.mean_secs) for each in best),
                 *_ratio(*best),
-                *(str(len(each)) for each in trials),
-                *(str(sum(t.mean_secs is None for t in each)) for each in trials),
+                *(str(course.trials) for course in courses),
+                *(str(course.failed) for course in courses),
             )
         )
-        figures.append(figure(compared_chart(trials, names), escape(task.title), caption))
+        figures.append(figure(compared_chart(courses, names), title, caption))
     if not rows:
         return "<p>Neither run has trials in this database.</p>"
-    shown = table(_header(one, other), rows)
-    return f'{shown}<div class="figures">{"".join(figures)}</div>'
+    left = len(tasks) - len(rows)
+    more = f"<p class=sub>{counted(left, 'more task')} of these runs</p>" if left else ""
+    return f'{table(_header(one, other), rows)}{more}<div class="figures">{"".join(figures)}</div>'
+
+
+def _tasks_of(
+    snapshot: Snapshot, one: Run, other: Run
+) -> dict[str, tuple[RunTask | None, RunTask | None]]:
+    """The tasks of two runs, those that both have first."""
+    first, second = ({t.task: t for t in snapshot.tasks.in_run(run.id)} for run in (one, other))
+    names = [name for name in snapshot.totals if name in first or name in second]
+    names.sort(key=lambda name: name not in first or name not in second)
+    return {name: (first.get(name), second.get(name)) for name in names}
+
+
+def _course(snapshot: Snapshot, place: RunTask | None) -> Course:
+    if place is None:
+        return Course(0)
+    history = snapshot.tasks.database.history
+    return Course.of(enumerate(history.course(place.run, place.label)))
 
 
 def _ratio(before: TuningRecord | None, after: TuningRecord | None) -> tuple[str, str]:
@@ -100,10 +125,16 @@ def _header(one: Run, other: Run) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _trials_of(task: TaskSummary, run: Run) -> list[Trial]:
-    return [trial for trial in task.trials if trial.run == run.id]
-
-
-def _best_of(task: TaskSummary, run: Run) -> TuningRecord | None:
-    own = (each for each in task.records if each.is_valid and each.extra.get("run") == run.id)
+def _best_of(snapshot: Snapshot, place: RunTask | None) -> TuningRecord | None:
+    """The fastest record of a task in a run; what a trial took may have been corrected since."""
+    if place is None:
+        return None
+    database = snapshot.tasks.database
+    trials = database.history.best_trials(place.run, place.label, _CORRECTED)
+    known = [trial.record_id for trial in trials if trial.record_id is not None]
+    if known:
+        found = database.tasks.numbered(known)
+    else:  # this kind of database does not number its records
+        found = database.tasks.fastest(snapshot.totals[place.task], ALL)
+    own = (each for each in found if each.is_valid and each.extra.get("run") == place.run)
     return min(own, key=speed_order, default=None)

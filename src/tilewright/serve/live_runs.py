@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from tilewright.database import Database
 from tilewright.support.text import counted
+from tilewright.tune.event_log import event_log_path
 
 SEARCH, BUILD, RUN, FINAL = "search", "build", "run", "final"
 PHASES = (SEARCH, BUILD, RUN, FINAL)
+_LATE_LINES = 100
 _MOST_BYTES = 1 << 20  # of one look at the log; the next one goes on from there
 
 
@@ -150,12 +153,10 @@ _CHANGES = {
 
 
 class EventReader:
-    """Follows a log: each look takes in what was added since the last one."""
+    """Follows a log, of which there is none here: each look takes in what was added."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.state = LiveState()
-        self._place = 0
 
     def look(self) -> bool:
         """Read on; True if there was something new."""
@@ -164,11 +165,24 @@ class EventReader:
             self.state.add(event)
         return bool(lines)
 
+    def _new_lines(self) -> Sequence[bytes | str]:
+        return []
+
+
+class FileEvents(EventReader):
+    """Follows the file beside a database."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._place = 0
+
     def _new_lines(self) -> list[bytes]:
         try:
-            if self.path is None or self.path.stat().st_size == self._place:
+            size = self.path.stat().st_size
+            if size == self._place:
                 return []
-            if self.path.stat().st_size < self._place:  # a later run began it again
+            if size < self._place:  # a later run began it again
                 self.state, self._place = LiveState(), 0
             with self.path.open("rb") as file:
                 file.seek(self._place)
@@ -180,7 +194,31 @@ class EventReader:
         return whole.splitlines()
 
 
-def _events(lines: Iterable[bytes]) -> Iterable[LoggedEvent]:
+class ServerEvents(EventReader):
+    """Follows the events that a database keeps itself."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self._last = 0
+        self._seen: set[int] = set()  # of the last ones
+
+    def _new_lines(self) -> list[str]:
+        """Of several tuners a line may appear after one that was given a later number."""
+        begin = max(0, self._last - _LATE_LINES)
+        rows = self._database.event_lines(begin)
+        fresh = {number: line for number, line in rows if number not in self._seen}
+        self._last = max(self._last, max(fresh, default=0))
+        self._seen = {n for n in (*self._seen, *fresh) if n > self._last - _LATE_LINES}
+        return list(fresh.values())
+
+
+def event_reader(database: Database, path: Path | None) -> EventReader:
+    """Follows what the tuners of a database do; `path` of one that lies in a file."""
+    return ServerEvents(database) if path is None else FileEvents(event_log_path(path))
+
+
+def _events(lines: Iterable[bytes | str]) -> Iterable[LoggedEvent]:
     """The events of lines; what somebody else wrote is skipped."""
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):

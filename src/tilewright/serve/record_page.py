@@ -6,21 +6,24 @@ from html import escape
 
 from tilewright.database.record_ids import record_id
 from tilewright.database.similarity import describe
+from tilewright.database.task_queries import task_name
+from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord
 from tilewright.report.units import seconds, short_target
 from tilewright.serve.layout import page
-from tilewright.serve.snapshot import Snapshot, task_key
+from tilewright.serve.snapshot import Snapshot
 
 
 def record_page(record: TuningRecord, snapshot: Snapshot) -> str:
     """The page; the steps come by `explorer.js`, without it there is the trace."""
     name, title = record_id(record), describe(record.workload.mod)
     time = seconds(record.mean_secs) if record.is_valid else "failed"
+    task = task_name(structural_hash(record.workload.mod), record.target)
     why = "" if record.failure is None else f" · {escape(record.failure.value)}"
     body = (
         f"<h1>Schedule of {escape(title)}</h1>"
         f"<p class=sub>record <code>{name}</code> · {escape(short_target(record.target))} · "
-        f'<b>{time}</b>{why} · <a href="/task/{task_key(record)}">its task</a> · '
+        f'<b>{time}</b>{why} · <a href="/task/{task}">its task</a> · '
         f"<code>tilewright show {name}</code></p>"
         f'{_error(record)}<div id="explorer" data-record="{name}">{_EXPLORER}</div>'
         f"<noscript><pre>{escape(str(record.trace))}</pre></noscript>"

@@ -1,26 +1,26 @@
-"""The content of a database at one moment, made beside the requests and shared by all pages."""
+"""The content of a database at one moment, made beside the requests and shared by all pages.
+
+It has the numbers of all tasks and no records: pages ask for those that they show.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from tilewright.database import Database, Run
-from tilewright.database.record_ids import named
-from tilewright.errors import DatabaseError, ServeError
-from tilewright.ir import structural_hash
-from tilewright.records import TuningRecord
-from tilewright.report.collect import TaskSummary, collect
-from tilewright.report.model_notes import model_notes
-from tilewright.report.model_page import model_section
-from tilewright.report.task_rooflines import task_rooflines
+from tilewright.database.task_queries import TaskTotals
+from tilewright.errors import MissingPageError
+from tilewright.records import FailureKind, TuningRecord
+from tilewright.report.collect import TaskSummary
 from tilewright.serve.live_runs import EventReader, LiveState
+from tilewright.serve.live_tasks import LiveTasks
 
-MOST_RECORDS = 200_000  # some kilobytes each while they are read
+MOST_RUNS = 200  # the last ones are shown
 
 
 @dataclass(frozen=True)
@@ -29,39 +29,47 @@ class Snapshot:
 
     version: int
     source: str  # what the user called the database
-    records: int
-    tasks: dict[str, TaskSummary]  # by a name for addresses
+    totals: Mapping[str, TaskTotals]  # of tasks, by a name for addresses
     runs: list[Run]
-    models: list[str]  # their sections of the page
-    rooflines: str  # the figures of all targets
+    losses: Mapping[str, int]  # candidates that were never measured, by reason
     live: LiveState
+    tasks: LiveTasks
+
+    def summary(self, name: str) -> TaskSummary:
+        """What to know of a task."""
+        if name not in self.totals:
+            raise MissingPageError(f"there is no task {name!r} in {self.source}")
+        return self.tasks.summary(name)
 
     def record(self, name: str) -> TuningRecord:
         """The record that a name, or the start of one, means."""
-        found = named((each for task in self.tasks.values() for each in task.records), name)
+        found = self.tasks.database.tasks.named(name.lower())
         if not found:
-            raise DatabaseError(f"no record in {self.source} starts with {name}")
+            raise MissingPageError(f"no record in {self.source} starts with {name}")
         return found[0][1]
 
     def run(self, number: int) -> Run | None:
         """The run of that number."""
         return next((run for run in self.runs if run.id == number), None)
 
-    @cached_property
+    @property
     def failed(self) -> int:
         """Trials without a running time."""
-        return sum(task.failed for task in self.tasks.values())
+        return sum(task.failed for task in self.totals.values())
 
-    @cached_property
-    def trials(self) -> int:
-        """All trials."""
-        return sum(len(task.trials) for task in self.tasks.values())
+    @property
+    def records(self) -> int:
+        """All records."""
+        return sum(task.records for task in self.totals.values())
 
-
-def task_key(record: TuningRecord) -> str:
-    """A name for addresses of the task of a record, the same wherever the database goes."""
-    what = f"{structural_hash(record.workload.mod):x} {record.target}"
-    return hashlib.sha256(what.encode()).hexdigest()[:10]
+    @property
+    def causes(self) -> Counter[str]:
+        """How many candidates were measured, and why the others were not."""
+        causes = Counter({"measured": self.records - self.failed})
+        for task in self.totals.values():
+            causes.update(task.failures)
+        causes.update(self.losses)
+        return causes
 
 
 @dataclass
@@ -71,10 +79,14 @@ class Watched:
     database: Database
     source: str
     path: Path | None = None  # of a database in a file
-    events: EventReader = field(default_factory=lambda: EventReader(None))
+    events: EventReader = field(default_factory=EventReader)
+    tasks: LiveTasks = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stamp: object = None
     _snapshot: Snapshot | None = None
+
+    def __post_init__(self) -> None:
+        self.tasks = LiveTasks(self.database)
 
     def snapshot(self) -> Snapshot:
         """The newest one that was made."""
@@ -85,7 +97,7 @@ class Watched:
         with self._lock:
             told, stamp = self.events.look(), self._content_stamp()
             before = self._snapshot
-            if before is None or stamp != self._stamp:
+            if before is None or stamp != self._stamp or self.tasks.is_due():
                 self._snapshot = self._made(0 if before is None else before.version + 1)
                 self._stamp = stamp
             elif told:
@@ -96,32 +108,34 @@ class Watched:
             return self._snapshot
 
     def _made(self, version: int) -> Snapshot:
-        database = self.database
-        if len(database) > MOST_RECORDS:
-            raise ServeError(
-                f"{self.source} has {len(database):,} records, a page holds {MOST_RECORDS:,}; "
-                "`tilewright db prune` leaves the best of each task"
-            )
-        tasks = {task_key(task.records[0]): task for task in collect(database)}
-        notes = model_notes(database)
+        history = self.database.history
+        runs = history.runs(MOST_RUNS)
+        self.tasks.refresh(runs)
         return Snapshot(
             version=version,
             source=self.source,
-            records=len(database),
-            tasks=tasks,
-            runs=database.history.runs(),
-            models=[model_section(note, database) for note in notes],
-            rooflines=task_rooflines(tasks.values(), database),
+            totals=self.tasks.totals,
+            runs=runs,
+            losses=_other_losses(history.losses().values()),
             live=deepcopy(self.events.state),
+            tasks=self.tasks,
         )
 
     def _content_stamp(self) -> object:
         """Differs after a commit; of a file only its dates and sizes are looked at."""
         if self.path is None:
-            runs = self.database.history.runs()
-            return len(self.database), [(run.id, run.status) for run in runs]
+            return self.database.stamp()
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         return [_date_and_size(file) for file in files]
+
+
+def _other_losses(by_run: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Those that have no record: failures are counted by theirs."""
+    failures = {cause.value for cause in FailureKind}
+    losses: Counter[str] = Counter()
+    for reasons in by_run:
+        losses.update({why: n for why, n in reasons.items() if why not in failures})
+    return losses
 
 
 def _date_and_size(file: Path) -> tuple[int, int] | None:

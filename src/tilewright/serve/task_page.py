@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tilewright.database.base import speed_order
 from tilewright.database.record_ids import record_id
 from tilewright.records import TuningRecord
 from tilewright.report.collect import TaskSummary
@@ -16,18 +15,20 @@ from tilewright.serve.layout import live, page
 from tilewright.serve.snapshot import Snapshot
 from tilewright.support.text import counted
 
-_FASTEST, _FAILED = 20, 10
+_FAILED = 10
 _FAST_HEADER = ("record", "time", "of the best", "found in", "checked")
 _FAILED_HEADER = ("record", "cause", "message")
 
 
-def task_page(task: TaskSummary, snapshot: Snapshot) -> str:
+def task_page(name: str, snapshot: Snapshot) -> str:
     """The page."""
+    task = snapshot.summary(name)
     body = (
         f"<h1>{escape(task.title)}</h1><p class=sub>{escape(task.target)} · "
         f"{task.flop:,.0f} FLOP</p>"
         f"{live('merit', figures_of_merit(task) + _explore(task))}"
-        f"{live('figures', task_figures(task))}{live('candidates', _candidates(task))}"
+        f"{live('figures', task_figures(task))}"
+        f"{live('candidates', _candidates(name, task, snapshot))}"
     )
     return page(task.title, body, snapshot)
 
@@ -38,14 +39,13 @@ def _explore(task: TaskSummary) -> str:
     return f'<p><a href="/record/{record_id(task.best)}">Explore the best schedule</a></p>'
 
 
-def _candidates(task: TaskSummary) -> str:
-    valid = sorted((record for record in task.records if record.is_valid), key=speed_order)
-    failed = [record for record in task.records if record.failure is not None]
+def _candidates(name: str, task: TaskSummary, snapshot: Snapshot) -> str:
+    valid, failed = snapshot.tasks.fastest(name), snapshot.tasks.failed(name, _FAILED)
     parts = [
-        f"<h2>Fastest candidates</h2>{_fast_table(valid[:_FASTEST])}" if valid else "",
-        f"<h2>Failed candidates</h2>{_failed_table(failed[-_FAILED:])}" if failed else "",
+        f"<h2>Fastest candidates</h2>{_fast_table(valid)}" if valid else "",
+        f"<h2>Failed candidates</h2>{_failed_table(failed)}" if failed else "",
     ]
-    left = max(0, len(valid) - _FASTEST) + max(0, len(failed) - _FAILED)
+    left = task.records - len(valid) - len(failed)
     more = f"<p class=sub>{counted(left, 'more candidate')} in the database</p>" if left else ""
     return "".join([*parts, more])
 
@@ -72,7 +72,7 @@ def _failed_table(records: Sequence[TuningRecord]) -> str:
             escape("" if record.failure is None else record.failure.value.replace("_", " ")),
             escape((record.error_msg or "-").strip().splitlines()[-1][:200]),
         )
-        for record in reversed(records)
+        for record in records
     ]
     return table(_FAILED_HEADER, rows)
 

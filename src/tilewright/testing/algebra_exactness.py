@@ -61,8 +61,9 @@ EXACTNESS_TARGETS = {
     "cpu": ExactnessTarget("llvm -mcpu=cascadelake -num-cores 4", (_OWN, _TVM), _FLOAT),
     "vnni": ExactnessTarget("llvm -mcpu=cascadelake -num-cores 4", (_OWN, _TVM), _BYTES),
     "amx": ExactnessTarget("llvm -mcpu=sapphirerapids -num-cores 4", (_OWN, _TVM), _BYTES),
-    "cuda": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM,), _FLOAT),
+    "cuda": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM, _OWN), _FLOAT),
     "tensorcore": ExactnessTarget("nvidia/geforce-rtx-3080", (_TVM, _OWN), (*_HALF, *_BYTES)),
+    "hopper": ExactnessTarget("nvidia/nvidia-h200", (_OWN,), (*_FLOAT, *_HALF, *_BYTES)),
 }
 
 

@@ -247,8 +247,6 @@ class _Candidate:
                 if loop.kind in _AT_ONCE or len(slots) > 1:
                     continue  # nobody asks for their strides
                 known = read_one.stride(loop)
-                if known is None and not read_one.is_plain:
-                    continue  # readers of programs see few rules in indices that divide
                 if step != abs(known or 0):
                     text = f"steps by {step} in {name} along a loop, not by {known}"
                     yield "strides", view.name, text

@@ -13,7 +13,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 
 FIRST_GUESS = 0.1  # seconds that a candidate takes, before any was measured
 FINAL_SECS = 0.4  # kept for the final of each task, if the budget is not too small for that
-UNHURRIED_FINAL_SECS = 2.0
+UNHURRIED_FINAL_SECS = 0.6, 2.0  # at least and at most, without a limit of time
 _FINAL_SHARE = 0.1
 
 
@@ -64,7 +64,8 @@ class Budget:
     def final_secs(self) -> float:
         """Seconds for the final of a task."""
         if self.seconds is None:
-            return UNHURRIED_FINAL_SECS
+            least, most = UNHURRIED_FINAL_SECS
+            return min(max(least, _FINAL_SHARE * self.elapsed), most)
         return min(FINAL_SECS, _FINAL_SHARE * self.seconds / self.tasks)
 
     def has_time(self) -> bool:

@@ -1,4 +1,6 @@
-"""The events of a tuning run as JSON lines in a file beside its database, for who looks on.
+"""The events of a tuning run as JSON lines beside its records, for who looks on.
+
+Beside a database in a file they are a file, too; on a server they are a table.
 
 A line has the time, the machine, its process and load, the name of the event, and those of its
 fields that are plain values. Several runs may write to one file; `tilewright serve` follows it.
@@ -34,25 +36,38 @@ def event_log_path(database: Path) -> Path:
 
 @contextmanager
 def writing_events(observers: list[Observer], database: Database) -> Iterator[None]:
-    """Write the events of a run down while it lasts, if its database lies in a file."""
-    if not isinstance(database, SQLiteDatabase):
+    """Write the events of a run down while it lasts, if its database has a place for them."""
+    log = _EventFile(database) if isinstance(database, SQLiteDatabase) else database.event_log()
+    if log is None:
         yield
         return
-    path = event_log_path(Path(database.path))
-    if path.exists() and path.stat().st_size > _MOST_BYTES:
-        path.unlink()
-    file = log_file(path)
+    write = log.write
 
-    def write(event: Event) -> None:
-        line = msgspec.json.encode({**_origin(event), **_facts(event)}).decode()
-        file.handle(logging.makeLogRecord({"msg": line}))
+    def tell(event: Event) -> None:
+        write(msgspec.json.encode({**_origin(event), **_facts(event)}).decode())
 
-    observers.append(write)
+    observers.append(tell)
     try:
         yield
     finally:
-        observers.remove(write)
-        file.close()
+        observers.remove(tell)
+        log.close()
+
+
+class _EventFile:
+    """The file beside a database in a file."""
+
+    def __init__(self, database: SQLiteDatabase) -> None:
+        path = event_log_path(Path(database.path))
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            path.unlink()
+        self._file = log_file(path)
+
+    def write(self, line: str) -> None:
+        self._file.handle(logging.makeLogRecord({"msg": line}))
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _origin(event: Event) -> dict[str, object]:

@@ -21,8 +21,8 @@ MOST = 5
 CLOSE = 1.2  # a contender takes at most so many times what the best takes
 CLOSE_SECOND = 2.0  # the second may take longer: the best may have been lucky
 SECONDS = 0.5  # for the heats that all contenders run in at least
-MOST_ROWS = 3  # of a contender in a heat
-_ROW_SECS = 0.005  # of a fast kernel
+MOST_ROWS = 12  # of a contender in a heat
+_ROW_SECS = 0.00125  # of a fast kernel
 # If the contenders as a group are so much slower than before, the machine is disturbed.
 _DISTURBED = 1.1
 _AHEAD = 0.999  # of the best record that was not in the final: what the winner takes at most

@@ -1,9 +1,10 @@
 """Builds and runs the candidates of a round; those that were measured before are left out.
 
-In a rematch contenders run in heats: a few rows of runs of all of them in turns, so that what
-disturbs the machine disturbs them all. How two of them compare within a heat says more than how
-long either takes. Heats go on until it is clear for each contender that it is slower than the
-leader, or as good, or until the time is used up. Those that are clearly slower drop out.
+In a rematch contenders run in heats: short rows of runs of all of them in turns, so that what
+disturbs the machine disturbs them all. How two of them compare within a turn says more than how
+long either takes, and the median of many turns does not mind those in which only one was disturbed.
+Heats go on until it is clear for each contender that it is slower than the leader, or as good, or
+until the time is used up. Those that are clearly slower drop out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from statistics import mean, median, stdev
+from statistics import median, stdev
 from typing import Protocol, TypeVar
 
 from tilewright.cost_model.prior import operations_per_second
@@ -414,17 +415,22 @@ def _not_run(text: str) -> RunnerResult:
 
 EQUAL = 0.02  # who takes so much longer at most is as good
 LEAST_HEATS, MOST_HEATS = 3, 24
+_FEW_TURNS = 8  # whose spread is not told by their quartiles
+_DEVIATION = 1.4826  # of normal figures, in terms of the median distance from their median
+_OF_MEDIAN = 1.2533  # how much more the median of normal figures is off than their mean
+
+Turn = tuple[int, int]  # the number of a heat, and of a row in it
 
 Heat = Callable[[Sequence[RunnerInput]], RunnerResults]  # measures all, in turns
 
 
 @dataclass
 class _Runner:
-    """A contender and its times, by heat."""
+    """A contender and its times, by turn."""
 
     given: RunnerInput
     last: RunnerResult | None = None
-    times: dict[int, float] = field(default_factory=dict)
+    times: dict[Turn, float] = field(default_factory=dict)
     is_out: bool = False  # it failed, or is clearly slower
 
     @property
@@ -451,7 +457,7 @@ def _run(number: int, runners: Sequence[_Runner], heat: Heat) -> None:
     for runner, result in zip(runners, results, strict=True):
         runner.last = result
         if result.run_secs:
-            runner.times[number] = median(result.run_secs)
+            runner.times.update({(number, row): s for row, s in enumerate(result.run_secs)})
         else:
             runner.is_out = True
 
@@ -464,26 +470,31 @@ def _is_decided(left: Sequence[_Runner]) -> bool:
         if runner is leader:
             continue
         lags = _lags(runner, leader)
-        noise = _noise(lags)
-        if mean(lags) > noise:
+        lag, noise = median(lags), _noise(lags)
+        if lag > noise:
             runner.is_out = True
-        elif abs(mean(lags)) + noise > EQUAL:
+        elif abs(lag) + noise > EQUAL:
             is_decided = False
     return is_decided
 
 
 def _lags(runner: _Runner, leader: _Runner) -> list[float]:
-    """How much longer one took than the other, as logarithms, in the heats of both."""
-    return [math.log(secs / leader.times[heat]) for heat, secs in runner.times.items()]
+    """How much longer one took than the other, as logarithms, in the turns of both."""
+    common = runner.times.keys() & leader.times.keys()
+    return [math.log(runner.times[turn] / leader.times[turn]) for turn in common]
 
 
 def _noise(lags: Sequence[float]) -> float:
-    """What the mean may be off by: the fewer heats, the less is known of their spread, too."""
-    return (2 + 4 / (len(lags) - 1)) * stdev(lags) / math.sqrt(len(lags))
+    """What the median may be off by: the fewer turns, the less is known of their spread, too."""
+    count, middle = len(lags), median(lags)
+    spread = _DEVIATION * median(abs(lag - middle) for lag in lags)
+    if count < _FEW_TURNS:
+        spread = stdev(lags)
+    return (2 + 4 / (count - 1)) * _OF_MEDIAN * spread / math.sqrt(count)
 
 
 def _results(runners: Sequence[_Runner]) -> list[RunnerResult]:
-    """The leader's median; of the others how they compare with it in the heats of both."""
+    """The leader's median; of the others how they compare with it in the turns of both."""
     ran = [each for each in runners if not each.has_failed]
     if not ran:
         return [each.last for each in runners if each.last is not None]

@@ -31,7 +31,7 @@ class RoundEnd(NamedTuple):
 def run_round(session: TuningSession, task_id: int) -> RoundEnd:
     """Search, measure, learn."""
     task = session.tasks[task_id]
-    baselines = baselines_of(task)
+    baselines = _claimed(task, baselines_of(task))
     candidates: Candidates = list(baselines.values())
     if not candidates:
         candidates, end = _search(session, task_id)
@@ -48,6 +48,14 @@ def run_round(session: TuningSession, task_id: int) -> RoundEnd:
     if measured.interrupt is not None:
         raise measured.interrupt
     return RoundEnd(end or session.plateau(task), len(measured.results) < len(allowed))
+
+
+def _claimed(
+    task: TaskRecord, baselines: dict[str, MeasureCandidate]
+) -> dict[str, MeasureCandidate]:
+    """Baselines without those that another tuner, which has just started as well, measures."""
+    kept = {id(each) for each in task.claim(list(baselines.values()))}
+    return {name: each for name, each in baselines.items() if id(each) in kept}
 
 
 def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate], str]:

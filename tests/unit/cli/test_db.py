@@ -143,7 +143,7 @@ def test_a_server_wherever_a_file_is_taken(
     assert command("db", "copy", old, url).lines == [f"{old}: {copied.format(0)}"]
     here, there = command("db", "ls").lines, command("db", "ls", "--db", with_password).lines
     assert there == [*here[:-1], f"5 records of 2 tasks in {url}"]
-    assert command("db", "upgrade", url).lines == [f"{url}: up to date, schema 2"]
+    assert command("db", "upgrade", url).lines == [f"{url}: up to date, schema 3"]
     assert command("report", "--db", url).lines[0].startswith("report.html: 5 records")
     assert command("show", "best", "--db", url, status=2).err.startswith(f"error: {url} has 2 task")
     assert command("db", "prune", "--yes", "--db", url).lines == [
@@ -155,10 +155,11 @@ def test_preparing_and_upgrading_files(command: Any, records: Path) -> None:
     assert command("db", "init", "x.db", status=2).err == (
         "error: x.db needs no preparation; db init is for postgresql://USER@HOST/NAME\n"
     )
-    assert command("db", "upgrade").lines == [".tilewright/records.db: up to date, schema 2"]
+    assert command("db", "upgrade").lines == [".tilewright/records.db: up to date, schema 3"]
     raw = sqlite3.connect(records)
+    raw.execute("DROP INDEX records_by_task")
     raw.execute("DROP INDEX records_by_program")
     raw.execute("ALTER TABLE records DROP COLUMN program")
     raw.execute("PRAGMA user_version = 1")
     raw.close()
-    assert command("db", "upgrade").lines == [".tilewright/records.db: schema 1 -> 2"]
+    assert command("db", "upgrade").lines == [".tilewright/records.db: schema 1 -> 3"]

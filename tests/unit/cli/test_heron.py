@@ -61,6 +61,38 @@ def test_mistakes(command: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("platform", "fields", "message"),
+    [
+        (
+            "vta",
+            {"in_dtype": "float32", "out_dtype": "float32"},
+            "platform 'vta' needs the in_dtype and out_dtype 'int8' and 'int32', got 'float32' and "
+            "'float32'",
+        ),
+        (
+            "tensorcore",
+            {"in_dtype": "uint8", "out_dtype": "int32"},
+            "platform 'tensorcore' needs the in_dtype and out_dtype 'float16' and 'float16' or "
+            "'float16' and 'float32', got 'uint8' and 'int32'",
+        ),
+        (
+            "dlboost",
+            {"target_name": "cuda"},
+            "platform 'dlboost' measures on targets of the kind 'llvm' or 'c', but 'target_name' "
+            "is 'cuda'",
+        ),
+        ("dlboost", {"rules": ["mine"]}, "the rule 'mine' must be of the form package.module:name"),
+    ],
+)
+def test_what_a_platform_does_not_take(
+    platform: str, fields: dict[str, Any], message: str, command: Any
+) -> None:
+    write(**fields)
+    err = command("heron", "-p", platform, "-c", "quick_start.json", status=2).err
+    assert err == f"error: {message}\n"
+
+
 def test_tensor_cores_need_a_gpu(command: Any) -> None:
     if device("cuda").exist:
         return

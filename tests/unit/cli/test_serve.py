@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from tilewright.serve import snapshot
+from tilewright.database.postgres_connection import PostgresConnection
+from tilewright.database.sql_tables import SCHEMA_VERSION
+from tilewright.testing.postgres_server import PostgresServer
+from tilewright.version import __version__
 
 NEEDED = pytest.importorskip("uvicorn", reason="the live page needs tilewright[serve]")
 
@@ -59,12 +62,25 @@ def test_a_token_in_a_file(command: Any, records: Path, monkeypatch: pytest.Monk
     )
 
 
-def test_too_many_records(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "MOST_RECORDS", 4)
-    assert command("serve", "--port", "0", status=2).err == (
-        "error: .tilewright/records.db has 5 records, a page holds 4; `tilewright db prune` leaves "
-        "the best of each task\n"
-    )
+def test_no_server(command: Any) -> None:
+    pytest.importorskip("psycopg", reason="needs psycopg")
+    said = command("serve", "--db", "postgresql://me:secret@127.0.0.1:1/x", status=2).err
+    assert said.startswith("error: cannot open the database postgresql://me@127.0.0.1:1/x: ")
+    assert said.count("\n") == 1
+
+
+def test_a_server_of_a_newer_version(command: Any, postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    store = PostgresConnection(url)
+    store.rows("UPDATE meta SET value = '99' WHERE key = 'schema'")
+    store.close()
+    for words in ("serve --db", "db ls --db", "db upgrade", "db init", "tune GMM:0 --db"):
+        said = command(*words.split(), url, status=2).err
+        assert said == (
+            f"error: {url} was written by a newer Tilewright: its schema is 99, this version "
+            f"({__version__}) reads up to {SCHEMA_VERSION}; upgrade Tilewright, or export the "
+            "database to JSON with the newer version\n"
+        )
 
 
 def test_missing_packages(command: Any, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from tilewright.errors import DatabaseError
 from tilewright.records import TuningRecord
 from tilewright.testing.conformance.database import LLVM, a_record, assert_same_record, matmul
 from tilewright.testing.postgres_server import PostgresServer
+from tilewright.testing.tuned_databases import add_run
 
 
 def with_history(database: Database) -> Database:
@@ -123,12 +124,24 @@ def copy_and_die(folder: Path) -> None:
     os._exit(0)
 
 
+def test_trials_name_the_records_of_their_own_database(tmp_path: Path) -> None:
+    source, copied = (SQLiteDatabase(tmp_path / name) for name in ("a.db", "b.db"))
+    add_run(source, "mm", 16, (3e-6, 1e-6, 2e-6))
+    transfer.prune(source)  # the second one is left, and will be the first
+    transfer.copy(source, copied)
+    assert [trial.record_id for trial in source.history.trials()] == [1, 2, 3]
+    assert [trial.record_id for trial in copied.history.trials()] == [None, 1, None]
+    source.close()
+    copied.close()
+
+
 # --- upgrades -----------------------------------------------------------------------------------
 
 
 def made_old(path: Path) -> None:
-    """Take back what version 2 of the tables added."""
+    """Take back what later versions of the tables added."""
     raw = sqlite3.connect(path)
+    raw.execute("DROP INDEX records_by_task")
     raw.execute("DROP INDEX records_by_program")
     raw.execute("ALTER TABLE records DROP COLUMN program")
     raw.execute("PRAGMA user_version = 1")
@@ -149,10 +162,10 @@ def test_an_older_file_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
     reader = SQLiteDatabase(path, read_only=True)
     assert (len(reader.get_all_tuning_records()), reader.schema_version) == (3, 1)
     reader.close()
-    assert upgrade_database(path) == (1, 2)
-    assert upgrade_database(path) == (2, 2)
+    assert upgrade_database(path) == (1, 3)
+    assert upgrade_database(path) == (3, 3)
     raw = sqlite3.connect(path)
-    assert version_of(raw) == 2
+    assert version_of(raw) == 3
     assert raw.execute("SELECT program FROM records ORDER BY id").fetchall() == [
         ("00000000000000ff",), (None,), (None,),
     ]  # fmt: skip
@@ -167,7 +180,7 @@ def test_damaged_rows_do_not_stop_an_upgrade(tmp_path: Path) -> None:
     raw.commit()
     raw.close()
     made_old(path)
-    assert upgrade_database(path) == (1, 2)
+    assert upgrade_database(path) == (1, 3)
     assert len(SQLiteDatabase(path).get_all_tuning_records()) == 2
 
 
@@ -179,4 +192,4 @@ def test_what_has_no_tables(tmp_path: Path, postgres: PostgresServer) -> None:
         upgrade_database(tmp_path / "x.db")
     with pytest.raises(DatabaseError, match="has no tables of Tilewright; `tilewright db init"):
         upgrade_database(postgres.new_database(is_empty=True))
-    assert upgrade_database(postgres.new_database()) == (2, 2)
+    assert upgrade_database(postgres.new_database()) == (3, 3)

@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -14,8 +14,8 @@ from tilewright.database import (
     PostgresDatabase,
     open_database,
     postgres,
-    postgres_connection,
     postgres_schema,
+    upgrade_database,
 )
 from tilewright.database.postgres_connection import PostgresConnection, without_password
 from tilewright.errors import DatabaseError
@@ -109,6 +109,37 @@ def test_nobody_measures_what_another_does(
     again.close()
 
 
+def test_the_best_of_a_program_takes_one_statement(
+    pair: tuple[PostgresDatabase, PostgresDatabase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pair
+    other = matmul(8, 8, 8)
+    for mod in (MOD, other):
+        workload = theirs.commit_workload(mod)
+        theirs.commit_tuning_records([numbered(workload, n, secs=3.0 - n) for n in range(3)])
+    first = ours.query_tuning_record(MOD, TARGET)  # learns of the targets
+    assert first is not None
+    said: list[str] = []
+    fetch = PostgresConnection._cursor
+
+    def noted(self: PostgresConnection, statement: str, parameters: Sequence[object]) -> object:
+        said.append(statement)
+        return fetch(self, statement, parameters)
+
+    monkeypatch.setattr(PostgresConnection, "_cursor", noted)
+    for _ in range(2):
+        said.clear()
+        best = ours.query_tuning_record(other, TARGET)
+        assert best is not None
+        assert (best.mean_secs, len(said)) == (1.0, 1)
+    found = [record.mean_secs for record in ours.fitting_records(other, TARGET)]
+    assert found == [1.0, 2.0, 3.0]
+    haswell = Target("llvm -mcpu=haswell -num-cores=4")
+    theirs.commit_tuning_record(a_record(theirs.commit_workload(other), 0.5, target=haswell))
+    assert next(ours.fitting_records(other, haswell)).mean_secs == 0.5
+    assert ours.query_tuning_record(matmul(4, 4, 4), TARGET) is None
+
+
 # --- servers that go away -----------------------------------------------------------------------
 
 
@@ -168,7 +199,7 @@ def test_readers_and_listeners_go_on_after_a_reconnect(mortal: PostgresServer) -
 def test_a_server_that_stays_away(mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = mortal.new_database()
     database = PostgresDatabase(url)
-    monkeypatch.setattr(postgres_connection, "RECONNECT_SECONDS", 0.2)
+    database._server.patience = 0.2
     mortal.stop(signal.SIGKILL)
     try:
         expected = (
@@ -289,11 +320,11 @@ def test_migrations_are_all_or_nothing(url: str) -> None:
     store = PostgresConnection(url)
     first, broken = ["ALTER TABLE records ADD COLUMN second TEXT"], ["SELECT no_such_thing"]
     with pytest.raises(DatabaseError, match='column "no_such_thing" does not exist'):
-        postgres_schema.migrate(store, 4, {2: first, 3: broken})
-    assert postgres_schema.version_of(store) == 2
-    assert postgres_schema.migrate(store, 4, {2: first, 3: ["SELECT second FROM records"]}) == 2
-    assert postgres_schema.version_of(store) == 4
-    assert postgres_schema.migrate(store, 4, {}) == 4
+        postgres_schema.migrate(store, 5, {3: first, 4: broken})
+    assert postgres_schema.version_of(store) == 3
+    assert postgres_schema.migrate(store, 5, {3: first, 4: ["SELECT second FROM records"]}) == 3
+    assert postgres_schema.version_of(store) == 5
+    assert postgres_schema.migrate(store, 5, {}) == 5
     store.close()
 
 
@@ -327,3 +358,24 @@ def test_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(failure.value) == (
         "a PostgreSQL database needs the package psycopg: pip install 'tilewright[postgres]'"
     )
+
+
+def test_an_upgrade_gives_roles_their_rights(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    store = PostgresConnection(url)
+    store.rows("DROP TABLE events")
+    store.rows("DROP INDEX records_by_task")
+    store.rows("UPDATE meta SET value = '2' WHERE key = 'schema'")
+    with pytest.raises(DatabaseError, match="has the older schema 2; its owner brings it up to da"):
+        postgres_schema.initialize(store)
+    assert upgrade_database(url) == (2, 3)
+    assert upgrade_database(url) == (3, 3)
+    ((name,),) = store.rows("SELECT current_database()")
+    store.rows(f"CREATE USER {name}_b_tuner IN ROLE {name}_tuner")
+    store.close()
+    tuner = PostgresDatabase(postgres.url(name, f"{name}_b_tuner"))
+    log = tuner.event_log()
+    log.write("{}")
+    log.close()
+    assert [line for _, line in tuner.event_lines(0)] == ["{}"]
+    tuner.close()

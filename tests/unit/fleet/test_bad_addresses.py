@@ -7,13 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from tests.unit.fleet.conftest import unused_port
 
 from tilewright.cli import rpc
-from tilewright.cli.run_limits import TuneCommand
 from tilewright.errors import TuneError
-from tilewright.fleet.cluster import connect
+from tilewright.fleet.joining import join
 from tilewright.fleet.rpc_config import RPCConfig
-from tilewright.target import Target
 
 NO_RAY = """
 import sys
@@ -24,12 +23,6 @@ try:
 except ValueError as error:
     print(error)
 """
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_no_ray() -> None:
@@ -43,10 +36,9 @@ def test_no_ray() -> None:
 
 
 def test_no_server_at_the_address() -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
     port = unused_port()
     with pytest.raises(TuneError) as caught:
-        connect(f"ray://127.0.0.1:{port}")
+        join(f"ray://127.0.0.1:{port}")
     assert str(caught.value) == (
         f"no Ray cluster answers at ray://127.0.0.1:{port}: Connection refused; start one with "
         "`ray start --head` or `tilewright rpc-tracker`, and name its client port"
@@ -55,9 +47,8 @@ def test_no_server_at_the_address() -> None:
 
 @pytest.mark.parametrize("address", ["rays", "ray://", "ray://host", "ray://host:x", "host:1"])
 def test_what_is_no_address(address: str) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    with pytest.raises(TuneError) as caught, TuneCommand(["p"], on=address).members(Target("llvm")):
-        pass
+    with pytest.raises(TuneError) as caught:
+        join(address)
     assert str(caught.value) == f"{address!r}: expected 'ray', or 'ray://HOST:PORT' of a cluster"
 
 
@@ -97,6 +88,13 @@ def test_a_tracker_takes_the_first_ports_that_are_free() -> None:
     assert f"--ray-client-server-port={chosen + 1}" in command
     with pytest.raises(TuneError, match=r"^no port from 5 to 4 is free on 127.0.0.1$"):
         rpc.tracker_command("127.0.0.1", range(5, 5))
+
+
+def test_a_tracker_among_the_ports_of_workers() -> None:
+    any_port = "--min-worker-port=0"
+    for first, is_among in ((9990, False), (10001, True), (19998, True), (20000, False)):
+        ports = range(first, first + 2)  # one of them may be taken
+        assert (any_port in rpc.tracker_command("127.0.0.1", ports)) == is_among
 
 
 def test_a_server_needs_a_tracker_and_a_key() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -17,13 +18,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.unit.fleet.conftest import RayCluster
+from tests.unit.fleet.conftest import RayCluster, is_listening
 
 import tilewright
 from tilewright.database import open_database
 from tilewright.database.sqlite import DEFAULT_NAME
 from tilewright.errors import MachineError
 from tilewright.fleet.ray_runner import RayRunner
+from tilewright.fleet.rpc_config import client_port
 from tilewright.measure import EvaluatorConfig
 from tilewright.records import RunnerInput
 from tilewright.testing import fleet_hooks
@@ -34,6 +36,7 @@ from tilewright.workloads.configs import create_te_workload
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
     # Ray leaves files open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -198,7 +201,9 @@ def test_a_tracker_and_a_server_that_are_lost() -> None:
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(arguments, env=environ, stdin=pipe, stdout=pipe, text=True)
+        return subprocess.Popen(
+            arguments, env=environ, stdin=pipe, stdout=pipe, text=True, start_new_session=True
+        )
 
     tracker = start(*command, "rpc-tracker", "--host", "127.0.0.1", "--port", "29190")
     assert tracker.stdout is not None
@@ -206,16 +211,18 @@ def test_a_tracker_and_a_server_that_are_lost() -> None:
     server = tuner = None
     try:
         server = _started_server(start, command, port)
+        while not is_listening(client_port(port)):
+            time.sleep(0.2)
         tuner = start(sys.executable, "-c", LOST, str(port))
         assert tuner.stdout is not None
         assert tuner.stdout.readline() == "True\n"
-        tracker.send_signal(signal.SIGTERM)
+        os.killpg(tracker.pid, signal.SIGKILL)
         output, _ = tuner.communicate("\n", timeout=120)
-        assert output.startswith("MachineError lost the connection to the Ray cluster: ")
-        assert output.count("\n") == 1
+        assert re.fullmatch("MachineError lost the connection to the Ray cluster: .*\n", output)
     finally:
         for process in filter(None, (tuner, server, tracker)):
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 assert pipe is not None

@@ -16,7 +16,7 @@ from tilewright.fleet.ray_builder import RayBuilder
 from tilewright.fleet.ray_runner import RayRunner
 from tilewright.fleet.rpc_runner import RPCConfig, RPCRunner
 from tilewright.ir import IRModule
-from tilewright.measure import Builder, Runner
+from tilewright.measure import Builder, EvaluatorConfig, Runner
 from tilewright.records import BuilderInput, FailureKind, RunnerInput
 from tilewright.target import Target
 from tilewright.testing import fleet_hooks
@@ -26,6 +26,7 @@ from tilewright.tune.api import tune_tir
 from tilewright.tune.events import Event, NodeSeen
 
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
     # Ray leaves files open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -195,6 +196,22 @@ def test_several_runs(builder: RayBuilder, config: RPCConfig, built: MakeInput) 
     futures = runner.run([built(), built()])
     assert [future.result().run_secs for future in futures] == [(3.0, 3.0)] * 2
     runner.close()
+
+
+@pytest.mark.slow
+def test_functions_that_an_initializer_registers(
+    builder: RayBuilder, config: RPCConfig, built: MakeInput
+) -> None:
+    runner = RPCRunner(
+        config,
+        EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0),
+        f_run_evaluator="fleet_hooks.evaluate",
+        f_cleanup="fleet_hooks.cleanup",
+        initializer=fleet_hooks.register_functions,
+    )
+    result = runner.run([built()])[0].result()
+    runner.close()
+    assert (result.run_secs, result.error_msg) == ((3.0,), None)
 
 
 STEPS = ("f_create_session", "f_upload_module", "f_alloc_argument", "f_run_evaluator", "f_cleanup")

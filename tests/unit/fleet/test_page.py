@@ -16,6 +16,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

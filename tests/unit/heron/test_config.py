@@ -85,6 +85,27 @@ def test_all_fields_can_be_given() -> None:
             "x.json: case 'a' must be [operator, [sizes]] or [operator, [sizes], count], got "
             "['gemm', [64, '64']]",
         ),
+        (
+            {"cases": {"../a": ["gemm", [64, 64, 64]]}},
+            "x.json: case '../a' must have the name of a folder, without '/'",
+        ),
+        (
+            {"cases": {"": ["gemm", [64, 64, 64]]}},
+            "x.json: case '' must have the name of a folder, without '/'",
+        ),
+        (
+            {"cases": {"..": ["gemm", [64, 64, 64]]}},
+            "x.json: case '..' must have the name of a folder, without '/'",
+        ),
+        (
+            {"cases": {"a": ["gemm", [64, 64, 64], 0]}},
+            "x.json: the count of case 'a' must be at least 1, got 0",
+        ),
+        ({"temperature": float("nan")}, "x.json: 'temperature' must be finite, got nan"),
+        ({"build_timeout": float("inf")}, "x.json: 'build_timeout' must be finite, got inf"),
+        ({"runner_timeout": -1}, "x.json: 'runner_timeout' must be positive, got -1"),
+        ({"device_id": -1}, "x.json: 'device_id' must be at least 0, got -1"),
+        ({"out_name": ""}, "x.json: 'out_name' must not be empty"),
     ],
 )
 def test_mistakes(fields: dict[str, Any], message: str) -> None:
@@ -106,5 +127,19 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(TuneError) as error:
         read_config(path)
     assert str(error.value) == f"{path} must be an object of fields, got list"
-    path.write_text(json.dumps({"cases": CASES, "max_trials": 7}), encoding="utf-8")
-    assert read_config(path).max_trials == 7
+    path.write_text('{"max_trials": 1, "cases": {}, "max_trials": 2}', encoding="utf-8")
+    with pytest.raises(TuneError) as error:
+        read_config(path)
+    assert str(error.value) == f"{path} has 'max_trials' twice in one object"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(TuneError) as error:
+        read_config(path)
+    assert str(error.value) == f"{path} has too many lists or objects inside of each other"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TuneError) as error:
+        read_config(path)
+    assert str(error.value) == f"{path} is not JSON: it is no text in UTF-8"
+    text = json.dumps({"cases": CASES, "max_trials": 7})
+    for encoding in ("utf-8", "utf-8-sig"):
+        path.write_text(text, encoding=encoding)
+        assert read_config(path).max_trials == 7

@@ -55,7 +55,7 @@ def test_correct_candidate(runner: LocalRunner, input_of: MakeInput) -> None:
     assert result.failure is None, result.error_msg
     assert result.checked
     assert not result.stopped_early
-    assert result.protocol == "median of 3 to 5 rows of 4 ms"
+    assert result.protocol == "median of 3 to 7 rows of 1 ms"
     assert result.run_secs is not None
     assert len(result.run_secs) == 1
     assert set(result.step_secs) == {"load", "expect", "allocate", "first_look", "check", "run"}
@@ -222,7 +222,8 @@ def test_measured_again_in_turns(runner: LocalRunner, input_of: MakeInput) -> No
     results = runner.measure_again([input_of(kernel, faults.double) for kernel in kernels])
     assert [result.failure for result in results] == [None, FailureKind.WRONG_RESULT, None]
     assert [result.checked for result in results] == [True, False, True]
-    assert results[0].protocol == "median of 7 rows of 4 ms, in turns"
+    assert results[0].protocol == "median of 7 rows of 1 ms, in turns"
+    assert [len(result.run_secs or ()) for result in results] == [7, 0, 7]
 
 
 def test_measured_again_with_one_that_crashes(runner: LocalRunner, input_of: MakeInput) -> None:

@@ -260,7 +260,7 @@ def test_long_runs_are_looked_at_once() -> None:
 
 def test_slow_functions_get_fewer_rows() -> None:
     protocol = AdaptiveProtocol()
-    assert protocol.rows_for(1e-3) == 5
+    assert protocol.rows_for(1e-3) == 7
     assert protocol.rows_for(0.1) == 3
     function = FakeFunction(*[0.1] * 3)
     assert protocol.full(function, (), 0.1) == [0.1] * 3  # type: ignore[arg-type]
@@ -276,13 +276,14 @@ def race(best: float | None, *seconds: float) -> list[float]:
 def test_who_falls_behind_has_fewer_rows() -> None:
     assert race(1e-3, 1.3e-3) == [1.3e-3]
     assert race(1e-3, 1.2e-3, 1.15e-3) == [1.2e-3, 1.15e-3]
-    assert race(1e-3, 1.06e-3, 1.05e-3, 1.07e-3) == [1.06e-3, 1.05e-3, 1.07e-3]
+    assert race(1e-3, 1.09e-3, 1.07e-3, 1.08e-3) == [1.09e-3, 1.07e-3, 1.08e-3]
+    assert len(race(1e-3, 1.06e-3, 1.05e-3, 1.09e-3, 1.07e-3)) == 4
 
 
 def test_who_is_as_fast_once_runs_all_rows() -> None:
-    assert len(race(1e-3, 1.03e-3, 1.1e-3, 1.03e-3, 1.03e-3, 1.03e-3)) == 5
-    assert len(race(1e-3, 1.2e-3, 1.01e-3, 1.3e-3, 1.3e-3, 1.3e-3)) == 5
-    assert len(race(None, *[9e-3, 8e-3] * 3)) == 5
+    assert len(race(1e-3, 1.03e-3, 1.1e-3, *[1.03e-3] * 5)) == 7
+    assert len(race(1e-3, 1.2e-3, 1.01e-3, *[1.3e-3] * 5)) == 7
+    assert len(race(None, *[0.9e-3, 0.8e-3] * 4)) == 7
 
 
 def test_rows_that_agree_need_no_others() -> None:
@@ -293,5 +294,5 @@ def test_rows_that_agree_need_no_others() -> None:
 def test_a_look_as_long_as_a_row_says_as_much() -> None:
     found, _ = look(10e-3, 30e-3, 14e-3)
     assert found.hopeless
-    found, _ = look(1e-3, 1.9e-3, 1.5e-3)  # shorter ones have to be worse by far
+    found, _ = look(0.3e-3, 0.55e-3, 0.45e-3)  # shorter ones have to be worse by far
     assert not found.hopeless

@@ -15,6 +15,7 @@ from tilewright.database import Database, MemoryDatabase, Trial
 from tilewright.records import FailureKind
 from tilewright.report import charts
 from tilewright.report.collect import collect
+from tilewright.report.course import Course
 from tilewright.report.predictions import (
     mean_rank_correlation,
     predicted_places,
@@ -178,7 +179,7 @@ def test_what_may_be_chance() -> None:
 def test_predictions_of_a_task(database: Database) -> None:
     small, *_ = collect(database)
     assert len(_elements(charts.prediction_chart(small), "circle")) == 6
-    assert _mean(small.trials) == pytest.approx(1.0)
+    assert _mean(small.predicted) == pytest.approx(1.0)
 
 
 def test_notes_do_not_cover_each_other() -> None:
@@ -196,16 +197,16 @@ def test_notes_do_not_cover_each_other() -> None:
 
 def test_falling_latency(database: Database) -> None:
     task = collect(database)[0]
-    (line,) = _elements(charts.falling_latency(task), "polyline")
+    (line,) = _elements(charts.falling_latency(task.course), "polyline")
     points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
     assert points[0] == (0.0, 2.0)  # the first trial is the slowest of those that were best
     assert points[-1] == (120.0, 26.0)
     assert [y for _, y in points] == sorted(y for _, y in points)
-    assert charts.falling_latency(replace(task, trials=())) == ""
+    assert charts.falling_latency(Course(3, 3)) == ""
 
 
 def test_two_runs_in_one_picture() -> None:
-    trials = [[Trial(run, "t", n, mean_secs=1e-3 / (n + run)) for n in range(4)] for run in (1, 2)]
+    trials = [Course.of((n, 1e-3 / (n + run)) for n in range(4)) for run in (1, 2)]
     first, second = _elements(charts.compared_chart(trials, ("run 1", "run 2")), "polyline")
     assert (first.attrib["class"], second.attrib["class"]) == ("line", "line other")
-    assert charts.compared_chart([trials[0], []], ("run 1", "run 2")) == ""
+    assert charts.compared_chart([trials[0], Course(0)], ("run 1", "run 2")) == ""

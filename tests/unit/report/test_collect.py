@@ -25,9 +25,12 @@ def test_tasks(database: Database) -> None:
         "big · C 64x64x64",
         "C 8x8x8",
     )
-    assert [trial.mean_secs for trial in small.trials] == [8e-6, None, 4e-6, 6e-6, 2e-6, 3e-6, 1e-6]
-    assert [trial.run for trial in small.trials] == [1] * 5 + [2] * 2
-    assert (small.best_secs, small.failed, len(small.records)) == (1e-6, 1, 7)
+    times = [trial.mean_secs for trial in small.predicted]
+    assert times == [8e-6, None, 4e-6, 6e-6, 2e-6, 3e-6, 1e-6]
+    assert [trial.run for trial in small.predicted] == [1] * 5 + [2] * 2
+    assert small.course.best == [(1, 8e-6), (3, 4e-6), (5, 2e-6), (7, 1e-6)]
+    assert small.course.runs == [(6, 2)]
+    assert (small.best_secs, small.failed, small.records) == (1e-6, 1, 7)
     assert small.errors == {FailureKind.TIMEOUT: "took <10 s>"}
     assert small.flop == 2 * 16**3
     assert loose.best_secs == 5e-7

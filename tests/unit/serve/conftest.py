@@ -18,11 +18,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from tilewright.database import SQLiteDatabase, open_database
-from tilewright.serve.live_runs import EventReader
+from tilewright.serve.live_runs import event_reader
 from tilewright.serve.replay import ReplayService
 from tilewright.serve.snapshot import Watched
 from tilewright.testing.tuned_databases import fill
-from tilewright.tune.event_log import event_log_path
 
 SECRET = "a-long-enough-secret"
 
@@ -47,7 +46,7 @@ def records(filled: Path, tmp_path: Path) -> Path:
 def watched(records: Path) -> Iterator[Watched]:
     """The database as the page watches it."""
     database = open_database(records, read_only=True)
-    yield Watched(database, "records.db", records, EventReader(event_log_path(records)))
+    yield Watched(database, "records.db", records, event_reader(database, records))
     database.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tilewright.serve.live_runs import EventReader
+from tilewright.serve.live_runs import FileEvents
 
 
 def _line(time: float, event: str, **facts: object) -> str:
@@ -26,7 +26,7 @@ def _write(path: Path, *lines: str) -> None:
 
 def test_a_run_from_its_start_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    reader = EventReader(path)
+    reader = FileEvents(path)
     assert not reader.look()  # there is no file yet
     _write(path, STARTED, SEARCH)
     assert reader.look()
@@ -47,7 +47,7 @@ def test_a_run_from_its_start_to_its_end(tmp_path: Path) -> None:
 def test_half_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(STARTED[:20], encoding="utf-8")
-    reader = EventReader(path)
+    reader = FileEvents(path)
     assert not reader.look()
     _write(path, STARTED[20:])
     assert reader.look()
@@ -59,7 +59,7 @@ def test_lines_of_others_are_skipped(tmp_path: Path) -> None:
     _write(path, "not JSON", "[1]", '{"event": 3, "pid": "x"}', "{}", '{"time": null}',
            _line(0, "something_new", node="n2"), STARTED)  # fmt: skip
     path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
-    reader = EventReader(path)
+    reader = FileEvents(path)
     assert reader.look()
     assert len(reader.state.going_on) == 1
     assert "n2" in reader.state.nodes
@@ -68,7 +68,7 @@ def test_lines_of_others_are_skipped(tmp_path: Path) -> None:
 def test_a_file_that_was_begun_again(tmp_path: Path) -> None:
     path = tmp_path / "log"
     _write(path, STARTED, SEARCH, BUILD)
-    reader = EventReader(path)
+    reader = FileEvents(path)
     reader.look()
     path.unlink()
     _write(path, _line(0, "tuning_started", run=4, tasks=["c"]))
@@ -84,7 +84,7 @@ def _seen(time: float, node: str, phase: str, done: int, busy_secs: float) -> st
 def test_nodes_of_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "log"
     _write(path, STARTED, _seen(10, "far", "build", 9, 3), _seen(10, "far", "run", 8, 4))
-    reader = EventReader(path)
+    reader = FileEvents(path)
     reader.look()
     node = reader.state.nodes["far"]
     assert (node.load, node.trials, node.seconds) == (None, 8, {"build": 3, "run": 4})

@@ -13,6 +13,7 @@ from tilewright.database import SQLiteDatabase
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.sharing import compare, side_from
 from tilewright.sharing.intervals import Ratio, mean_ratio, quantile, ratio_of
+from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul
 
 
@@ -120,3 +121,17 @@ def test_files_that_are_no_results(content: str, tmp_path: Path) -> None:
     path.write_text(content)
     with pytest.raises(StoredDataError, match="is not the result file of a benchmark"):
         side_from(str(path))
+
+
+def test_one_machine_however_its_target_is_written(tmp_path: Path) -> None:
+    plain = Target("llvm")
+    written = Target(f"llvm -num-cores={plain.num_cores}")
+    assert written.fingerprint == plain.fingerprint
+    paths = {tmp_path / "a.db": plain, tmp_path / "b.db": written}
+    for path, target in paths.items():
+        database = SQLiteDatabase(path)
+        workload = database.commit_workload(matmul(8, 8, 8))
+        database.commit_tuning_record(a_record(workload, 2.0, target=target))
+        database.close()
+    found = compare(*(side_from(str(path)) for path in paths))
+    assert [row.ratio.value for row in found.rows] == [1.0]

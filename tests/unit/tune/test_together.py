@@ -22,17 +22,19 @@ BASELINES = 2  # which are measured first
 
 
 class Watched(MadeUp):
-    """Notes what it measures; something else happens once the search's candidates come."""
+    """Notes what it measures; something else happens once it was given more candidates."""
 
-    def __init__(self, in_the_middle: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, in_the_middle: Callable[[], object] = lambda: None, after: int = BASELINES
+    ) -> None:
         super().__init__()
-        self.in_the_middle = in_the_middle
+        self.in_the_middle, self.after = in_the_middle, after
         self.measured: list[str] = []
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[RunnerFuture]:
         candidates = [each.candidate for each in runner_inputs]
         self.measured += [candidate_hash(each) for each in candidates if each is not None]
-        if len(self.measured) > BASELINES:
+        if len(self.measured) > self.after:
             happens, self.in_the_middle = self.in_the_middle, lambda: None
             happens()
         return super().run(runner_inputs)
@@ -55,11 +57,12 @@ def tune(database: Database, runner: Watched, trials: int = 24) -> None:
     )
 
 
-def test_a_tuner_leaves_to_others_what_they_measure(postgres: PostgresServer) -> None:
+@pytest.mark.parametrize("after", [0, BASELINES])  # the second one comes while baselines run, later
+def test_a_tuner_leaves_to_others_what_they_measure(postgres: PostgresServer, after: int) -> None:
     url = postgres.new_database()
     ours, theirs = PostgresDatabase(url), PostgresDatabase(url)
     second = Watched()
-    first = Watched(lambda: tune(theirs, second))
+    first = Watched(lambda: tune(theirs, second), after)
     tune(ours, first)
     assert len(second.measured) > 8
     both = Counter(first.measured + second.measured)

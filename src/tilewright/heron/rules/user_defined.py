@@ -35,6 +35,8 @@ class UserDefinedRule(HeronRule):
 def loaded_rule(text: str) -> HeronRule:
     """A rule by where it is defined: `package.module:name`."""
     module, _, name = text.partition(":")
+    if not module or not name:
+        raise TuneError(f"the rule {text!r} must be of the form package.module:name")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

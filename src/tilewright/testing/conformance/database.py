@@ -232,6 +232,40 @@ def check_some_at_a_time(make: MakeDatabase) -> None:
     assert batches == [[first, second], [third]]
 
 
+def check_tasks(make: MakeDatabase) -> None:
+    """What is told of tasks without reading all records is what the records say."""
+    database = make()
+    small, large = (database.commit_workload(matmul(n, n, n)) for n in (8, 16))
+    run = database.history.begin_run("two")
+    times = ((small, 3.0), (small, FAILED_RUN_SECS), (large, 5.0), (small, 1.0), (small, 2.0))
+    for trial, (workload, secs) in enumerate(times):
+        failure = FailureKind.CRASH if secs == FAILED_RUN_SECS else None
+        label = "small" if workload is small else "large"
+        extra = {"run": run, "task": label, "trial": trial, "seed": trial, "round": 0}
+        database.commit_tuning_record(a_record(workload, secs, failure=failure, extra=extra))
+    database.commit_tuning_record(a_record(small, 9.0, target=Target("llvm -mcpu=haswell")))
+    tasks = database.tasks
+    first, second, other = tasks.totals()
+    assert (first.records, first.failed, first.failures) == (4, 1, {"crash": 1})
+    assert [each.best_secs for each in (first, second, other)] == [1.0, 5.0, 9.0]
+    assert first.workload == other.workload != second.workload
+    assert [each.name for each in tasks.totals([second.workload])] == [second.name]
+    assert [secs for _, secs in tasks.measured(first)] == [3.0, None, 1.0, 2.0]
+    assert [secs for _, secs in tasks.measured(first, after=first.first)] == [None, 1.0, 2.0]
+    assert [each.mean_secs for each in tasks.fastest(first, 2)] == [1.0, 2.0]
+    assert [each.mean_secs for each in tasks.first(first, 1)] == [3.0]
+    for count in (1, -1):
+        assert [each.failure for each in tasks.failed(first, "crash", count)] == ["crash"]
+    assert tasks.workload(second).mod["main"] == large.mod["main"]
+    assert tasks.changed_after(second.last)[0] == {first.workload}
+    assert tasks.changed_after(other.last) == (set(), other.last)
+    assert [record.mean_secs for record in tasks.numbered([second.first])] == [5.0]
+    labels = [(each.label, each.task, each.first) for each in tasks.run_tasks(run)]
+    assert labels == [("small", first.name, first.first), ("large", second.name, second.first)]
+    for name, record in tasks.named(""):
+        assert [found.mean_secs for _, found in tasks.named(name)] == [record.mean_secs]
+
+
 def check_claims(make: MakeDatabase) -> None:
     """Whoever is alone may measure everything, and again; nobody tells it news."""
     database = make()
@@ -389,6 +423,7 @@ CHECKS: tuple[Callable[[MakeDatabase], None], ...] = (
     check_many_at_once,
     check_atomic_work,
     check_some_at_a_time,
+    check_tasks,
     check_claims,
     check_pruning,
     check_queries,
