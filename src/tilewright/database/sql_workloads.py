@@ -75,8 +75,9 @@ class SQLWorkloads:
     def load(self, row_id: int, text: str | None = None) -> Workload:
         """The workload of a row, whose text may be at hand; equal rows are one object."""
         if row_id not in self._loaded:
+            text = text or self._text(row_id)
             with stored_record.reading_row("workloads", row_id):
-                mod = stored_record.usable_module(load_json(text or self._text(row_id)))
+                mod = stored_record.usable_module(load_json(text))
                 workload = Workload(mod, self.equality.hash(mod))
             self._loaded[row_id], self._ids[workload] = workload, row_id
         return self._loaded[row_id]
