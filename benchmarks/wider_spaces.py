@@ -1,12 +1,13 @@
-"""What a larger budget buys: kernels after 64 and 512 trials beside another commit's after 64.
+"""What a budget buys: kernels after 16, 64 and 512 trials beside another commit's after 64.
 
     python benchmarks/wider_spaces.py --against SRC [--only ROW ...] [--json FILE]
 
 `SRC` is the folder `src` of the other commit. Each search is a process of its own; their kernels
-then run in turns, and the best of each counts. For each workload: rows `C1D_0_64` and `C1D_0_512`
-(latency, rival: the other commit's 64 trials); the note says how many candidates were measured, why
-the search ended if it was not for its trials, and the share of the roofline that the kernel uses.
-With `--json FILE` rows that the file has already are kept, so that a run can be done in pieces.
+then run in turns, and the best of each counts. For each workload: rows `C1D_0_16`, `C1D_0_64` and
+`C1D_0_512` (latency, rival: the other commit's 64 trials); the note says how many candidates were
+measured, why the search ended if it was not for its trials, and the share of the roofline that the
+kernel uses. With `--json FILE` rows that the file has already are kept, so that a run can be done
+in pieces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tuning import show_mean, times_to_call
 OURS = ROOT / "src"
 FIRST_LAYERS = (("C2D", 0), ("CBR", 0), ("DIL", 0))
 ROWS = tuple(f"{name}_{index}" for name, index in (*WORKLOADS, *FIRST_LAYERS))
-FEW, MANY = 64, 512
+BEFORE, TRIALS = 64, (16, 64, 512)
 PEAKS = 8
 TURNS = 40  # of each kernel; the best counts, since others may work on the machine, too
 NOT_ZERO = {"T2D": 0.25}  # the share of products that a stride of two leaves
@@ -104,16 +105,13 @@ def roofline_seconds(row: str) -> tuple[float, str]:
 
 
 def measure_row(report: Report, row: str, against: Path) -> None:
-    """Three searches, one after the other, then their kernels in turns."""
-    searches = {
-        "before": Search(against, row, FEW),
-        str(FEW): Search(OURS, row, FEW),
-        str(MANY): Search(OURS, row, MANY),
-    }
+    """All searches, one after the other, then their kernels in turns."""
+    searches = {"before": Search(against, row, BEFORE)}
+    searches |= {str(trials): Search(OURS, row, trials) for trials in TRIALS}
     best = interleaved([search.measure for search in searches.values()], TURNS)
     times = dict(zip(searches, best, strict=True))
     least, bound = roofline_seconds(row)
-    for trials in map(str, (FEW, MANY)):
+    for trials in map(str, TRIALS):
         found = searches[trials].found
         note = (
             f"{found['measured']} measured in {found['wall']:.0f} s{found['end']}, "
@@ -163,7 +161,7 @@ def main() -> None:
         measure_row(report, row, options.against)
         if options.json is not None:
             report.save(options.json)  # long runs are not lost
-    for trials in (FEW, MANY):
+    for trials in TRIALS:
         show_mean(
             report, f"latency after {trials} trials", "before", tuple(f"{r}_{trials}" for r in ROWS)
         )
