@@ -130,7 +130,7 @@ def _correct(contender: Contender, scale: float, task: TaskRecord, database: Dat
     secs = tuple(secs * scale for secs in result.run_secs or ())
     extra = {
         **record.extra,
-        "first_run_secs": record.plain_secs or [],
+        "first_run_secs": record.as_made().plain_secs or [],
         "final_run_secs": list(result.run_secs or ()),
         "final_protocol": result.protocol,
         "checked": result.checked or bool(record.extra.get("checked")),

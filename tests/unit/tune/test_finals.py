@@ -273,6 +273,15 @@ def test_the_final_is_held_once() -> None:
     assert len(judge.finals) == 6
 
 
+def test_first_figures_outlive_two_finals() -> None:
+    judge, database = Judge(lambda shash: 3e-4, seconds=lambda shash: 1e-4), MemoryDatabase()
+    tune(judge, database)
+    tune(judge, database, max_trials_global=12)
+    again = [r for r in database.get_all_tuning_records() if "final_run_secs" in r.extra]
+    assert len(again) >= MOST
+    assert {tuple(record.as_made().run_secs or ()) for record in again} == {(1e-4,)}
+
+
 def test_figures_of_a_task_are_those_of_the_final() -> None:
     events: list[Event] = []
     first = ranks(1.00e-4, 1.05e-4)
