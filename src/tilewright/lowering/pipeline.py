@@ -86,7 +86,7 @@ def cpu_loops(context: PassContext) -> list[Pass]:
         Simplify(),
         BlendLocalStores(),
         # Last of the costly steps: it multiplies statements.
-        context.configured(UnrollLoop, expand=False),
+        context.configured(UnrollLoop, expand=False, plain_max_step=32),
         *context.user_passes(2),
     ]
 

@@ -8,6 +8,8 @@ no difference to its meaning: code generators expand hints while they emit, whic
 
 from __future__ import annotations
 
+import math
+
 from tilewright import ir
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -15,6 +17,7 @@ from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
 REGISTER_BYTES = 64  # of the widest vectors
+REGISTERS = 32
 EXPLICIT_ANNOTATION = "unroll_explicit"
 
 
@@ -28,6 +31,8 @@ class UnrollLoop(FunctionPass):
     explicit_unroll: bool = True
     unroll_local_access: bool = False
     expand: bool = True
+    # Of loops around stores that stay in memory anyhow; None: the same as of others.
+    plain_max_step: int | None = None
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         return func.with_body(_Unroller(self).rewrite(func.body))
@@ -44,12 +49,21 @@ class _Unroller(StmtRewriter):
         self._unrolled_depth = 0
         self._serial_depth = 0
         self._local_only = True
+        self._is_tile = False
+        self._allocated: set[ir.Var] = set()
+        self._tile_vars: set[ir.Var] = set()  # that say where in a register tile is stored
+
+    def visit_allocate(self, node: ir.Allocate) -> ir.Stmt:
+        self._allocated.add(node.buffer_var)
+        return self.generic_visit(node)
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         # A store of several registers is several instructions.
         size = node.value.dtype.lanes * node.buffer.dtype.bits // 8
         self._steps += max(1, size // REGISTER_BYTES)
         self._local_only = self._local_only and node.buffer.scope == "local"
+        if node.buffer.data in self._allocated and _is_sum_in_registers(node):
+            self._tile_vars.update(var for index in node.indices for var in ir.free_vars(index))
         return node
 
     def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
@@ -86,8 +100,11 @@ class _Unroller(StmtRewriter):
     def visit_for(self, node: ir.For) -> ir.Stmt:
         self._steps = self._unrolled_depth = self._serial_depth = 0
         self._local_only = True
+        outside, self._tile_vars = self._tile_vars, set()
         body = self.visit(node.body)
         node = node if body is node.body else ir.replace(node, body=body)
+        self._is_tile = bool(self._tile_vars)
+        self._tile_vars = (self._tile_vars - {node.loop_var}) | outside
         extent = node.extent.value if isinstance(node.extent, ir.IntImm) else None
         if extent is None or not self._wants_unrolling(node, extent):
             self._serial_depth += 1
@@ -107,7 +124,10 @@ class _Unroller(StmtRewriter):
         if self._options.unroll_local_access and self._local_only:
             return True
         small_extent = extent <= self._options.auto_max_extent
-        return extent * self._steps <= self._max_step or small_extent
+        limit = self._max_step
+        if not self._is_tile and self._options.plain_max_step is not None:
+            limit = min(limit, self._options.plain_max_step)
+        return extent * self._steps <= limit or small_extent
 
     def _unroll(self, node: ir.For, extent: int) -> ir.Stmt:
         if self._explicit and self._options.expand:
@@ -123,6 +143,17 @@ class _Unroller(StmtRewriter):
 def element_bytes(buffer: ir.Buffer) -> int:
     """Bytes of one element of a buffer, at least 1."""
     return max(1, buffer.dtype.bits * buffer.dtype.lanes // 8)
+
+
+def _is_sum_in_registers(store: ir.BufferStore) -> bool:
+    """Whether a store updates memory that is no larger than all registers."""
+    buffer = store.buffer
+    extents = [extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm)]
+    if len(extents) < len(buffer.shape):
+        return False
+    if math.prod(extents) * element_bytes(buffer) > REGISTERS * REGISTER_BYTES:
+        return False
+    return any(isinstance(n, ir.BufferLoad) and n.buffer is buffer for n in ir.walk(store.value))
 
 
 def int_of(node: ir.AttrStmt) -> int:

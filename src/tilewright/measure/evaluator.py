@@ -78,12 +78,15 @@ class AdaptiveProtocol:
         # One run that takes as long as a row says as much.
         factor = self.lag_factors[0] if cold * 1e3 > self.row_ms else self.give_up_factor
         enough = None if best is None else factor * best
-        secs = cold
-        # A disturbance must not cost a good candidate its chance; a long run evens it out.
+        looks = [cold]
+        # A disturbance must not cost a good candidate its chance; a long run evens it out, and
+        # two looks that are alike were not disturbed.
         for _ in range(1 if cold * 1e3 > _LONG_RUN_MS else _LOOKS):
-            secs = min(secs, function.run_in_a_row(args, number) / number)
-            if enough is None or secs <= enough:
+            looks.append(function.run_in_a_row(args, number) / number)
+            is_calm = max(looks[-2:]) <= _ALIKE * min(looks[-2:])
+            if enough is None or looks[-1] <= enough or is_calm:
                 break
+        secs = min(looks)
         return FirstLook(secs, enough is not None and secs > enough)
 
     def gives_up(self, cold: float, best: float) -> bool:
@@ -137,7 +140,7 @@ class FirstLook:
 
 Protocol = EvaluatorConfig | AdaptiveProtocol
 
-_LOOKS = 4
+_LOOKS, _ALIKE = 4, 1.05
 _LONG_RUN_MS = 20.0
 _AROUND_A_LOOK_SECS = 4.0  # loading, arguments, a busy machine
 _SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow

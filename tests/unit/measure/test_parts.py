@@ -247,6 +247,13 @@ def test_disturbed_looks_are_repeated() -> None:
     assert found.secs == 6e-3
 
 
+def test_looks_that_are_alike_need_no_third() -> None:
+    found, function = look(1e-3, 3.0e-3, 2.9e-3)
+    assert found.hopeless
+    assert found.secs == 2.9e-3
+    assert function.numbers == [1, 1]
+
+
 def test_limit_of_a_first_look_grows_with_the_best() -> None:
     assert AdaptiveProtocol().look_limit(1e-3) == pytest.approx(4.02)
     assert AdaptiveProtocol().look_limit(1.0) == pytest.approx(24)
