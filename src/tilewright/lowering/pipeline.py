@@ -45,6 +45,9 @@ from tilewright.lowering.widen_vector_loops import WidenVectorLoops
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
+# Copies that pay for the time that LLVM takes for them, see docs/design/0002.
+PLAIN_MAX_STEP = 32
+
 
 def blocks_to_buffers(context: PassContext) -> list[Pass]:
     """Blocks lose their iterators; each buffer is allocated where it is used, and made small."""
@@ -86,7 +89,7 @@ def cpu_loops(context: PassContext) -> list[Pass]:
         Simplify(),
         BlendLocalStores(),
         # Last of the costly steps: it multiplies statements.
-        context.configured(UnrollLoop, expand=False, plain_max_step=32),
+        context.configured(UnrollLoop, expand=False, plain_max_step=PLAIN_MAX_STEP),
         *context.user_passes(2),
     ]
 

@@ -2,6 +2,8 @@
 
 A loop of kind UNROLLED is unrolled always. Inside `pragma_auto_unroll_max_step` a serial loop of
 constant extent is, too, if nothing below it remains a loop and its steps stay within the limit.
+Sums become registers only if all loops that choose one of them are unrolled; others gain little
+from copies, and compilers take long to look at them, so `plain_max_step` may limit them further.
 Whether the copies are written out here (`expand`) or the loop stays as an UNROLLED hint makes
 no difference to its meaning: code generators expand hints while they emit, which is much cheaper.
 """
@@ -31,8 +33,7 @@ class UnrollLoop(FunctionPass):
     explicit_unroll: bool = True
     unroll_local_access: bool = False
     expand: bool = True
-    # Of loops around stores that stay in memory anyhow; None: the same as of others.
-    plain_max_step: int | None = None
+    plain_max_step: int | None = None  # of loops that choose no register
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         return func.with_body(_Unroller(self).rewrite(func.body))
@@ -49,9 +50,8 @@ class _Unroller(StmtRewriter):
         self._unrolled_depth = 0
         self._serial_depth = 0
         self._local_only = True
-        self._is_tile = False
         self._allocated: set[ir.Var] = set()
-        self._tile_vars: set[ir.Var] = set()  # that say where in a register tile is stored
+        self._chosen_by: set[ir.Var] = set()  # what the registers of sums depend on
 
     def visit_allocate(self, node: ir.Allocate) -> ir.Stmt:
         self._allocated.add(node.buffer_var)
@@ -63,7 +63,7 @@ class _Unroller(StmtRewriter):
         self._steps += max(1, size // REGISTER_BYTES)
         self._local_only = self._local_only and node.buffer.scope == "local"
         if node.buffer.data in self._allocated and _is_sum_in_registers(node):
-            self._tile_vars.update(var for index in node.indices for var in ir.free_vars(index))
+            self._chosen_by.update(var for index in node.indices for var in ir.free_vars(index))
         return node
 
     def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
@@ -100,13 +100,13 @@ class _Unroller(StmtRewriter):
     def visit_for(self, node: ir.For) -> ir.Stmt:
         self._steps = self._unrolled_depth = self._serial_depth = 0
         self._local_only = True
-        outside, self._tile_vars = self._tile_vars, set()
+        before, self._chosen_by = self._chosen_by, set()
         body = self.visit(node.body)
         node = node if body is node.body else ir.replace(node, body=body)
-        self._is_tile = bool(self._tile_vars)
-        self._tile_vars = (self._tile_vars - {node.loop_var}) | outside
         extent = node.extent.value if isinstance(node.extent, ir.IntImm) else None
-        if extent is None or not self._wants_unrolling(node, extent):
+        is_wanted = extent is not None and self._wants_unrolling(node, extent)
+        self._chosen_by = (self._chosen_by - {node.loop_var}) | before
+        if extent is None or not is_wanted:
             self._serial_depth += 1
             kind = ir.ForKind.SERIAL if node.kind == ir.ForKind.UNROLLED else node.kind
             return node if kind == node.kind else ir.replace(node, kind=kind)
@@ -125,7 +125,7 @@ class _Unroller(StmtRewriter):
             return True
         small_extent = extent <= self._options.auto_max_extent
         limit = self._max_step
-        if not self._is_tile and self._options.plain_max_step is not None:
+        if not self._chosen_by and self._options.plain_max_step is not None:
             limit = min(limit, self._options.plain_max_step)
         return extent * self._steps <= limit or small_extent
 

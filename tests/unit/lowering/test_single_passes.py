@@ -162,6 +162,36 @@ def test_automatic_unrolling_counts_steps(parse: Parse, limit: int, unrolled: st
     assert "".join(name for name in "ijk" if kinds[name] == ForKind.UNROLLED) == unrolled
 
 
+SUMS = """
+@T.prim_func
+def main(A: T.Buffer((4, 8, 4, 2), "float32"), B: T.Buffer((16,), "float32")):
+    S = T.alloc_buffer((SIZE,), "float32")
+    for i in range(16):
+        S[i] = T.float32(0)
+    for r in range(4):
+        for x in range(8):
+            for k in range(4):
+                for y in range(2):
+                    S[x * 2 + y] = S[x * 2 + y] + A[r, x, k, y]
+    for o in range(16):
+        B[o] = S[o]
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "unrolled"), [(16, "ixkyo"), (512, "ixkyo"), (513, "ikyo")], ids=["small", "all", "no"]
+)
+def test_loops_around_sums_in_registers_are_unrolled_further(
+    parse: Parse, size: int, unrolled: str
+) -> None:
+    limits = {"auto_max_step": 512, "plain_max_step": 16, "expand": False}
+    program = parse(SUMS.replace("SIZE", str(size)))
+    kinds = loops(after(program, *TO_FLAT, "UnrollLoop", **limits))
+    assert "".join(name for name in "irxkyo" if kinds[name] == ForKind.UNROLLED) == unrolled
+    kinds = loops(after(parse(NEST), *TO_FLAT, "UnrollLoop", **limits))
+    assert "".join(name for name in "ijk" if kinds[name] == ForKind.UNROLLED) == "k"
+
+
 def test_depth_of_unrolling_is_limited(parse: Parse) -> None:
     module = after(
         parse(NEST), *TO_FLAT, "UnrollLoop", auto_max_step=512, auto_max_depth=1, expand=False
