@@ -45,7 +45,7 @@ from tilewright.lowering.widen_vector_loops import WidenVectorLoops
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
-# Copies that pay for the time that LLVM takes for them, see docs/design/0002.
+# More copies do not pay for the time that LLVM takes for them: docs/design/0033-copies-that-pay.md.
 PLAIN_MAX_STEP = 32
 
 
