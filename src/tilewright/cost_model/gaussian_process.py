@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,7 @@ _DRAWS = 32  # at once
 _JITTER = 1e-6  # keeps covariances of candidates that look the same invertible
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """What similarity means."""
 
     length: float  # distance over which errors of the prior change
@@ -67,7 +67,11 @@ def belief(features: Floats, kinds: Kinds, prior: Floats, measured: Floats) -> B
     distances = np.sqrt(_squares(_scaled(features)) + np.where(alike, 0.0, _KIND_DISTANCE**2))
     settings = _SETTINGS if len(measured) >= _FEWEST else (_UNKNOWN,)
     common = _SHARED**2 + np.where(alike, _OF_KIND**2, 0.0)
-    fits = [_Fit(setting, distances, common, prior, measured) for setting in settings]
+    fitted: dict[tuple[float, float], _Covariances] = {}  # which trust does not matter for
+    for each in settings:
+        if each[:2] not in fitted:
+            fitted[each[:2]] = _Covariances(each, distances, common, len(measured))
+    fits = [_Fit(each, fitted[each[:2]], prior, measured) for each in settings]
     return max(fits, key=lambda fit: fit.likelihood).belief()
 
 
@@ -88,28 +92,42 @@ def _squares(points: Floats) -> Floats:
     return squares
 
 
+class _Covariances:
+    """What a length and a spread say; of candidates that were not measured when it is asked for."""
+
+    def __init__(self, setting: Setting, distances: Floats, common: Floats, measured: int) -> None:
+        self._setting, self._distances, self._common = setting, distances, common
+        self.known, self.new = slice(0, measured), slice(measured, None)
+        noise = _NOISE**2 * np.eye(measured)
+        root = np.linalg.cholesky(self.between(self.known, self.known) + noise)
+        self.inverse = np.linalg.inv(root)
+        self.logs = float(np.log(np.diag(root)).sum())
+
+    def between(self, some: slice, others: slice) -> Floats:
+        part = some, others
+        covariances: Floats = _covariance(self._setting, self._distances[part]) + self._common[part]
+        return covariances
+
+
 class _Fit:
     """A process with one setting, and how well it explains what was measured."""
 
     def __init__(
-        self, setting: Setting, distances: Floats, common: Floats, prior: Floats, times: Floats
+        self, setting: Setting, covariances: _Covariances, prior: Floats, times: Floats
     ) -> None:
-        self._covariance = _covariance(setting, distances) + common
-        self._mean, self._known = setting.trust * prior, len(times)
-        self._level = float((times - self._mean[: self._known]).mean()) if self._known else 0.0
-        own = self._covariance[: self._known, : self._known] + _NOISE**2 * np.eye(self._known)
-        root = np.linalg.cholesky(own)
-        self._inverse = np.linalg.inv(root)
-        self._errors = self._inverse @ (times - self._mean[: self._known] - self._level)
+        self._covariances, self._mean = covariances, setting.trust * prior
+        errors = times - self._mean[covariances.known]
+        self._level = float(errors.mean()) if len(times) else 0.0
+        self._errors = covariances.inverse @ (errors - self._level)
         doubt = (setting.trust - 1.0) / _TRUST_SPREAD
-        logs = np.log(np.diag(root)).sum()
-        self.likelihood = -0.5 * float(self._errors @ self._errors) - float(logs) - 0.5 * doubt**2
+        squares = float(self._errors @ self._errors)
+        self.likelihood = -0.5 * squares - covariances.logs - 0.5 * doubt**2
 
     def belief(self) -> Belief:
-        known = self._known
-        across = self._inverse @ self._covariance[:known, known:]
-        mean = self._mean[known:] + self._level + across.T @ self._errors
-        return Belief(mean, self._covariance[known:, known:] - across.T @ across)
+        own = self._covariances
+        across = own.inverse @ own.between(own.known, own.new)
+        mean = self._mean[own.new] + self._level + across.T @ self._errors
+        return Belief(mean, own.between(own.new, own.new) - across.T @ across)
 
 
 def _covariance(setting: Setting, distances: Floats) -> Floats:
