@@ -88,7 +88,7 @@ def test_gpus_that_are_not_there(
     assert str(error.value) == f"LocalRunner: devices={devices}: {reason}"
 
 
-@pytest.mark.parametrize("wanted, named", [(None, ""), ([0], "devices=[0]: ")])
+@pytest.mark.parametrize(("wanted", "named"), [(None, ""), ([0], "devices=[0]: ")])
 def test_no_driver(wanted: list[int] | None, named: str) -> None:
     """A search ends with one line, instead of candidates that all fail."""
     with pytest.raises(TuneError) as error:
