@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.onnx.context import NodeContext, UnknownValueError, find_converter
 from tilewright.frontend.onnx.folding import FOLDED, folded
-from tilewright.frontend.onnx.functions import function_of, has_function
+from tilewright.frontend.onnx.functions import check_types, function_of, has_function
 from tilewright.frontend.onnx.loading import tensor_of
 from tilewright.frontend.onnx.reference import References
 from tilewright.graph import GraphBuilder, GraphValue
@@ -96,6 +96,7 @@ class NodeScope:
     def _node(self, node: Any, name: str) -> None:
         what = f"{node.op_type} ({name})"
         inputs = tuple(self._found(word, what) if word else None for word in node.input)
+        check_types(node, self.version(node.domain), inputs, what)
         count = len(self.builder.nodes)
         try:
             made = self._made(node, inputs, name)

@@ -146,7 +146,10 @@ def test_missing_external_data(tmp_path: Path) -> None:
 
 def test_external_data_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "w.data").mkdir()
-    assert _refusal(_saved(tmp_path, _external("w.data"))) == "Add (sum): tensor w: w.data is not a file"
+    assert (
+        _refusal(_saved(tmp_path, _external("w.data")))
+        == "Add (sum): tensor w: w.data is not a file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,9 @@ def test_numbers_that_do_not_fill_a_tensor(dims: list[int]) -> None:
     tensor = onnx.TensorProto(
         name="w", data_type=onnx.TensorProto.FLOAT, dims=dims, raw_data=bytes(20)
     )
-    assert _refusal(_with_tensor(tensor).SerializeToString()).startswith("Add (sum): tensor w is damaged: ")
+    assert _refusal(_with_tensor(tensor).SerializeToString()).startswith(
+        "Add (sum): tensor w is damaged: "
+    )
 
 
 def test_nan_in_weights(make_model: MakeModel) -> None:
@@ -327,6 +332,14 @@ def test_types_that_do_not_fit_name_node_and_operator(make_model: MakeModel) -> 
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")
     model = make_model([node], {"x": [2, 3]}, ["y"], {"w": np.zeros((4, 5), np.float32)})
     assert _refusal(model).startswith("MatMul (fc): nn.matmul of float32[2, 3], float32[4, 5]: ")
+
+
+def test_inputs_of_two_types(make_model: MakeModel) -> None:
+    node = helper.make_node("Add", ["x", "w"], ["y"], name="sum")
+    model = make_model([node], {"x": [2]}, ["y"], {"w": np.zeros(2, np.int32)})
+    expected = "its inputs 'x' and 'w' have elements of types float32 and int32, expected one type"
+    assert _refusal(model) == f"Add (sum): {expected}"
+    assert _refusal(model, partial=True) == f"Add (sum): {expected}"
 
 
 def test_an_input_that_is_left_out(make_model: MakeModel) -> None:
