@@ -108,6 +108,9 @@ class _Importer:
 
     def program(self) -> TorchProgram:
         nodes = list(self._exported.graph.nodes)
+        for node in nodes:
+            if node.op == "placeholder":
+                _check_sizes(node)
         self._refuse_unknown(nodes)
         specs = {spec.arg.name: spec for spec in self._exported.graph_signature.input_specs}
         for node in nodes:
@@ -196,6 +199,15 @@ class _Importer:
         if isinstance(value, (list, tuple)):
             return [self._translated(item) for item in value]
         return self._made[value] if hasattr(value, "op") and value in self._made else value
+
+
+def _check_sizes(node: Any) -> None:
+    for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
+        if not isinstance(extent, int):
+            raise GraphError(
+                f"axis {axis} of input {node.name} has no size that is known: export the module "
+                "without dynamic_shapes"
+            )
 
 
 def _reason(name: str, place: str, error: Exception) -> str:
