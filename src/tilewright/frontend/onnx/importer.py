@@ -147,7 +147,8 @@ class _Importer:
 
     def _bind_dims(self) -> None:
         """Sizes of dimensions from the shapes that were given, which have to fit the model's."""
-        for name, size in self._dims.items():
+        sizes: Mapping[str, Any] = self._dims
+        for name, size in sizes.items():
             if not isinstance(size, (int, np.integer)) or size < 0:
                 raise GraphError(f"dims says that dimension {name!r} is {size!r}, expected a size")
         for given in input_protos(self._model):
