@@ -182,6 +182,18 @@ def test_sizes_that_are_not_known_are_refused() -> None:
     )
 
 
+def test_nan_in_weights() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    module[0].weight.data[1, 2] = float("nan")
+    with pytest.raises(GraphError) as error:
+        import_module(module, (torch.randn(1, 4),))
+    assert str(error.value) == (
+        "linear.default (linear): its weight '0.weight' contains NaN; pass allow_nan=True to "
+        "import it anyway"
+    )
+    assert len(import_module(module, (torch.randn(1, 4),), allow_nan=True).nodes) >= 2
+
+
 def test_types_that_no_array_of_ours_has_name_the_call() -> None:
     model = Lambda(lambda x: torch.view_as_real(torch.fft.rfft(x)))
     with pytest.raises(GraphError) as error:
