@@ -472,7 +472,7 @@ def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
 
 
 def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecord | None:
-    """A record of another program as one of this; None, with a warning, if it does not fit."""
+    """A record of another program as one of this; None if it does not fit, which is common."""
     sch = Schedule(mod)
     try:
         if structural_equal(without_constants(mod), without_constants(record.workload.mod)):
@@ -481,7 +481,7 @@ def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecor
             schedule_using_anchor_trace(sch, record.trace, target)
     except TilewrightError as error:
         told = printable(str(error), "\n")
-        logger.warning("a record of a program that counts as equal does not fit: %s", told)
+        logger.info("a record of a program that counts as equal does not fit: %s", told)
         return None
     assert sch.trace is not None
     return TuningRecord(sch.trace, Workload(mod), record.run_secs, record.target)
