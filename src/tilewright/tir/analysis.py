@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tilewright import ir
 from tilewright.arith.block_access import block_access_regions
+from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import IRError, LowerError, ScheduleError
 from tilewright.ir import (
     expr_deep_equal as expr_deep_equal,
@@ -248,7 +249,7 @@ def calculate_workspace_bytes(func: ir.PrimFunc, workspace_byte_alignment: int) 
 def calculate_constant_bytes(func: ir.PrimFunc, constant_byte_alignment: int) -> int:
     """The bytes of all constant arrays, each aligned."""
     constants = ir.nodes_of(func.body, ir.AllocateConst)
-    return sum(_aligned(_bytes_of(node), constant_byte_alignment) for node in constants)
+    return sum(_aligned_bytes(node, constant_byte_alignment) for node in constants)
 
 
 def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
@@ -262,7 +263,7 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
             return
         pointer = node.buffer_var.type_annotation
         scope = "global" if pointer is None else pointer.storage_scope
-        size = _aligned(_bytes_of(node), alignment)
+        size = _aligned_bytes(node, alignment)
         now[scope] += size
         if now[scope] > most[scope]:
             most[scope] = now[scope]
@@ -273,13 +274,6 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
     return dict(most)
 
 
-def _bytes_of(node: ir.Allocate | ir.AllocateConst) -> int:
+def _aligned_bytes(node: ir.Allocate | ir.AllocateConst, alignment: int) -> int:
     """What cannot be known before the program runs counts as nothing."""
-    extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
-    if len(extents) < len(node.extents):
-        return 0
-    return math.prod(extents) * -(-node.dtype.bits // 8) * node.dtype.lanes
-
-
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+    return -(-(constant_bytes(node) or 0) // alignment) * alignment
