@@ -1,13 +1,14 @@
 """The best kernel after so many trials: the default search and its rivals, over many seeds.
 
     python benchmarks/search_quality.py [--records FILE] [--curves FILE ...] [--replay]
-        [--space NAME] [--trials 256] [--seeds 5] [--only WORKLOAD ...] [--strategies NAME ...]
-        [--json FILE] [--plot FILE]
+        [--target TARGET] [--space NAME] [--trials 256] [--seeds 5] [--only WORKLOAD ...]
+        [--strategies NAME ...] [--json FILE] [--plot FILE]
 
 Each program is measured once, whichever search comes to it first, and kept in the file of records:
-noise cannot favour a search. With `--replay` nothing is measured, and what has no record fails. A
-row compares geometric means over all workloads and seeds; the plot shows speeds as shares of the
-best that any search found, with the seeds between the 10th and the 90th hundredth as a band.
+noise cannot favour a search. With `--replay` nothing is measured, and what has no record fails;
+`--target` is the machine where the records are from. A row compares geometric means over all
+workloads and seeds; the plot shows speeds as shares of the best that any search found, with the
+seeds between the 10th and the 90th hundredth as a band.
 
 Searches that stand in a file of curves are not run again, and new ones are added to the first: a
 run that was stopped goes on, and workloads that ran beside each other on cores of their own are
@@ -144,6 +145,7 @@ class Setting:
     """What all searches of a run share."""
 
     records: Records
+    target: str
     trials: int
     space: str
     builder: Builder | None  # None: nothing is measured
@@ -154,7 +156,7 @@ class Setting:
         runner = RecordedRunner(self.records, self.runner)
         ms.tune_tir(
             create_te_workload(workload, 0),
-            "llvm",
+            self.target,
             None,
             self.trials,
             builder=RecordedBuilder(self.records, self.builder),
@@ -303,6 +305,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--records", type=Path, help="file of measurements, kept and added to")
     parser.add_argument("--curves", type=Path, nargs="+", default=(), metavar="FILE")
     parser.add_argument("--replay", action="store_true", help="measure nothing")
+    parser.add_argument("--target", default="llvm")
     parser.add_argument("--space", default="tilewright")
     parser.add_argument("--trials", type=int, default=256)
     parser.add_argument("--seeds", type=int, default=5)
@@ -317,7 +320,8 @@ def main() -> None:
     """Print a row a strategy and number of trials."""
     options = parse()
     measuring = (None, None) if options.replay else (LocalBuilder(), LocalRunner())
-    setting = Setting(Records(options.records), options.trials, options.space, *measuring)
+    records = Records(options.records)
+    setting = Setting(records, options.target, options.trials, options.space, *measuring)
     report = Report(f"search quality, space {options.space}, {options.seeds} seeds")
     curves = curves_of(setting, SavedCurves(options.curves), options)
     print(HEADER)
