@@ -137,7 +137,7 @@ class Substituter(BufferRewriter):
         buffers: Iterable[tuple[Buffer, Buffer]] = (),
     ) -> None:
         self._lookup = lookup
-        self._buffers = dict(buffers)
+        self._buffers: dict[Buffer, Buffer] = dict(buffers) if buffers else {}
 
     def visit_var(self, node: Var) -> PrimExpr:
         found = self._lookup(node)

@@ -61,7 +61,7 @@ _CALL_ERRORS = (
 )  # fmt: skip
 
 
-class Evaluator(ast.NodeVisitor):
+class Evaluator:
     """Evaluates syntax trees of expressions in an environment."""
 
     def __init__(self, source: Source, environment: Environment) -> None:
@@ -81,7 +81,10 @@ class Evaluator(ast.NodeVisitor):
         finally:
             self.guarded = outer
 
-    evaluate = ast.NodeVisitor.visit  # the value of an expression: a Python object or a node
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression: a Python object or a node."""
+        method = _METHODS.get(type(node))
+        return method(self, node) if method is not None else self._python(node)
 
     def value(self, node: ast.expr) -> Any:
         """The value where a region means a vector."""
@@ -283,7 +286,7 @@ class Evaluator(ast.NodeVisitor):
                 result[self.evaluate(key)] = self.value(value)
         return result
 
-    def generic_visit(self, node: Any) -> Any:
+    def _python(self, node: ast.expr) -> Any:
         """Comprehensions, lambdas, f-strings and the like: Python itself evaluates them."""
         if self.source.is_text:
             return plain_text.evaluate(self, node)
@@ -297,3 +300,10 @@ def _run(code: Any, names: dict[str, Any]) -> Any:
         return eval(code, names)
     except NameError as error:
         raise ValueError(str(error)) from error
+
+
+_METHODS: dict[type[ast.AST], Callable[[Evaluator, Any], Any]] = {
+    getattr(ast, name.removeprefix("visit_")): method
+    for name, method in vars(Evaluator).items()
+    if name.startswith("visit_")
+}
