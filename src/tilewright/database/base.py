@@ -352,21 +352,15 @@ class Database(ABC):
         """A value that was saved; None if there is none."""
         return self.__dict__.get("_states", {}).get(key)
 
-    @property
+    @cached_property
     def history(self) -> History:
         """Runs and trials, for reports."""
-        if "_history" not in self.__dict__:
-            self.__dict__["_history"] = History()
-        made: History = self.__dict__["_history"]
-        return made
+        return History()
 
-    @property
+    @cached_property
     def tasks(self) -> TaskQueries:
         """Questions about tasks that need not read all records."""
-        if "_tasks" not in self.__dict__:
-            self.__dict__["_tasks"] = ListedTasks(self._records_as_kept)
-        made: TaskQueries = self.__dict__["_tasks"]
-        return made
+        return ListedTasks(self._records_as_kept)
 
     def _records_as_kept(self) -> list[TuningRecord]:
         """All records in the order in which they were committed."""
