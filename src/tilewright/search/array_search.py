@@ -29,9 +29,9 @@ from tilewright.search.task_search import TaskSearch, Tuning
 from tilewright.space.layout_free import has_bound_weights
 
 _FEWEST_SAMPLES = 16  # that trees learn from
-_POOL = 512  # of the vectors that are predicted to be fast, from which a batch is drawn
-_CHANCES = 256  # of the other vectors, drawn into the same pool
-_REMEMBERED = 256  # of the fastest that were measured, and of all others, as the batch is drawn
+_POOL = 256  # of the vectors that are predicted to be fast, from which a batch is drawn
+_CHANCES = 128  # of the other vectors, drawn into the same pool
+_REMEMBERED = 128  # of the fastest that were measured, and of all others, as the batch is drawn
 _MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
 _LEAST_NEW = 16  # for each of them
 _MOST_STRUCTURES = 64  # of a sketch that is searched on arrays by default
