@@ -185,7 +185,7 @@ def test_predictions_of_a_task(database: Database) -> None:
 def test_notes_do_not_cover_each_other() -> None:
     plot = Plot(Axis("x", 0, 10), Axis("y", 0, 10), "notes")
     plot.note(1, 5, "first")
-    plot.note(1.2, 5, "hidden")
+    plot.note(0.5, 5, "hidden")
     plot.note(1, 9, "above")
     plot.note(9.9, 5, "at the right")
     shown = plot.svg()
@@ -193,6 +193,18 @@ def test_notes_do_not_cover_each_other() -> None:
         "first", "above", "at the right",
     ]  # fmt: skip
     assert 'class="tick y" x="' in shown  # it ends where the dot is
+
+
+def test_notes_do_not_cover_dots() -> None:
+    plot = Plot(Axis("x", 0, 10), Axis("y", 0, 10), "notes")
+    for x in (4.0, 5.0, 5.2):
+        plot.dot(x, 5, "a kernel")
+    plot.note(4, 5, "to the left")
+    plot.note(5, 5, "hidden")
+    shown = plot.svg()
+    assert 'class="tick y"' in shown
+    assert "to the left" in shown
+    assert "hidden" not in shown
 
 
 def test_falling_latency(database: Database) -> None:
