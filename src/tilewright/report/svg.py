@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 118, 16, 14, 60
 _TICK_ROOM, _TITLE = 22, 18
 _TICKS = 5
-_LETTER, _LINE = 6.6, 13.0  # the size of notes
+_LETTER, _LINE = 8.0, 13.0  # the size of notes
 _DOT = 3
 
 
@@ -100,10 +101,9 @@ class Plot:
 
     def note(self, x: float, y: float, text: str) -> None:
         """A few words beside a place; none where they would cover others, or dots drawn before."""
-        is_far = self._x.place(x) > 0.7
-        for is_left in (is_far, not is_far):
-            at, high = self._px(x) + (-8 if is_left else 8), self._py(y) + 4
-            length = _LETTER * len(text)
+        is_far, length = self._x.place(x) > 0.7, _LETTER * len(text)
+        for lower, is_left in itertools.product((4, -10, 18), (is_far, not is_far)):
+            at, high = self._px(x) + (-8 if is_left else 8), self._py(y) + lower
             left = at - length if is_left else at
             if self._is_free(left, left + length, high):
                 self._notes.append((left, left + length, high))
