@@ -41,6 +41,11 @@ class ModuleInfo:
     device: str = "cpu"
 
 
+def needed_features(info: ModuleInfo) -> list[str]:
+    """The extensions of processors that the code may use."""
+    return sorted(set(info.features) - _SYSTEM_FEATURES)
+
+
 def why_unrunnable(info: ModuleInfo) -> str:
     """Why this machine cannot run such code; empty if it can, or if the code names no machine."""
     if not info.triple:
@@ -49,7 +54,7 @@ def why_unrunnable(info: ModuleInfo) -> str:
     is_other = info.triple.partition("-")[0] != here.triple.partition("-")[0]
     if is_other or ("linux" in info.triple and "linux" not in here.triple):
         return f"it was compiled for {info.triple}, this machine is {here.triple}"
-    missing = sorted(set(info.features) - here.features - _SYSTEM_FEATURES)
+    missing = [name for name in needed_features(info) if name not in here.features]
     if missing:
         return (
             f"it was compiled for {info.cpu} with {', '.join(missing)}, which this machine's "

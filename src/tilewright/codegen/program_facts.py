@@ -27,7 +27,7 @@ def captured_vars(loop: ir.For) -> list[ir.Var]:
     return [var for var in used if var not in bound]
 
 
-def constant_bytes(node: ir.Allocate) -> int | None:
+def constant_bytes(node: ir.Allocate | ir.AllocateConst) -> int | None:
     """The size of an allocation, if it is known."""
     extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
     if len(extents) < len(node.extents):

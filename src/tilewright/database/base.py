@@ -352,21 +352,15 @@ class Database(ABC):
         """A value that was saved; None if there is none."""
         return self.__dict__.get("_states", {}).get(key)
 
-    @property
+    @cached_property
     def history(self) -> History:
         """Runs and trials, for reports."""
-        if "_history" not in self.__dict__:
-            self.__dict__["_history"] = History()
-        made: History = self.__dict__["_history"]
-        return made
+        return History()
 
-    @property
+    @cached_property
     def tasks(self) -> TaskQueries:
         """Questions about tasks that need not read all records."""
-        if "_tasks" not in self.__dict__:
-            self.__dict__["_tasks"] = ListedTasks(self._records_as_kept)
-        made: TaskQueries = self.__dict__["_tasks"]
-        return made
+        return ListedTasks(self._records_as_kept)
 
     def _records_as_kept(self) -> list[TuningRecord]:
         """All records in the order in which they were committed."""
@@ -472,7 +466,7 @@ def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
 
 
 def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecord | None:
-    """A record of another program as one of this; None, with a warning, if it does not fit."""
+    """A record of another program as one of this; None if it does not fit, which is common."""
     sch = Schedule(mod)
     try:
         if structural_equal(without_constants(mod), without_constants(record.workload.mod)):
@@ -481,7 +475,7 @@ def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecor
             schedule_using_anchor_trace(sch, record.trace, target)
     except TilewrightError as error:
         told = printable(str(error), "\n")
-        logger.warning("a record of a program that counts as equal does not fit: %s", told)
+        logger.info("a record of a program that counts as equal does not fit: %s", told)
         return None
     assert sch.trace is not None
     return TuningRecord(sch.trace, Workload(mod), record.run_secs, record.target)

@@ -172,8 +172,7 @@ class MemoryDatabase(TableDatabase):
         )
         return True
 
-    def get_all_tuning_records(self) -> list[TuningRecord]:
-        return list(self._records.values())
+    get_all_tuning_records = TableDatabase._records_as_kept
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
         """Forget all other records."""

@@ -45,22 +45,14 @@ class SQLDatabase(Database):
         self._store = store
         self._workloads = SQLWorkloads(store, module_equality)
         self._targets = SQLTargets(store)
-        self._history = History(store)
-        self._tasks = SQLTasks(store, self._workloads, self._targets, self._read)
+        self.history = History(store)
+        self.tasks = SQLTasks(store, self._workloads, self._targets, self._read)
         self._new_workloads: list[int] = []  # of the open transaction
         self._reported: set[Problem] = set()
         store.when_ended = self._transaction_ended
 
     def close(self) -> None:
         self._store.close()
-
-    @property
-    def history(self) -> History:
-        return self._history
-
-    @property
-    def tasks(self) -> SQLTasks:
-        return self._tasks
 
     def transaction(self) -> AbstractContextManager[None]:
         """Everything inside becomes durable together, or not at all; may be nested."""
@@ -123,7 +115,7 @@ class SQLDatabase(Database):
             ((record_id,),) = self._store.rows("SELECT id FROM records WHERE key = ?", row[:1])
             trial = trial_of(record, record_id)
             if trial is not None:
-                self._history.add_trials([trial])
+                self.history.add_trials([trial])
         return inserted
 
     def correct_record(self, record: TuningRecord, corrected: TuningRecord) -> bool:
@@ -255,7 +247,7 @@ class SQLDatabase(Database):
         for table, columns, check in checks:
             for row in self._store.rows(f"SELECT {columns} FROM {table} ORDER BY id"):
                 readable(table, row[0], row, check, found.append)
-        return [*self._store.problems, *found, *self._history.problems()]
+        return [*self._store.problems, *found, *self.history.problems()]
 
     def _report(self, problem: Problem) -> None:
         if problem not in self._reported:

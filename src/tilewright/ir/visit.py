@@ -129,11 +129,15 @@ def map_buffer(buffer: Buffer, change: Callable[[Any], Any]) -> Buffer:
 
 
 class Substituter(BufferRewriter):
-    """Replaces variables, also inside the shapes and data pointers of buffers."""
+    """Replaces variables, also inside the shapes and data pointers of buffers, and `buffers`."""
 
-    def __init__(self, lookup: Callable[[Var], PrimExpr | None]) -> None:
+    def __init__(
+        self,
+        lookup: Callable[[Var], PrimExpr | None],
+        buffers: Iterable[tuple[Buffer, Buffer]] = (),
+    ) -> None:
         self._lookup = lookup
-        self._buffers: dict[Buffer, Buffer] = {}
+        self._buffers: dict[Buffer, Buffer] = dict(buffers) if buffers else {}
 
     def visit_var(self, node: Var) -> PrimExpr:
         found = self._lookup(node)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from tilewright.database import Database, MemoryDatabase, open_database
 from tilewright.errors import ArgumentError, TilewrightError, TuneError
-from tilewright.ir import For, ForKind, IRModule, Node, PrimFunc, children, replace
+from tilewright.ir import For, ForKind, IRModule, PrimFunc, nodes_of, replace
 from tilewright.records import normalize_mod
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.layout_free import has_bound_weights
@@ -204,8 +204,6 @@ class Schedules:
         return sch
 
 
-def is_scheduled(node: Node) -> bool:
+def is_scheduled(func: PrimFunc) -> bool:
     """True if somebody has said how the loops of a program run: in parallel, say."""
-    if isinstance(node, For) and node.kind is not ForKind.SERIAL:
-        return True
-    return any(is_scheduled(child) for child in children(node))
+    return any(loop.kind is not ForKind.SERIAL for loop in nodes_of(func, For))

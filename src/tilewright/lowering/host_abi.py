@@ -8,8 +8,7 @@ each of these numbers comes from.
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +17,7 @@ from tilewright.errors import LowerError
 from tilewright.ir.json import register_json_type
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
+from tilewright.support.python_operators import BINARY
 
 _CP_ASYNC = ir.Op.get("tir.ptx_cp_async")
 SIGNATURE_ATTR = "tilewright.signature"
@@ -63,13 +63,7 @@ def describe(spec: ArgumentSpec) -> str:
     return f"{spec.name}: {spec.dtype}[{', '.join(map(str, spec.shape))}]"
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 
 def evaluate_extent(extent: Extent, values: Mapping[str, int]) -> int:
@@ -85,8 +79,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
             return number
         case ast.Name(id=name) if name in values:
             return values[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OPERATORS):
+            return int(BINARY[type(op)](_evaluate(left, values), _evaluate(right, values)))
     raise LowerError(f"cannot evaluate the extent `{ast.unparse(node)}` from {sorted(values)}")
 
 

@@ -20,7 +20,7 @@ from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.bound_check import BoundCheck, RaggedTile, conditions_in
-from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter, is_false
+from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter
 from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 
@@ -289,7 +289,7 @@ class _Partitioner(AnalyzingRewriter):
         whole = iterations(check.rest)
         started = iterations(check.rest + tile.reach) if tile.has_beyond else node.extent
         parts = [self._part(node, 0, whole, ragged.all(ir.TRUE))]
-        if not is_false(tile.left):
+        if not ir.is_zero(tile.left):
             parts.append(self._part(node, whole, started, ragged.left))
         if tile.has_beyond:
             parts.append(self._part(node, started, node.extent, ragged.all(ir.FALSE)))
@@ -351,7 +351,7 @@ class _Partitioner(AnalyzingRewriter):
     def _two_versions(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt:
         tests = (ir.greater_equal(check.worst, 0) for check in checks)
         test = self.analyzer.simplify(ir.logical_and(*tests))
-        if is_false(test):
+        if ir.is_zero(test):
             return self.rewrite(node.body)
         known = {check.node: check.decided for check in checks}
         fast: ir.Stmt = _Decided(known, {}, fresh=False).visit(node.body)

@@ -18,49 +18,48 @@ from tilewright.lowering.rewriters import StmtRewriter, thread_tag
 Scope = ir.For | ir.Block
 
 
-class _AccessScopes(ir.Visitor):
+class AccessScopes(ir.Visitor):
     """For each allocated buffer, its own scope and the scopes that contain all its accesses."""
 
     def __init__(self) -> None:
         self.own: dict[ir.Buffer, int] = {}  # how deep the block that allocates it lies
         self.common: dict[ir.Buffer, tuple[Scope, ...]] = {}
-        self._path: list[Scope] = []
-        self._by_data: dict[ir.Var, list[ir.Buffer]] = {}
+        self.path: tuple[Scope, ...] = ()
+        self.by_data: dict[ir.Var, list[ir.Buffer]] = {}
 
     def visit_for(self, node: ir.For) -> None:
-        self._path.append(node)
+        outer, self.path = self.path, (*self.path, node)
         self.generic_visit(node)
-        self._path.pop()
+        self.path = outer
 
     def visit_block(self, block: ir.Block) -> None:
-        self._path.append(block)
+        outer, self.path = self.path, (*self.path, block)
         for buffer in block.alloc_buffers:
-            self._by_data.setdefault(buffer.data, []).append(buffer)
-            self.own[buffer] = len(self._path)
-        for part in (*block.match_buffers, block.body):
-            self.visit(part)
-        self._path.pop()
+            self.by_data.setdefault(buffer.data, []).append(buffer)
+            self.own[buffer] = len(self.path)
+        for part in (*block.match_buffers, block.init, block.body):
+            if part is not None:
+                self.visit(part)
+        self.path = outer
 
     def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self._access(node.buffer)
+        self.access(node.buffer.data, self.path)
         self.generic_visit(node)
 
     visit_buffer_store = visit_buffer_load
 
     def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> None:
-        self._access(node.source.buffer)
+        self.access(node.source.buffer.data, self.path)
 
     def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
-            for buffer in self._by_data.get(node, ()):
-                self._access(buffer)
+            self.access(node, self.path)
 
-    def _access(self, buffer: ir.Buffer) -> None:
-        path = tuple(self._path)
-        # The memory of a buffer may be accessed under other names, too.
-        for owned in self._by_data.get(buffer.data, ()):
-            known = self.common.get(owned)
-            self.common[owned] = path if known is None else common_prefix(known, path)
+    def access(self, data: ir.Var, path: tuple[Scope, ...]) -> None:
+        """Note an access to memory, which may have several names."""
+        for buffer in self.by_data.get(data, ()):
+            known = self.common.get(buffer)
+            self.common[buffer] = path if known is None else common_prefix(known, path)
 
 
 def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
@@ -159,7 +158,7 @@ def _renumbered(block: ir.Block, kept: tuple[ir.BufferRegion, ...]) -> Mapping[s
 @function_pass
 def PlanBufferAllocation(func: ir.PrimFunc) -> ir.PrimFunc:
     """Move the allocation of each buffer to the lowest common ancestor of its accesses."""
-    scopes = _AccessScopes()
+    scopes = AccessScopes()
     scopes.visit(func.body)
     if not scopes.own:
         return func

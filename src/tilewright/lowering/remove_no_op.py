@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright import ir
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import StmtRewriter, is_false
+from tilewright.lowering.rewriters import StmtRewriter
 
 
 def has_effect(expr: ir.PrimExpr) -> bool:
@@ -38,7 +38,7 @@ class _NoOpRemover(StmtRewriter):
     def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
         if ir.is_true(node.condition):
             return self.rewrite(node.then_case)
-        if is_false(node.condition):
+        if ir.is_zero(node.condition):
             return ir.no_op() if node.else_case is None else self.rewrite(node.else_case)
         node = self.generic_visit(node)
         if node.else_case is not None and ir.is_no_op(node.else_case):

@@ -79,10 +79,6 @@ class StmtRewriter(ir.Rewriter):
     visit_match_buffer_region = _keep
 
 
-def is_false(condition: ir.PrimExpr) -> bool:
-    return type(condition) is ir.IntImm and condition.value == 0
-
-
 def crosses_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> bool:
     """True for an access of consecutive elements that goes on in the next row of a buffer."""
     last = indices[-1] if len(indices) > 1 and not buffer.strides else None

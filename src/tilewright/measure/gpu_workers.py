@@ -29,9 +29,8 @@ def chosen_gpus(wanted: Sequence[int] | None, owner: str) -> list[int]:
     try:
         driver = cuda_driver()
     except DeviceError as error:
-        if wanted is None:
-            return [0]  # a worker says what is missing
-        raise TuneError(f"{owner}: devices={list(wanted)}: {error}") from error
+        named = "" if wanted is None else f"devices={list(wanted)}: "
+        raise TuneError(f"{owner}: {named}{error}") from error
     if wanted is None:
         alike = [n for n in range(driver.device_count) if driver.name(n) == driver.name(0)]
         return alike or [0]

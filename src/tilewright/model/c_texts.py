@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.codegen.c.types import is_small_float
+from tilewright.codegen.host.c_header import machine_comment
 from tilewright.codegen.host.c_names import element_type
-from tilewright.codegen.llvm.compiler import MachineOptions
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.ir import DType
 from tilewright.model.program import ModelProgram, ValueInfo
-from tilewright.version import __version__
 
 NO_ARRAY, NO_MEMORY = -1, -2  # statuses of a run that did not begin
 
 _HEADER = """\
-/* {name}: a model compiled by Tilewright {version} for {triple}, {cpu}. */
+{machine}
 #ifndef {guard}_H
 #define {guard}_H
 
@@ -50,15 +50,13 @@ int32_t {name}_num_threads(void);
 """
 
 
-def model_header(name: str, program: ModelProgram, machine: MachineOptions) -> str:
+def model_header(name: str, program: ModelProgram, info: ModuleInfo) -> str:
     """The header of a library."""
     arrays = [*_listed("inputs", program.inputs), *_listed("outputs", program.outputs)]
     return _HEADER.format(
         name=name,
         guard=name.upper(),
-        version=__version__,
-        triple=machine.triple,
-        cpu=machine.cpu,
+        machine=machine_comment(f"{name}: a model compiled", info),
         inputs=len(program.inputs),
         outputs=len(program.outputs),
         input_bytes=", ".join(str(info.bytes) for info in program.inputs) or "0",

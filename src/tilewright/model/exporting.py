@@ -17,10 +17,11 @@ from tilewright.codegen.host.export import THREAD_GLUE
 from tilewright.codegen.host.native import runtime_object
 from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, host_machine, machine_of
 from tilewright.codegen.llvm.optimizer import UNOPTIMISED
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.graph.graph import Array
 from tilewright.model.c_texts import NO_ARRAY, NO_MEMORY, model_example, model_header
-from tilewright.model.linking import check_machine, kernel_objects, refuse_external
+from tilewright.model.linking import check_machine, kernel_objects, machine_info, refuse_external
 from tilewright.model.planning import Plan
 from tilewright.model.program import ArrayPlace, ModelProgram, ModelStep
 from tilewright.native.abi import CALL_PACKED
@@ -46,7 +47,7 @@ def export_library(path: Path, plan: Plan) -> tuple[Path, ...]:
     try:
         write_whole(path, image)
         path.chmod(0o755)
-        write_whole(header, model_header(name, plan.program, _machine(plan)))
+        write_whole(header, model_header(name, plan.program, _machine_info(plan)))
         write_whole(example, model_example(name, path.stem, plan.program))
     except OSError as error:
         raise RuntimeFailure(f"cannot export {path}: {error.strerror or error}") from error
@@ -56,6 +57,11 @@ def export_library(path: Path, plan: Plan) -> tuple[Path, ...]:
 def _machine(plan: Plan) -> MachineOptions:
     artifact = plan.kernels[0].module.artifact if plan.kernels else None
     return host_machine() if artifact is None else machine_of(artifact)
+
+
+def _machine_info(plan: Plan) -> ModuleInfo:
+    plain = host_machine()  # what a library without kernels needs
+    return machine_info(plan.kernels) or ModuleInfo((), (), "llvm", plain.triple, plain.cpu, ())
 
 
 def _linked(plan: Plan, name: str, file_name: str) -> bytes:

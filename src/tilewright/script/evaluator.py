@@ -11,7 +11,7 @@ import ast
 import functools
 import operator
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -127,7 +127,10 @@ class Evaluator:
             return load
         return value
 
-    def _name(self, node: ast.Name) -> Any:
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def visit_Name(self, node: ast.Name) -> Any:
         names = self.environment
         if node.id not in names:
             ended = names.ended(node.id)
@@ -142,7 +145,7 @@ class Evaluator:
     def note_use(self, node: ast.Name, value: Any) -> None:
         """Called for every name that is read."""
 
-    def _attribute(self, node: ast.Attribute) -> Any:
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.evaluate(node.value)
         if self.source.is_text and not plain_text.may_read(owner, node.attr):
             raise self.error(node, diagnostics.not_in_text(f"the attribute {node.attr!r}"))
@@ -161,7 +164,7 @@ class Evaluator:
                 message = diagnostics.no_attribute(owner, node.attr)
             raise self.error(node, message) from None
 
-    def _subscript(self, node: ast.Subscript) -> Any:
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.evaluate(node.value)
         index = self.evaluate(node.slice)
         if isinstance(owner, ir.Buffer):
@@ -169,11 +172,11 @@ class Evaluator:
             return self.attempt(node, lambda: index_buffer(owner, indices))
         return self.attempt(node, lambda: owner[index])
 
-    def _slice(self, node: ast.Slice) -> slice:
+    def visit_Slice(self, node: ast.Slice) -> slice:
         parts = (node.lower, node.upper, node.step)
         return slice(*(None if part is None else self.value(part) for part in parts))
 
-    def _call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> Any:
         callee = self.evaluate(node.func)
         take = self.evaluate if any(callee is form for form in _TAKES_REGIONS) else self._argument
         args: list[Any] = []
@@ -202,14 +205,14 @@ class Evaluator:
         value = self.value(node)
         return value.value if isinstance(value, MetaVar) else value
 
-    def _binary(self, node: ast.BinOp) -> Any:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
         function = BINARY[type(node.op)]
         if self._stays(function, right):
             return self.attempt(node, lambda: _DIVISIONS[function](*ir.match_types(left, right)))
         return self.attempt(node, lambda: function(left, right))
 
-    def _unary(self, node: ast.UnaryOp) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
             if isinstance(value, ir.PrimExpr):
@@ -217,7 +220,7 @@ class Evaluator:
             return not value
         return self.attempt(node, lambda: UNARY[type(node.op)](value))
 
-    def _bool(self, node: ast.BoolOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)
         result: Any = None
         for position, operand in enumerate(node.values):
@@ -236,7 +239,7 @@ class Evaluator:
         build = ir.logical_and if is_and else ir.logical_or
         return self.attempt(node, lambda: build(left, right))
 
-    def _compare(self, node: ast.Compare) -> Any:
+    def visit_Compare(self, node: ast.Compare) -> Any:
         left, result = self.value(node.left), None
         for operation, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
@@ -254,7 +257,7 @@ class Evaluator:
             left = right
         return result
 
-    def _if_expression(self, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         condition = self.condition(node.test)
         if isinstance(condition, bool):
             return self.evaluate(node.body if condition else node.orelse)
@@ -262,16 +265,19 @@ class Evaluator:
             then, other = self.value(node.body), self.value(node.orelse)
         return self.attempt(node, lambda: intrinsics.if_then_else(condition, then, other))
 
-    def _sequence(self, nodes: Sequence[ast.expr]) -> list[Any]:
+    def visit_List(self, node: ast.List | ast.Tuple) -> list[Any]:
         values: list[Any] = []
-        for node in nodes:
-            if isinstance(node, ast.Starred):
-                values.extend(self.evaluate(node.value))
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                values.extend(self.evaluate(item.value))
             else:
-                values.append(self.evaluate(node))
+                values.append(self.evaluate(item))
         return values
 
-    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+    def visit_Tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self.visit_List(node))
+
+    def visit_Dict(self, node: ast.Dict) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -296,19 +302,8 @@ def _run(code: Any, names: dict[str, Any]) -> Any:
         raise ValueError(str(error)) from error
 
 
-_METHODS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
-    ast.Constant: lambda evaluator, node: node.value,
-    ast.Name: Evaluator._name,
-    ast.Attribute: Evaluator._attribute,
-    ast.Subscript: Evaluator._subscript,
-    ast.Slice: Evaluator._slice,
-    ast.Call: Evaluator._call,
-    ast.BinOp: Evaluator._binary,
-    ast.UnaryOp: Evaluator._unary,
-    ast.BoolOp: Evaluator._bool,
-    ast.Compare: Evaluator._compare,
-    ast.IfExp: Evaluator._if_expression,
-    ast.Tuple: lambda evaluator, node: tuple(evaluator._sequence(node.elts)),
-    ast.List: lambda evaluator, node: evaluator._sequence(node.elts),
-    ast.Dict: Evaluator._dict,
+_METHODS: dict[type[ast.AST], Callable[[Evaluator, Any], Any]] = {
+    getattr(ast, name.removeprefix("visit_")): method
+    for name, method in vars(Evaluator).items()
+    if name.startswith("visit_")
 }

@@ -222,7 +222,7 @@ def _reduction_block(
     if len(values) == 1:  # of several values the combiner must stay recognisable as it was given
         values = [emitter.simplify(values[0])]
     name = emitter.block_names.fresh(op.name)
-    body = _update(buffers, values, indices)
+    body = store_together(buffers, values, indices)
     return make_block(name, iters, body, ir.seq(inits), block_annotations(op))
 
 
@@ -232,13 +232,13 @@ def _source(reduction: ir.Reduce, position: int) -> ir.PrimExpr:
     return if_then_else(reduction.condition, source, identity)
 
 
-def _update(
+def store_together(
     buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr], indices: tuple[ir.PrimExpr, ...]
 ) -> ir.Stmt:
+    """Store a value in each buffer; all are computed first: each may depend on what was there."""
     if len(buffers) == 1:
         return ir.BufferStore(buffers[0], values[0], indices)
-    # All new values are computed before any is stored: each may depend on all the old ones.
-    temporaries = [ir.Var(f"v_{buffer.name}", buffer.dtype) for buffer in buffers]
+    temporaries = [ir.Var(f"v_{b.name.replace('.', '_')}", b.dtype) for b in buffers]
     body = ir.seq(
         ir.BufferStore(buffer, temporary, indices)
         for buffer, temporary in zip(buffers, temporaries, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.errors import TensorExpressionError
+from tilewright.ir.visit import Substituter
 from tilewright.te.emit import OpEmitter, block_annotations, register_emitter
 from tilewright.te.tensor import Operation, Tensor, shape_of
 
@@ -121,36 +122,17 @@ def _check_matches(tensor: Tensor, buffer: ir.Buffer, what: str) -> None:
         )
 
 
-class _Rebind(ir.BufferRewriter):
-    """Puts real buffers in the place of the stand-ins, wherever they or their pointers occur."""
-
-    def __init__(self, buffers: Mapping[ir.Buffer, ir.Buffer]) -> None:
-        self._buffers = dict(buffers)
-        self._pointers = {old.data: new.data for old, new in buffers.items()}
-
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        known = self._buffers.get(buffer)
-        if known is None:
-            data = self._pointers.get(buffer.data)
-            known = buffer if data is None else ir.replace(buffer, data=data)
-            self._buffers[buffer] = known
-        return known
-
-    def visit_var(self, node: ir.Var) -> ir.ExprLike:
-        return self._pointers.get(node, node)
-
-
 @register_emitter(ExternOp)
 def emit_extern(op: ExternOp, emitter: OpEmitter) -> ir.Stmt:
     """One block without iterators, which may touch all of its inputs and outputs."""
     actual_in = [emitter.buffer_of(tensor) for tensor in op.inputs]
     actual_out = [emitter.buffer_of(tensor) for tensor in op.outputs()]
-    pairs = zip(
-        (*op.input_placeholders, *op.output_placeholders), (*actual_in, *actual_out), strict=True
-    )
+    stand_ins = (*op.input_placeholders, *op.output_placeholders)
+    pairs = list(zip(stand_ins, (*actual_in, *actual_out), strict=True))
+    pointers = {stand_in.data: buffer.data for stand_in, buffer in pairs}
     if op.body is None:
         raise TensorExpressionError(f"extern {op.name} has no body")
-    body = _Rebind(dict(pairs)).rewrite(op.body)
+    body = Substituter(pointers.get, pairs).rewrite(op.body)
     block = ir.Block(
         (),
         tuple(ir.BufferRegion.full(buffer) for buffer in dict.fromkeys(actual_in)),

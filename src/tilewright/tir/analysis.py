@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tilewright import ir
 from tilewright.arith.block_access import block_access_regions
+from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import IRError, LowerError, ScheduleError
 from tilewright.ir import (
     expr_deep_equal as expr_deep_equal,
@@ -17,6 +18,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass
 from tilewright.lowering.check_safety import CheckSafety
+from tilewright.lowering.plan_buffer_allocation import AccessScopes, Scope
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
 from tilewright.space.gpu.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
 from tilewright.support.suggestions import did_you_mean
@@ -69,73 +71,40 @@ def get_block_read_write_region(
     return [reads + opaque, writes + opaque]
 
 
-Scope = ir.For | ir.Block
-
-
 def detect_buffer_access_lca(func: ir.PrimFunc) -> dict[ir.Buffer, Scope | None]:
     """For each buffer that is accessed, the innermost scope in which its values are complete.
 
     That lies around the loops over which a block reduces into the buffer, and around those of
     iterators of which nothing is known. None: there is no loop and no block around.
     """
-    scopes = _AccessScopes(func)
+    scopes = _CompleteScopes(func)
     scopes.visit(func.body)
     return {buffer: path[-1] if path else None for buffer, path in scopes.common.items()}
 
 
-class _AccessScopes(ir.Visitor):
-    """For each buffer of the function the scopes that all its accesses share, outermost first."""
+class _CompleteScopes(AccessScopes):
+    """The same of all buffers of a function, and around the loops that complete their values."""
 
     def __init__(self, func: ir.PrimFunc) -> None:
-        self.common: dict[ir.Buffer, tuple[Scope, ...]] = {}
-        self._by_data: dict[ir.Var, ir.Buffer] = {b.data: b for b in func.buffer_map.values()}
-        self._path: tuple[Scope, ...] = ()
+        super().__init__()
+        self.by_data = {buffer.data: [buffer] for buffer in func.buffer_map.values()}
 
     def visit_block_realize(self, node: ir.BlockRealize) -> None:
+        self.generic_visit(node)
         block = node.block
-        self._by_data.update((buffer.data, buffer) for buffer in block.alloc_buffers)
-        for part in (*node.iter_values, node.predicate):
-            self.visit(part)
-        self._inside(block)
         carried = {ir.IterType.COMM_REDUCE: block.writes}
         for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True):
             if iter_var.iter_type is not ir.IterType.DATA_PAR:
                 regions = carried.get(iter_var.iter_type, (*block.reads, *block.writes))
                 for region in regions:
-                    self._access(region.buffer.data, self._around(set(ir.free_vars(value))))
-
-    def _inside(self, scope: Scope) -> None:
-        outer, self._path = self._path, (*self._path, scope)
-        if isinstance(scope, ir.Block):
-            for match in scope.match_buffers:
-                self._access(match.source.buffer.data, self._path)
-        self.generic_visit(scope)
-        self._path = outer
-
-    visit_for = _inside
+                    self.access(region.buffer.data, self._around(set(ir.free_vars(value))))
 
     def _around(self, variables: set[ir.Var]) -> tuple[Scope, ...]:
         """The scopes around the outermost loop over one of the variables."""
-        for depth, scope in enumerate(self._path):
+        for depth, scope in enumerate(self.path):
             if isinstance(scope, ir.For) and scope.loop_var in variables:
-                return self._path[:depth]
-        return self._path
-
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self._access(node.buffer.data, self._path)
-        self.generic_visit(node)
-
-    visit_buffer_store = visit_buffer_load
-
-    def visit_var(self, node: ir.Var) -> None:
-        self._access(node, self._path)
-
-    def _access(self, data: ir.Var, path: tuple[Scope, ...]) -> None:
-        buffer = self._by_data.get(data)
-        if buffer is not None:
-            known = self.common.get(buffer, path)
-            shared = [a for a, b in zip(known, path, strict=False) if a is b]
-            self.common[buffer] = path[: len(shared)]
+                return self.path[:depth]
+        return self.path
 
 
 # --- definitions --------------------------------------------------------------------------------
@@ -280,7 +249,7 @@ def calculate_workspace_bytes(func: ir.PrimFunc, workspace_byte_alignment: int) 
 def calculate_constant_bytes(func: ir.PrimFunc, constant_byte_alignment: int) -> int:
     """The bytes of all constant arrays, each aligned."""
     constants = ir.nodes_of(func.body, ir.AllocateConst)
-    return sum(_aligned(_bytes_of(node), constant_byte_alignment) for node in constants)
+    return sum(_aligned_bytes(node, constant_byte_alignment) for node in constants)
 
 
 def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
@@ -294,7 +263,7 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
             return
         pointer = node.buffer_var.type_annotation
         scope = "global" if pointer is None else pointer.storage_scope
-        size = _aligned(_bytes_of(node), alignment)
+        size = _aligned_bytes(node, alignment)
         now[scope] += size
         if now[scope] > most[scope]:
             most[scope] = now[scope]
@@ -305,13 +274,6 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
     return dict(most)
 
 
-def _bytes_of(node: ir.Allocate | ir.AllocateConst) -> int:
+def _aligned_bytes(node: ir.Allocate | ir.AllocateConst, alignment: int) -> int:
     """What cannot be known before the program runs counts as nothing."""
-    extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
-    if len(extents) < len(node.extents):
-        return 0
-    return math.prod(extents) * -(-node.dtype.bits // 8) * node.dtype.lanes
-
-
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+    return -(-(constant_bytes(node) or 0) // alignment) * alignment

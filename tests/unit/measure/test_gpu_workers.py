@@ -88,12 +88,12 @@ def test_gpus_that_are_not_there(
     assert str(error.value) == f"LocalRunner: devices={devices}: {reason}"
 
 
-def test_no_driver() -> None:
-    """A worker says so for each candidate, unless a GPU was asked for by its number."""
-    assert chosen_gpus(None, "it") == [0]
+@pytest.mark.parametrize(("wanted", "named"), [(None, ""), ([0], "devices=[0]: ")])
+def test_no_driver(wanted: list[int] | None, named: str) -> None:
+    """A search ends with one line, instead of candidates that all fail."""
     with pytest.raises(TuneError) as error:
-        chosen_gpus([0], "it")
-    assert str(error.value).startswith("it: devices=[0]: no NVIDIA driver was found; ")
+        chosen_gpus(wanted, "it")
+    assert str(error.value).startswith(f"it: {named}no NVIDIA driver was found; ")
 
 
 def test_an_error_stops_all() -> None:

@@ -15,6 +15,7 @@ from tilewright.codegen.host import system_compiler
 from tilewright.errors import RuntimeFailure
 from tilewright.graph import parse_graph
 from tilewright.model import CompiledModel, Executable, ExternalCall, compile_model
+from tilewright.target import Target
 
 _NET = """
 def net(x: float32[2, 3, 8, 8], keep: bool[2, 4]):
@@ -111,6 +112,11 @@ def test_the_header(exported: tuple[Path, ...]) -> None:
     assert [path.name for path in exported] == ["my-net.so", "my-net.h", "my-net_example.c"]
     assert sorted(library.parent.iterdir()) == sorted(exported)
     text = header.read_text()
+    first = " ".join(text.partition("*/")[0].replace(" * ", " ").split())
+    target = Target("llvm")
+    assert f", {target.mcpu} with " in first
+    assert set(first.partition(" with ")[2].strip(". ").split(", ")) <= set(target.features)
+    assert "avx2" in first or "avx2" not in target.features
     for line in [
         "#define MY_NET_INPUTS 2",
         "#define MY_NET_OUTPUT_BYTES {32, 2304, 8, 1536, 32}",

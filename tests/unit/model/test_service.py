@@ -24,6 +24,7 @@ from tilewright.model.kernels import compile_calls
 from tilewright.model.schedules import Match, from_database, is_beaten, note_beaten
 from tilewright.model.tasks import simplified, tasks_of
 from tilewright.records import BASELINE, ZERO_SEARCH, TuningRecord, args_info_of
+from tilewright.schedule import Schedule
 from tilewright.target import Target
 from tilewright.testing.small_models import small_network
 from tilewright.tune.fallback import default_schedule
@@ -89,6 +90,23 @@ def test_a_record_serves_a_program_with_the_same_anchor_block() -> None:
     expected = _run(_product(True), None)
     np.testing.assert_allclose(_run(_product(True), database), expected, rtol=1e-5, atol=1e-5)
     assert (expected == 0).any()
+
+
+def test_a_record_that_does_not_fit_serves_nobody_and_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A schedule that counts on an activation, for a product that has none."""
+    (task,) = extract_tasks(_product(True), _TARGET)
+    sch = Schedule(task.dispatched[0])
+    (consumer,) = sch.get_consumers(sch.get_block("T_matmul_NT"))
+    sch.parallel(sch.get_loops(consumer)[0])
+    assert sch.trace is not None
+    database = MemoryDatabase()
+    workload = database.commit_workload(task.dispatched[0])
+    database.commit_tuning_record(TuningRecord(sch.trace, workload, (2e-6,), _TARGET))
+    report = served_by(compile_model(_product(False), _TARGET, database))
+    assert report.summary() == "1 kernel: 1 without a record"
+    assert caplog.text == ""
 
 
 def test_equal_kernels_are_listed_once() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from tilewright.codegen.c.types import is_small_float
 from tilewright.codegen.host.c_names import CFunction, CParameter, element_type, identifier
-from tilewright.codegen.module_info import ModuleInfo
+from tilewright.codegen.module_info import ModuleInfo, needed_features
 from tilewright.ir import DType
 from tilewright.lowering.host_abi import ArgumentSpec, describe, evaluate_extent
 from tilewright.native.abi import NO_HANDLER
@@ -24,7 +25,7 @@ def header_text(
     """The header."""
     guard = f"{identifier(stem).upper()}_H"
     parts = [
-        f"/* {stem}: compiled by Tilewright {info.version} for {info.triple}, {info.cpu}. */",
+        machine_comment(f"{stem}: compiled", info),
         f"#ifndef {guard}\n#define {guard}\n",
         "#include <stdbool.h>\n#include <stdint.h>\n",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
@@ -37,6 +38,13 @@ def header_text(
         parts.append(_PACKED)
     parts.append(f"#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {guard} */")
     return "\n".join(parts) + "\n"
+
+
+def machine_comment(beginning: str, info: ModuleInfo) -> str:
+    """The first comment of a header: which processors can run the library."""
+    made = f"{beginning} by Tilewright {info.version} for {info.triple}, {info.cpu}"
+    needs = f" with {', '.join(needed_features(info))}" if info.features else ""
+    return textwrap.fill(f"/* {made}{needs}. */", 100, subsequent_indent=" * ")
 
 
 def _status_comment(info: ModuleInfo, packed: bool) -> str:

@@ -71,6 +71,25 @@ def _type_proto(value: GraphValue | None) -> bytes:
     return bytes(helper.make_tensor_type_proto(kind, value.type.extents).SerializeToString())
 
 
+def check_types(node: Any, version: int, inputs: Sequence[GraphValue | None], what: str) -> None:
+    """Insist on one element type for all inputs that ONNX says have the same."""
+    schema = schema_of(node.op_type, version, node.domain)
+    if schema is None:
+        return
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    seen: dict[str, GraphValue] = {}
+    for number, value in enumerate(inputs):
+        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
+        if value is None or formal.type_str not in variables or not formal.is_homogeneous:
+            continue
+        first = seen.setdefault(formal.type_str, value)
+        if first.type.dtype != value.type.dtype:
+            raise GraphError(
+                f"{what}: its inputs {first.name!r} and {value.name!r} have elements of types "
+                f"{first.type.dtype} and {value.type.dtype}, expected one type"
+            )
+
+
 def _fill_in(nodes: Any, attributes: dict[str, Any]) -> None:
     """Attributes that refer to those of the function get their values, or go."""
     for node in nodes:

@@ -82,7 +82,7 @@ class _Importer:
         versions = {entry.domain: entry.version for entry in model.opset_import}
         declared = dict(declared_types(model.graph.value_info))
         self._references = References(declared, options.asks_for_values)
-        self._scope = NodeScope(self._builder, versions, folder)
+        self._scope = NodeScope(self._builder, versions, folder, allows_nan=options.allow_nan)
         if options.partial:
             self._scope.references = self._references
         self._folder = folder
@@ -104,9 +104,7 @@ class _Importer:
         self._check_version()
         self._check_names()
         self._bind_dims()
-        self._scope.add_initializers(graph.initializer)
-        if not self._options.allow_nan:
-            self._refuse_nan(graph.node)
+        self._scope.add_initializers(graph.initializer, graph.node)
         for given in input_protos(self._model):
             self._scope.values[given.name] = self._input(given)
         self._refuse_unknown(graph.node)
@@ -149,6 +147,10 @@ class _Importer:
 
     def _bind_dims(self) -> None:
         """Sizes of dimensions from the shapes that were given, which have to fit the model's."""
+        sizes: Mapping[str, Any] = self._dims
+        for name, size in sizes.items():
+            if not isinstance(size, (int, np.integer)) or size < 0:
+                raise GraphError(f"dims says that dimension {name!r} is {size!r}, expected a size")
         for given in input_protos(self._model):
             kind, name = given.type.tensor_type, given.name
             fixed = self._options.shapes.get(name)
@@ -186,17 +188,6 @@ class _Importer:
                 name = node.name or f"{node.op_type}_{number}"
                 said = str(error).splitlines()[0].rstrip(".")
                 raise GraphError(f"{node.op_type} ({name}): {said}") from error
-
-    def _refuse_nan(self, nodes: Sequence[Any]) -> None:
-        for number, node in enumerate(nodes):
-            for word in node.input:
-                array = self._builder.constants.get(self._scope.values.get(word))  # type: ignore[arg-type]
-                if array is not None and _has_nan(array):
-                    name = node.name or f"{node.op_type}_{number}"
-                    raise GraphError(
-                        f"{node.op_type} ({name}): its weight {word!r} contains NaN; "
-                        "pass allow_nan=True to import it anyway"
-                    )
 
     def _input(self, given: Any) -> GraphValue:
         known = self._options.values.get(given.name)
@@ -250,11 +241,6 @@ class _Importer:
         except TilewrightError:
             return ""
         return f"; {share}, and partial=True runs these by reference"
-
-
-def _has_nan(array: Array) -> bool:
-    # The smallest of some numbers is NaN if one of them is.
-    return array.size > 0 and array.dtype.kind in "fV" and bool(np.isnan(np.min(array)))
 
 
 def _has_changed(op_type: str, version: int) -> bool:

@@ -12,10 +12,11 @@ import numpy as np
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.onnx.context import NodeContext, UnknownValueError, find_converter
 from tilewright.frontend.onnx.folding import FOLDED, folded
-from tilewright.frontend.onnx.functions import function_of, has_function
+from tilewright.frontend.onnx.functions import check_types, function_of, has_function
 from tilewright.frontend.onnx.loading import tensor_of
 from tilewright.frontend.onnx.reference import References
 from tilewright.graph import GraphBuilder, GraphValue
+from tilewright.graph.graph import Array
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 # What converters run into if numbers in a model make no sense.
@@ -32,12 +33,13 @@ class NodeScope:
     values: dict[str, GraphValue] = field(default_factory=dict)
     prefix: str = ""
     references: References | None = None  # compute what cannot be imported
+    allows_nan: bool = False  # in weights
 
     def run(self, nodes: Sequence[Any]) -> None:
         """All nodes, in their order."""
         self._check_order(nodes)
         for number, node in enumerate(nodes):
-            self._node(node, f"{self.prefix}{node.name or f'{node.op_type}_{number}'}")
+            self._node(node, _name_of(node, number, self.prefix))
 
     def outputs(self, names: Sequence[str], reader: str) -> tuple[GraphValue, ...]:
         """Values by name."""
@@ -46,15 +48,22 @@ class NodeScope:
     def body(self, graph: Any, inputs: Sequence[GraphValue], name: str) -> tuple[GraphValue, ...]:
         """The outputs of a graph inside a node, which sees what is outside of it."""
         inner = replace(self, values=dict(self.values), prefix=f"{name}.")
-        inner.add_initializers(graph.initializer)
+        inner.add_initializers(graph.initializer, graph.node)
         inner.values.update(zip((given.name for given in graph.input), inputs, strict=False))
         inner.run(graph.node)
         return inner.outputs([output.name for output in graph.output], name)
 
-    def add_initializers(self, tensors: Sequence[Any]) -> None:
-        """Constants that are stored with a graph."""
+    def add_initializers(self, tensors: Sequence[Any], nodes: Sequence[Any]) -> None:
+        """Constants that are stored with a graph, for its nodes."""
+        readers = _readers(nodes, self.prefix)
         for tensor in tensors:
-            array = tensor_of(tensor, self.folder)
+            reader = readers.get(tensor.name)
+            try:
+                array = tensor_of(tensor, self.folder)
+            except GraphError as error:
+                raise GraphError(f"{reader}: {error}" if reader else str(error)) from error
+            if reader:
+                self._check_numbers(array, f"{reader}: its weight {tensor.name!r}")
             self.values[tensor.name] = self.builder.constant(array, tensor.name or "w")
 
     def version(self, domain: str) -> int:
@@ -87,6 +96,7 @@ class NodeScope:
     def _node(self, node: Any, name: str) -> None:
         what = f"{node.op_type} ({name})"
         inputs = tuple(self._found(word, what) if word else None for word in node.input)
+        check_types(node, self.version(node.domain), inputs, what)
         count = len(self.builder.nodes)
         try:
             made = self._made(node, inputs, name)
@@ -152,8 +162,9 @@ class NodeScope:
             raise GraphError(f"{node.op_type} ({name}) {why}")
         versions = {entry.domain: entry.version for entry in function.opset_import}
         inner = replace(
-            self, versions={**self.versions, **versions}, folder=None, values={}, prefix=f"{name}."
-        )
+            self, versions={**self.versions, **versions}, folder=None, values={}, prefix=f"{name}.",
+            allows_nan=True,
+        )  # fmt: skip
         for word, value in zip(function.input, inputs, strict=False):
             if value is not None:
                 inner.values[word] = value
@@ -171,17 +182,44 @@ class NodeScope:
         (attribute,) = node.attribute
         value = helper.get_attribute_value(attribute)
         if attribute.name == "value" and isinstance(value, TensorProto):
-            return self.builder.constant(tensor_of(value, self.folder), name)
+            array = tensor_of(value, self.folder)
+            self._check_numbers(array, f"Constant ({name})")
+            return self.builder.constant(array, name)
         dtypes = {"value_float": "float32", "value_floats": "float32",
                   "value_int": "int64", "value_ints": "int64"}  # fmt: skip
         if attribute.name not in dtypes:
             raise GraphError(f"Constant ({name}): {attribute.name} is not supported")
         return self.builder.constant(np.asarray(value, dtypes[attribute.name]), name)
 
+    def _check_numbers(self, array: Array, what: str) -> None:
+        if not self.allows_nan and _has_nan(array):
+            raise GraphError(f"{what} contains NaN; pass allow_nan=True to import it anyway")
+
     def _found(self, word: str, reader: str) -> GraphValue:
         if word not in self.values:
             raise GraphError(f"{reader} reads {word!r}, which nothing before it makes")
         return self.values[word]
+
+
+def _name_of(node: Any, number: int, prefix: str = "") -> str:
+    return f"{prefix}{node.name or f'{node.op_type}_{number}'}"
+
+
+def _readers(nodes: Sequence[Any], prefix: str) -> dict[str, str]:
+    """For the names that nodes and the graphs inside of them read, who reads them first."""
+    found: dict[str, str] = {}
+    for number, node in enumerate(nodes):
+        name = _name_of(node, number, prefix)
+        for word in node.input:
+            found.setdefault(word, f"{node.op_type} ({name})")
+        for attribute in node.attribute:
+            found = _readers(attribute.g.node, f"{name}.") | found
+    return found
+
+
+def _has_nan(array: Array) -> bool:
+    # The smallest of some numbers is NaN if one of them is.
+    return array.size > 0 and array.dtype.kind in "fV" and bool(np.isnan(np.min(array)))
 
 
 def _decoded(value: Any) -> Any:

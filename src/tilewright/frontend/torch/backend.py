@@ -11,6 +11,7 @@ and a warning says so once.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -158,7 +159,9 @@ class _CompiledGraph:
         self._program = program
         assert options.target is not None
         self._run = compile_model(program.graph, options.target, options.database)
-        self._seen = self._state(inputs)
+        frozen = [inputs[n] for n in self._frozen]
+        self._seen = [weakref.ref(x) for x in frozen]
+        self._versions = _versions(frozen)
         self._given = [
             n for n, x in enumerate(inputs) if hasattr(x, "detach") and n not in self._frozen
         ]
@@ -175,13 +178,17 @@ class _CompiledGraph:
             self._frozen = ()
         self._prepare(inputs)
 
-    def _state(self, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-        return [(inputs[n].data_ptr(), inputs[n]._version) for n in self._frozen]
+    def _has_changed(self, inputs: Sequence[Any]) -> bool:
+        """True if a frozen tensor was replaced, even by one in the same memory, or written to."""
+        frozen = [inputs[n] for n in self._frozen]
+        return _versions(frozen) != self._versions or any(
+            seen() is not x for seen, x in zip(self._seen, frozen, strict=True)
+        )
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         import torch
 
-        if self._frozen and self._state(inputs) != self._seen:
+        if self._frozen and self._has_changed(inputs):
             self._compile_again(inputs)
         is_on_cpu = self._run.device.device_type == CPU
         array = array_of if is_on_cpu else _readable_on_gpu
@@ -190,6 +197,11 @@ class _CompiledGraph:
         for position, number in self._program.writes.items():
             inputs[position].copy_(outputs[number])
         return tuple(_delivered(result, outputs, inputs) for result in self._program.results)
+
+
+def _versions(tensors: Sequence[Any]) -> list[tuple[int, int]]:
+    """Where tensors lie, and how often they were written to."""
+    return [(x.data_ptr(), x._version) for x in tensors]
 
 
 def _readable_on_gpu(tensor: Any) -> Any:

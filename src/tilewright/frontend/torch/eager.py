@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.byoc.torch_operators import InputPosition, encode_call
-from tilewright.errors import GraphError
+from tilewright.errors import GraphError, IRError
 from tilewright.graph import GraphBuilder, GraphValue, TensorType
 from tilewright.graph.external import add_external
+from tilewright.ir import DType
 
 
 def add_eager_call(builder: GraphBuilder, node: Any, translated: Callable[[Any], Any]) -> Any:
@@ -25,6 +26,7 @@ def add_eager_call(builder: GraphBuilder, node: Any, translated: Callable[[Any],
         return value
 
     name = str(node.target)
+    what = f"{name.removeprefix('aten.')} ({node.name})"
     args = [positions(translated(value)) for value in node.args]
     kwargs = {word: positions(translated(value)) for word, value in node.kwargs.items()}
     program = encode_call(name, args, kwargs)
@@ -32,8 +34,8 @@ def add_eager_call(builder: GraphBuilder, node: Any, translated: Callable[[Any],
     several = isinstance(results, (tuple, list))
     tensors = [one for one in (results if several else [results]) if hasattr(one, "dtype")]
     if not tensors:
-        raise GraphError(f"{name} ({node.name}) returns no tensor")
-    types = [(node.name, _static_type(one, name)) for one in tensors]
+        raise GraphError(f"{what} returns no tensor")
+    types = [(node.name, _static_type(one, what)) for one in tensors]
     made = iter(add_external(builder, "torch", program, inputs, types, node.name))
     if not several:
         return next(made)
@@ -45,4 +47,10 @@ def _static_type(tensor: Any, name: str) -> TensorType:
         shape = tuple(int(extent) for extent in tensor.shape)
     except Exception as error:  # of PyTorch's own: a size that depends on data
         raise GraphError(f"the shape of what {name} returns is known only when it runs") from error
-    return TensorType(shape, str(tensor.dtype).removeprefix("torch."))
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    try:
+        return TensorType(shape, str(DType(dtype)))
+    except IRError:
+        raise GraphError(
+            f"{name} returns elements of type {dtype}, which is not supported"
+        ) from None

@@ -34,12 +34,15 @@ def import_module(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     partial: bool = False,
+    allow_nan: bool = False,
 ) -> Graph:
     """A graph of a `torch.nn.Module`, for inputs of the shapes of `args`.
 
     With `partial`, operators that cannot be imported run in PyTorch, and a warning lists them.
+    Weights with NaN are refused unless `allow_nan` is set.
     """
-    return import_exported(_exported(module.eval(), args, kwargs), partial=partial)
+    exported = _exported(module.eval(), args, kwargs)
+    return import_exported(exported, partial=partial, allow_nan=allow_nan)
 
 
 def import_graph_module(module: Any, inputs: Sequence[Any], frozen: Sequence[int]) -> TorchProgram:
@@ -62,9 +65,14 @@ def _exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
 
 
 def import_exported(
-    exported: Any, constants: Mapping[int, Any] | None = None, partial: bool = False
+    exported: Any,
+    constants: Mapping[int, Any] | None = None,
+    partial: bool = False,
+    allow_nan: bool = False,
 ) -> Graph:
     """A graph of a program that `torch.export` made; `constants` are inputs by position."""
+    if not allow_nan:
+        _refuse_nan(exported)
     return _imported(exported, constants or {}, partial).whole_graph()
 
 
@@ -108,6 +116,9 @@ class _Importer:
 
     def program(self) -> TorchProgram:
         nodes = list(self._exported.graph.nodes)
+        for node in nodes:
+            if node.op == "placeholder":
+                _check_sizes(node)
         self._refuse_unknown(nodes)
         specs = {spec.arg.name: spec for spec in self._exported.graph_signature.input_specs}
         for node in nodes:
@@ -196,6 +207,29 @@ class _Importer:
         if isinstance(value, (list, tuple)):
             return [self._translated(item) for item in value]
         return self._made[value] if hasattr(value, "op") and value in self._made else value
+
+
+def _check_sizes(node: Any) -> None:
+    for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
+        if not isinstance(extent, int):
+            raise GraphError(
+                f"axis {axis} of input {node.name} has no size that is known: export the module "
+                "without dynamic_shapes"
+            )
+
+
+def _refuse_nan(exported: Any) -> None:
+    weights = {spec.arg.name: spec.target for spec in exported.graph_signature.input_specs}
+    for node in exported.graph.nodes:
+        tensor = exported.state_dict.get(weights.get(node.name))
+        if node.op != "placeholder" or tensor is None or not node.users:
+            continue
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            reader = next(iter(node.users))
+            raise GraphError(
+                f"{_name_of(reader)} ({reader.name}): its weight {weights[node.name]!r} contains "
+                "NaN; pass allow_nan=True to import it anyway"
+            )
 
 
 def _reason(name: str, place: str, error: Exception) -> str:

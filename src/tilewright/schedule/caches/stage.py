@@ -16,9 +16,9 @@ from tilewright.ir.access import inputs_of
 from tilewright.schedule.caches import copy_block
 from tilewright.schedule.caches.place import CachePlace, is_fixed_box
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
+from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.state import ScheduleState, StmtSRef
 from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, blocks_below
-from tilewright.schedule.state.splice import BlockKeeper
 
 _SCOPES = (
     "global",
@@ -169,19 +169,13 @@ def copy_nest(
 # --- switching blocks to the cache ---------------------------------------------------------------
 
 
-class CacheUser(BlockKeeper):
+class CacheUser(AllocationChanger):
     """Makes blocks use the cache instead of the buffer."""
 
     def __init__(self, cache: Cache) -> None:
-        super().__init__()
+        super().__init__(cache.original, cache.buffer)
         self._cache = cache
         self._analyzer = arith.Analyzer()
-
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        return self._cache.buffer if buffer is self._cache.original else buffer
-
-    def visit_var(self, node: ir.Var) -> ir.Var:
-        return self._cache.buffer.data if node is self._cache.original.data else node
 
     def with_buffer(self, node: Any) -> Any:
         offsets = self._cache.offsets
@@ -199,9 +193,6 @@ class CacheUser(BlockKeeper):
 
     def _shift(self, index: ir.PrimExpr, low: ir.PrimExpr) -> ir.PrimExpr:
         return index if ir.is_zero(low) else self._analyzer.simplify(index - low)
-
-    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
-        return ir.map_children(node, self.visit)
 
 
 def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: ir.Buffer, scope: str) -> None:

@@ -16,6 +16,7 @@ from tilewright.schedule.state import BlockInfo, BlockRV, Exprs, LoopRV, Schedul
 from tilewright.schedule.state.scope import domains_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.te.emit import store_together
 from tilewright.te.reducers import Reduction, recognize_reduction
 
 
@@ -330,14 +331,7 @@ def _accumulate(
         ir.BufferStore(b, value, indices) for b, value in zip(buffers, start, strict=True)
     )
     old = [ir.BufferLoad(buffer, indices) for buffer in buffers]
-    new = reduction.reducer.combine(old, inputs)
-    if len(buffers) == 1:
-        return init, ir.BufferStore(buffers[0], new[0], indices)
-    names = [ir.Var(f"v_{buffer.name.replace('.', '_')}", buffer.dtype) for buffer in buffers]
-    body = ir.seq(ir.BufferStore(b, name, indices) for b, name in zip(buffers, names, strict=True))
-    for name, value in zip(reversed(names), reversed(new), strict=True):
-        body = ir.LetStmt(name, value, body)
-    return init, body
+    return init, store_together(buffers, reduction.reducer.combine(old, inputs), indices)
 
 
 # --- the new program ----------------------------------------------------------------------------

@@ -6,6 +6,8 @@ sums side by side, and chunks of those for the threads, it runs at the speed of 
 
 from __future__ import annotations
 
+import itertools
+
 from tilewright.ir import Block, annotation_keys as keys
 from tilewright.nest.block_nest import BlockNest
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
@@ -69,15 +71,19 @@ class ReduceInVectors(OneSketchRule):
         self._by_rows(sch, self._by_chunks(sch, block) if few else block)
 
     def _by_chunks(self, sch: Schedule, block: BlockRV) -> BlockRV:
-        """Cut the outermost reduction loop into chunks with results of their own."""
+        """Cut the first reduction loop that is long into chunks with results of their own."""
         stmt = sch.get_sref(block).block
         nest = BlockNest(stmt)
-        outermost, *others = nest.depth
+        single = list(itertools.takewhile(lambda n: nest.extents[n] == 1, nest.depth))
+        outermost, *others = nest.depth[len(single) :] or nest.depth
         length = nest.extents[outermost] or 0
         counts = [n * self._cores for n in (1, 2, 4) if length % (n * self._cores) == 0]
         if nest.points(nest.depth) < PARALLEL_ELEMENTS or not others or not counts:
             return block
-        chunk, _ = sch.split(sch.get_loops(block)[outermost], [choose(sch, counts), None])
+        loops = sch.get_loops(block)
+        chunk, _ = sch.split(loops[outermost], [choose(sch, counts), None])
+        if single:
+            sch.reorder(chunk, *(loops[n] for n in single))
         made = sch.rfactor(chunk, len(stmt.writes[0].region))
         sch.annotate(block, keys.TILING_STRUCTURE, STRUCTURE)
         return made
@@ -87,6 +93,6 @@ class ReduceInVectors(OneSketchRule):
         nest = BlockNest(stmt)
         elements = nest.points(nest.depth) * nest.points(nest.spatial)
         rows = sch.get_loops(block)[: len(stmt.writes[0].region)]
-        if elements >= PARALLEL_ELEMENTS:
+        if rows and elements >= PARALLEL_ELEMENTS:
             sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
         reduce_in_vectors(sch, block, self._shape)

@@ -135,62 +135,49 @@ class ScriptScope:
         raise TensorExpressionError(f"hybrid script {self._function}, line {line}: {message}")
 
 
-class ExpressionReader:
+class ExpressionReader(ast.NodeVisitor):
     """Turns the expression nodes of Python into numbers, texts, tuples or IR expressions."""
 
     def __init__(self, scope: ScriptScope) -> None:
         self._scope = scope
-        self._readers: dict[type[ast.expr], Callable[[Any], Any]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.Tuple: lambda node: tuple(map(self.read, node.elts)),
-            ast.List: lambda node: tuple(map(self.read, node.elts)),
-            ast.BinOp: self._binary,
-            ast.UnaryOp: self._unary,
-            ast.Compare: self._compare,
-            ast.BoolOp: self._logical,
-            ast.IfExp: self._conditional,
-            ast.Subscript: self._subscript,
-            ast.Attribute: self._attribute,
-            ast.Call: self._call,
-        }
 
-    def read(self, node: ast.expr) -> Any:
-        """The value of any expression."""
-        reader = self._readers.get(type(node))
-        if reader is None:
-            self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
-        return reader(node)
+    def generic_visit(self, node: ast.AST) -> Any:
+        self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
 
     def value(self, node: ast.expr) -> ir.PrimExpr:
         """An expression that must yield a number."""
-        found = self.read(node)
+        found = self.visit(node)
         if isinstance(found, (int, float, ir.ExprOperators)):
             return ir.convert(found)
         self._scope.fail(node, f"expected a number, got {found!r}")
 
     def integer(self, node: ast.expr, purpose: str) -> int:
         """An expression that must be known while the script is read."""
-        found = self.read(node)
+        found = self.visit(node)
         if isinstance(found, ir.IntImm):
             return found.value
         if not isinstance(found, int):
             self._scope.fail(node, f"{purpose} must be a constant integer")
         return found
 
-    def _constant(self, node: ast.Constant) -> Any:
+    def visit_Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, bool):
             return ir.const(node.value)
         if not isinstance(node.value, (int, float, str)):
             self._scope.fail(node, f"the constant {node.value!r} is not part of hybrid script")
         return node.value
 
-    def _name(self, node: ast.Name) -> Any:
+    def visit_Tuple(self, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
+        return tuple(map(self.visit, node.elts))
+
+    visit_List = visit_Tuple
+
+    def visit_Name(self, node: ast.Name) -> Any:
         found = self._scope.lookup(node)
         return ir.BufferLoad(found.buffer, (ir.const(0),)) if isinstance(found, Scalar) else found
 
-    def _binary(self, node: ast.BinOp) -> Any:
-        return self.apply(node, node.op, self.read(node.left), self.read(node.right))
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return self.apply(node, node.op, self.visit(node.left), self.visit(node.right))
 
     def apply(self, node: ast.AST, operator: ast.operator, a: Any, b: Any) -> Any:
         """A binary operator on values that were read already."""
@@ -202,11 +189,11 @@ class ExpressionReader:
                 self._scope.fail(node, f"expected numbers around an operator, got {operand!r}")
         return build(a, b)
 
-    def _unary(self, node: ast.UnaryOp) -> Any:
-        return _UNARY[type(node.op)](self.read(node.operand))
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        return _UNARY[type(node.op)](self.visit(node.operand))
 
-    def _compare(self, node: ast.Compare) -> Any:
-        values = [self.read(node.left), *map(self.read, node.comparators)]
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        values = [self.visit(node.left), *map(self.visit, node.comparators)]
         conditions = []
         for operator, a, b in zip(node.ops, values, values[1:], strict=False):
             build = COMPARISONS.get(type(operator))
@@ -215,16 +202,16 @@ class ExpressionReader:
             conditions.append(ir.convert(build(a, b)))
         return ir.logical_and(*conditions)
 
-    def _logical(self, node: ast.BoolOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         values = [self.value(item) for item in node.values]
         return ir.logical_and(*values) if isinstance(node.op, ast.And) else ir.logical_or(*values)
 
-    def _conditional(self, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         condition = self.value(node.test)
         return if_then_else(condition, self.value(node.body), self.value(node.orelse))
 
-    def _subscript(self, node: ast.Subscript) -> Any:
-        base = self.read(node.value)
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        base = self.visit(node.value)
         if isinstance(base, tuple):  # a shape
             position = self.integer(node.slice, "the index of a shape")
             if not -len(base) <= position < len(base):
@@ -243,22 +230,22 @@ class ExpressionReader:
             )
         return tuple(self.value(part) for part in parts)
 
-    def _attribute(self, node: ast.Attribute) -> Any:
-        base = self.read(node.value)
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        base = self.visit(node.value)
         if isinstance(base, ir.Buffer) and node.attr == "shape":
             return base.shape
         if isinstance(base, ir.Buffer) and node.attr == "dtype":
             return str(base.dtype)
         self._scope.fail(node, f"attribute {node.attr!r} is not supported, only shape and dtype")
 
-    def _call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> Any:
         if not isinstance(node.func, ast.Name):
             self._scope.fail(node, f"{ast.unparse(node.func)} cannot be called")
         if node.keywords:
             self._scope.fail(node, f"{node.func.id} takes no keyword arguments here")
         if node.func.id == "len":
-            return len(self.read(node.args[0]))
+            return len(self.visit(node.args[0]))
         function = AS_IR.get(node.func.id)
         if function is None:
             self._scope.fail(node, f"function {node.func.id!r} is not part of hybrid script")
-        return function(*map(self.read, node.args))
+        return function(*map(self.visit, node.args))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class _Loop:
     thread: ir.IterVar | None
 
 
-class ScriptReader:
+class ScriptReader(ast.NodeVisitor):
     """Reads one script for given arguments."""
 
     def __init__(
@@ -58,15 +58,6 @@ class ScriptReader:
         self._returned: tuple[ir.Buffer, ...] | None = None
         self._returns_tuple = False
         self._assignments = _count_assignments(definition)
-        self._readers: dict[type[ast.stmt], Callable[[Any], ir.Stmt | None]] = {
-            ast.Assign: self._assign,
-            ast.AugAssign: self._augmented_assign,
-            ast.For: self._for,
-            ast.If: self._if,
-            ast.Return: self._return,
-            ast.Expr: self._docstring,
-            ast.Pass: lambda node: None,
-        }
 
     def read(self) -> ParsedScript:
         """The whole script."""
@@ -84,18 +75,22 @@ class ScriptReader:
             if isinstance(node, ast.Assert):
                 result.append(self._assert_before(node, statements[position + 1 :]))
                 return ir.seq(result)
-            result.append(self._statement(node))
+            result.append(self.visit(node))
         return ir.seq(result)
 
-    def _statement(self, node: ast.stmt) -> ir.Stmt | None:
+    def visit(self, node: ast.AST) -> ir.Stmt | None:
         if self._returned is not None:
             self._scope.fail(node, "nothing may follow the return")
-        reader = self._readers.get(type(node))
-        if reader is None:
-            self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
-        return reader(node)
+        statement: ir.Stmt | None = super().visit(node)
+        return statement
 
-    def _docstring(self, node: ast.Expr) -> None:
+    def generic_visit(self, node: ast.AST) -> None:
+        self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        """Nothing to do."""
+
+    def visit_Expr(self, node: ast.Expr) -> None:
         if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
             self._scope.fail(node, "an expression on its own has no effect")
 
@@ -105,7 +100,7 @@ class ScriptReader:
         condition = self._expressions.value(node.test)
         return ir.AssertStmt(condition, str(message), self._block(rest))
 
-    def _return(self, node: ast.Return) -> None:
+    def visit_Return(self, node: ast.Return) -> None:
         values = node.value
         if values is None:
             self._scope.fail(node, "the script must return its output tensors")
@@ -113,7 +108,7 @@ class ScriptReader:
         items = values.elts if isinstance(values, ast.Tuple) else [values]
         found = []
         for item in items:
-            value = self._expressions.read(item)
+            value = self._expressions.visit(item)
             if not any(value is buffer for buffer in self._outputs):
                 self._scope.fail(node, f"{ast.unparse(item)} is not an output_tensor")
             found.append(value)
@@ -121,7 +116,7 @@ class ScriptReader:
 
     # --- assignments ---
 
-    def _assign(self, node: ast.Assign) -> ir.Stmt | None:
+    def visit_Assign(self, node: ast.Assign) -> ir.Stmt | None:
         if len(node.targets) != 1:
             self._scope.fail(node, "assign to one target at a time")
         target = node.targets[0]
@@ -142,7 +137,7 @@ class ScriptReader:
             if made is not None:
                 self._scope.define(target.id, made)
                 return None
-        found = self._expressions.read(value)
+        found = self._expressions.visit(value)
         if isinstance(target, ast.Name) and self._is_constant(target.id, found):
             self._scope.define(target.id, found)
             return None
@@ -158,8 +153,8 @@ class ScriptReader:
     def _allocation(self, name: str, call: ast.Call) -> ir.Buffer | None:
         if not isinstance(call.func, ast.Name) or call.func.id not in (OUTPUT_TENSOR, ALLOCATE):
             return None
-        arguments = [self._expressions.read(item) for item in call.args]
-        named = {k.arg: self._expressions.read(k.value) for k in call.keywords}
+        arguments = [self._expressions.visit(item) for item in call.args]
+        named = {k.arg: self._expressions.visit(k.value) for k in call.keywords}
         shape = arguments[0] if arguments else named.get("shape", ())
         dtype = arguments[1] if len(arguments) > 1 else named.get("dtype", "float32")
         extents = shape if isinstance(shape, tuple) else (shape,)
@@ -180,7 +175,7 @@ class ScriptReader:
             return ir.BufferStore(buffer, ir.cast(buffer.dtype, value), (ir.const(0),))
         if not isinstance(target, ast.Subscript):
             self._scope.fail(node, f"cannot assign to {ast.unparse(target)}")
-        base = self._expressions.read(target.value)
+        base = self._expressions.visit(target.value)
         if not isinstance(base, ir.Buffer):
             self._scope.fail(node, f"{ast.unparse(target.value)} cannot be assigned to")
         indices = self._expressions.indices(target, base)
@@ -197,7 +192,7 @@ class ScriptReader:
         self._scope.define(name, Scalar(buffer))
         return buffer
 
-    def _augmented_assign(self, node: ast.AugAssign) -> ir.Stmt:
+    def visit_AugAssign(self, node: ast.AugAssign) -> ir.Stmt:
         target: Any = node.target
         if isinstance(target, ast.Name):
             known = self._scope.lookup(target)
@@ -206,12 +201,12 @@ class ScriptReader:
             old: ir.PrimExpr = ir.BufferLoad(known.buffer, (ir.const(0),))
         else:
             old = self._expressions.value(target)
-        new = self._expressions.apply(node, node.op, old, self._expressions.read(node.value))
+        new = self._expressions.apply(node, node.op, old, self._expressions.visit(node.value))
         return self._store(node, target, ir.convert(new))
 
     # --- control flow ---
 
-    def _if(self, node: ast.If) -> ir.Stmt:
+    def visit_If(self, node: ast.If) -> ir.Stmt:
         condition = self._expressions.value(node.test)
         if isinstance(condition, ir.IntImm):
             return self._block(node.body if condition.value else node.orelse)
@@ -219,7 +214,7 @@ class ScriptReader:
         else_case = self._block(node.orelse) if node.orelse else None
         return ir.IfThenElse(condition, then_case, else_case)
 
-    def _for(self, node: ast.For) -> ir.Stmt:
+    def visit_For(self, node: ast.For) -> ir.Stmt:
         if not isinstance(node.target, ast.Name):
             self._scope.fail(node, "a loop needs one name as its variable")
         call = node.iter
@@ -270,7 +265,7 @@ class ScriptReader:
     def _thread_header(self, node: ast.For, call: ast.Call) -> _Loop:
         if len(call.args) != 2:
             self._scope.fail(node, "bind takes a thread tag and an extent")
-        tag = self._expressions.read(call.args[0])
+        tag = self._expressions.visit(call.args[0])
         if not isinstance(tag, str):
             self._scope.fail(node, "the first argument of bind is a thread tag")
         extent = self._expressions.value(call.args[1])

@@ -109,7 +109,7 @@ def test_external_data_outside_of_the_folder(tmp_path: Path, location: str) -> N
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "w.data").write_bytes(bytes(16))
-    expected = f"tensor w: {location!r} is not inside the folder of the model"
+    expected = f"Add (sum): tensor w: {location!r} is not inside the folder of the model"
     assert _refusal(_saved(folder, _external(location))) == expected
 
 
@@ -118,7 +118,7 @@ def test_external_data_behind_a_link(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "w.data").symlink_to(tmp_path / "secret")
-    expected = "tensor w: w.data is a link, which is not followed"
+    expected = "Add (sum): tensor w: w.data is a link, which is not followed"
     assert _refusal(_saved(folder, _external("w.data"))) == expected
 
 
@@ -128,25 +128,28 @@ def test_external_data_in_a_linked_folder(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "sub").symlink_to(tmp_path / "outside")
-    expected = "tensor w: sub/w.data is a link, which is not followed"
+    expected = "Add (sum): tensor w: sub/w.data is a link, which is not followed"
     assert _refusal(_saved(folder, _external("sub/w.data"))) == expected
 
 
 def test_external_data_with_a_second_name(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(bytes(16))
     os.link(tmp_path / "secret", tmp_path / "w.data")
-    expected = "tensor w: w.data is a link, which is not followed"
+    expected = "Add (sum): tensor w: w.data is a link, which is not followed"
     assert _refusal(_saved(tmp_path, _external("w.data"))) == expected
 
 
 def test_missing_external_data(tmp_path: Path) -> None:
-    expected = "tensor w: its data file w.data is missing"
+    expected = "Add (sum): tensor w: its data file w.data is missing"
     assert _refusal(_saved(tmp_path, _external("w.data"))) == expected
 
 
 def test_external_data_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "w.data").mkdir()
-    assert _refusal(_saved(tmp_path, _external("w.data"))) == "tensor w: w.data is not a file"
+    assert (
+        _refusal(_saved(tmp_path, _external("w.data")))
+        == "Add (sum): tensor w: w.data is not a file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,19 +157,19 @@ def test_external_data_that_is_a_folder(tmp_path: Path) -> None:
 )
 def test_short_external_data(tmp_path: Path, entries: dict[str, int], offset: int) -> None:
     (tmp_path / "w.data").write_bytes(bytes(12))
-    expected = f"tensor w wants 16 bytes at {offset} of w.data, which has 12"
+    expected = f"Add (sum): tensor w wants 16 bytes at {offset} of w.data, which has 12"
     assert _refusal(_saved(tmp_path, _external("w.data", **entries))) == expected
 
 
 def test_a_place_that_is_no_number(tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(bytes(16))
-    expected = "tensor w: its place in w.data is damaged"
+    expected = "Add (sum): tensor w: its place in w.data is damaged"
     assert _refusal(_saved(tmp_path, _external("w.data", offset="x"))) == expected
 
 
 def test_external_data_of_a_model_without_a_folder() -> None:
     model = _with_tensor(_external("w.data")).SerializeToString()
-    assert _refusal(model) == "tensor w has external data, but the model has no folder"
+    assert _refusal(model) == "Add (sum): tensor w has external data, but the model has no folder"
 
 
 def test_extents_whose_product_overflows(tmp_path: Path) -> None:
@@ -174,7 +177,7 @@ def test_extents_whose_product_overflows(tmp_path: Path) -> None:
     tensor.dims[:] = [1 << 40, 1 << 40]
     (tmp_path / "w.data").write_bytes(bytes(16))
     count = 4 << 80
-    expected = f"tensor w wants {count} bytes at 0 of w.data, which has 16"
+    expected = f"Add (sum): tensor w wants {count} bytes at 0 of w.data, which has 16"
     assert _refusal(_saved(tmp_path, tensor)) == expected
 
 
@@ -183,7 +186,9 @@ def test_numbers_that_do_not_fill_a_tensor(dims: list[int]) -> None:
     tensor = onnx.TensorProto(
         name="w", data_type=onnx.TensorProto.FLOAT, dims=dims, raw_data=bytes(20)
     )
-    assert _refusal(_with_tensor(tensor).SerializeToString()).startswith("tensor w is damaged: ")
+    assert _refusal(_with_tensor(tensor).SerializeToString()).startswith(
+        "Add (sum): tensor w is damaged: "
+    )
 
 
 def test_nan_in_weights(make_model: MakeModel) -> None:
@@ -192,6 +197,31 @@ def test_nan_in_weights(make_model: MakeModel) -> None:
     expected = "Add (sum): its weight 'w' contains NaN; pass allow_nan=True to import it anyway"
     assert _refusal(model) == expected
     assert len(import_onnx(model, allow_nan=True).nodes) == 1
+
+
+def test_nan_in_the_weights_of_nodes_and_bodies(make_model: MakeModel) -> None:
+    numbers = onnx.numpy_helper.from_array(np.array([1, np.nan], np.float32), "w")
+    made = helper.make_node("Constant", [], ["w"], name="scales", value=numbers)
+    total = helper.make_node("Add", ["x", "w"], ["z"], name="sum")
+    out = helper.make_empty_tensor_value_info("z")
+    end = "contains NaN; pass allow_nan=True to import it anyway"
+    model = make_model([made, total], {"x": [2]}, ["z"])
+    assert _refusal(model) == f"Constant (scales) {end}"
+    assert len(import_onnx(model, allow_nan=True).nodes) == 1
+    bodies = {
+        f"{word}_branch": helper.make_graph([total], word, [], [out], [numbers])
+        for word in ("then", "else")
+    }
+    condition = helper.make_node("If", ["c"], ["y"], name="which", **bodies)
+    model = make_model([condition], {"x": [2]}, ["y"], {"c": np.array(True)})
+    assert _refusal(model) == f"If (which): Add (which.sum): its weight 'w' {end}"
+    bodies = {
+        f"{word}_branch": helper.make_graph([total], word, [], [out]) for word in ("then", "else")
+    }
+    condition = helper.make_node("If", ["c"], ["y"], name="which", **bodies)
+    weights = {"c": np.array(True), "w": np.array([1, np.nan], np.float32)}
+    model = make_model([condition], {"x": [2]}, ["y"], weights)
+    assert _refusal(model) == f"Add (which.sum): its weight 'w' {end}"
 
 
 def test_infinite_weights_are_weights(make_model: MakeModel) -> None:
@@ -212,6 +242,13 @@ def test_a_dimension_without_a_size(make_model: MakeModel) -> None:
     )
     assert import_onnx(model, dims={"batch": 2}).inputs[0].type.shape == (2, 3)
     assert import_onnx(model, shapes={"x": [4, 3]}).inputs[0].type.shape == (4, 3)
+
+
+@pytest.mark.parametrize("size", [-2, "two", 1.5, None])
+def test_sizes_that_are_none(make_model: MakeModel, size: Any) -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["batch"]}, ["y"])
+    expected = f"dims says that dimension 'batch' is {size!r}, expected a size"
+    assert _refusal(model, dims={"batch": size}) == expected
 
 
 def test_a_dimension_without_a_name(make_model: MakeModel) -> None:
@@ -295,6 +332,14 @@ def test_types_that_do_not_fit_name_node_and_operator(make_model: MakeModel) -> 
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")
     model = make_model([node], {"x": [2, 3]}, ["y"], {"w": np.zeros((4, 5), np.float32)})
     assert _refusal(model).startswith("MatMul (fc): nn.matmul of float32[2, 3], float32[4, 5]: ")
+
+
+def test_inputs_of_two_types(make_model: MakeModel) -> None:
+    node = helper.make_node("Add", ["x", "w"], ["y"], name="sum")
+    model = make_model([node], {"x": [2]}, ["y"], {"w": np.zeros(2, np.int32)})
+    expected = "its inputs 'x' and 'w' have elements of types float32 and int32, expected one type"
+    assert _refusal(model) == f"Add (sum): {expected}"
+    assert _refusal(model, partial=True) == f"Add (sum): {expected}"
 
 
 def test_an_input_that_is_left_out(make_model: MakeModel) -> None:

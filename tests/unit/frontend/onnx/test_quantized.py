@@ -188,7 +188,7 @@ _DEQUANTIZED = {"i0": _bytes((2, 3))}
         (
             {"i1": np.float32(1), "i2": np.int8(0)},
             {},
-            "the zero point is int8, the data uint8",
+            "its inputs 'i0' and 'i2' have elements of types uint8 and int8, expected one type",
         ),
     ],
 )

@@ -152,6 +152,17 @@ def test_changed_weights_are_seen(graphs: list[Any], freeze: bool) -> None:
     assert len(graphs) == (4 if freeze else 1)
 
 
+def test_another_parameter_in_the_same_memory_is_seen() -> None:
+    model, shared = perceptron(), torch.randn(16, 8).numpy()
+    model[0].weight = nn.Parameter(torch.from_numpy(shared))
+    run, x = compiled(model, freeze=True), torch.randn(4, 8)
+    with torch.no_grad():
+        close(run(x), model(x))
+        shared *= 2  # through NumPy, which PyTorch does not count
+        model[0].weight = nn.Parameter(torch.from_numpy(shared))
+        close(run(x), model(x))
+
+
 @pytest.mark.slow
 def test_weights_that_go_on_changing_thaw(graphs: list[Any]) -> None:
     model = perceptron()

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from tilewright.frontend.partial import PartialImportWarning  # noqa: E402
-from tilewright.frontend.torch import import_module  # noqa: E402
+from tilewright.frontend.torch import import_exported, import_module  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -169,6 +169,38 @@ def test_calls_with_lists_types_and_several_results() -> None:
 def test_shapes_that_depend_on_data_are_refused() -> None:
     with pytest.raises(GraphError, match="is known only when it runs"):
         import_module(Lambda(lambda x: x.nonzero() * 2), (torch.randn(3),), partial=True)
+
+
+def test_sizes_that_are_not_known_are_refused() -> None:
+    sizes = ({1: torch.export.Dim("columns", min=2, max=64)},)
+    module = nn.Sequential(nn.Flatten(), nn.ReLU())
+    exported = torch.export.export(module, (torch.randn(4, 8, 2),), dynamic_shapes=sizes)
+    with pytest.raises(GraphError) as error:
+        import_exported(exported)
+    assert str(error.value) == (
+        "axis 1 of input input has no size that is known: export the module without dynamic_shapes"
+    )
+
+
+def test_nan_in_weights() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    module[0].weight.data[1, 2] = float("nan")
+    with pytest.raises(GraphError) as error:
+        import_module(module, (torch.randn(1, 4),))
+    assert str(error.value) == (
+        "linear.default (linear): its weight '0.weight' contains NaN; pass allow_nan=True to "
+        "import it anyway"
+    )
+    assert len(import_module(module, (torch.randn(1, 4),), allow_nan=True).nodes) >= 2
+
+
+def test_types_that_no_array_of_ours_has_name_the_call() -> None:
+    model = Lambda(lambda x: torch.view_as_real(torch.fft.rfft(x)))
+    with pytest.raises(GraphError) as error:
+        import_module(model, (torch.randn(4, 8),), partial=True)
+    assert str(error.value) == (
+        "_fft_r2c.default (_fft_r2c) returns elements of type complex64, which is not supported"
+    )
 
 
 def test_a_program_that_writes_to_its_input_is_refused() -> None:

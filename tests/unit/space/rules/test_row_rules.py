@@ -130,6 +130,27 @@ def test_one_result_is_made_in_chunks() -> None:
     assert "C_rf" in made.mod.script()
 
 
+def smallest(*shape: int) -> Tensors:
+    """The smallest of all numbers, without an axis."""
+    a = te.placeholder(shape, name="A")
+    return a, topi.min(a)
+
+
+def test_chunks_are_those_of_the_first_axis_longer_than_one() -> None:
+    made = applied(ReduceInVectors(), smallest(1, 64, 256), "A_red")
+    assert choices(made) == [[4, 8, 16], [16, 32, 64, 128]]
+    loops = loops_around(made, "A_red_rf_update")
+    assert loops[0].startswith("parallel ")
+    assert loops[-1] == "serial 256"
+
+
+@pytest.mark.parametrize("shape", [(61, 256), (1 << 14,)])
+def test_one_result_without_an_axis_that_has_no_chunks(shape: tuple[int, ...]) -> None:
+    made = applied(ReduceInVectors(), smallest(*shape), "A_red")
+    assert choices(made) == [[16, 32, 64, 128]]
+    assert "parallel" not in made.mod.script()
+
+
 def test_many_results_are_rows() -> None:
     made = applied(ReduceInVectors(), te_workload.norm_bmn(64, 8, 32), "C")
     assert "C_rf" not in made.mod.script()

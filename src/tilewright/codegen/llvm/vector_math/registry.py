@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 from tilewright.codegen.llvm.vector_math import (
     error_function,
@@ -58,39 +59,27 @@ _UNARY = ("sqrt", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "fabs"
 _BINARY = ("copysign", "minnum", "maxnum")
 _NATIVE = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2), "fma": 3}
 
-_COMPUTED: Mapping[str, tuple[Callable[..., Real], int]] = {
-    "exp": (exponential.exp, 1),
-    "exp2": (exponential.exp2, 1),
-    "exp10": (exponential.exp10, 1),
-    "expm1": (exponential.expm1, 1),
-    "sigmoid": (exponential.sigmoid, 1),
-    "tanh": (exponential.tanh, 1),
-    "sinh": (exponential.sinh, 1),
-    "cosh": (exponential.cosh, 1),
-    "log": (logarithm.log, 1),
-    "log2": (logarithm.log2, 1),
-    "log10": (logarithm.log10, 1),
-    "log1p": (logarithm.log1p, 1),
-    "asinh": (logarithm.asinh, 1),
-    "acosh": (logarithm.acosh, 1),
-    "atanh": (logarithm.atanh, 1),
-    "pow": (power.power, 2),
-    "rsqrt": (lambda x: 1.0 / x.sqrt(), 1),
-    "sin": (trigonometric.sin, 1),
-    "cos": (trigonometric.cos, 1),
-    "tan": (trigonometric.tan, 1),
-    "atan": (inverse_trigonometric.atan, 1),
-    "atan2": (inverse_trigonometric.atan2, 2),
-    "asin": (inverse_trigonometric.asin, 1),
-    "acos": (inverse_trigonometric.acos, 1),
-    "erf": (error_function.erf, 1),
-    "fmod": (remainder.fmod, 2),
-    "hypot": (remainder.hypot, 2),
+# The functions that are computed, by the module that they are in.
+_COMPUTED: Mapping[ModuleType, str] = {
+    exponential: "exp exp2 exp10 expm1 sigmoid tanh sinh cosh",
+    logarithm: "log log2 log10 log1p asinh acosh atanh",
+    trigonometric: "sin cos tan",
+    inverse_trigonometric: "atan atan2 asin acos",
+    error_function: "erf",
+    remainder: "fmod hypot",
 }
+
+
+def _computed(module: ModuleType, name: str) -> MathFunction:
+    emit = getattr(module, name)
+    return MathFunction(name, len(inspect.signature(emit).parameters), emit)
+
 
 MATH_FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
     {name: MathFunction(name, arity, _native(name)) for name, arity in _NATIVE.items()}
-    | {name: MathFunction(name, arity, emit) for name, (emit, arity) in _COMPUTED.items()}
+    | {n: _computed(module, n) for module, names in _COMPUTED.items() for n in names.split()}
+    | {"pow": MathFunction("pow", 2, power.power)}
+    | {"rsqrt": MathFunction("rsqrt", 1, lambda x: 1.0 / x.sqrt())}
 )
 
 
