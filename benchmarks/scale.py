@@ -12,7 +12,8 @@
   ends it ends with one line.
 - `db_10m_sqlite_best`, `db_10m_postgres_best`: the median time in ms of the best record of a
   workload among 10 million records of 1,000 workloads for two machines, in a process that never saw
-  the workload (the note says what asking again takes). The rival is the limit.
+  the workload. The rival is the limit. The note says what asking again takes, and how much of the
+  first time is work of the reader: on a busy machine the rest is waiting.
 - `db_10m_sqlite_memory`, `db_10m_postgres_memory`: the most memory in MB of that reader, all of
   Python and Tilewright included.
 - `db_10m_postgres_writers`, `db_10m_sqlite_writers`: 16 processes write 1,000 records each, all of
@@ -164,7 +165,9 @@ def read(url: str) -> dict[str, float]:
     numbers = random.Random(1).sample(range(WORKLOADS), ASKED)
     programs = [program_of(number) for number in numbers]
     ask(database, programs[0])  # what is detected once
+    worked = time.process_time()
     first = [ask(database, program) for program in programs[1:]]
+    worked = time.process_time() - worked
     again = [ask(database, program) for program in programs[1:]]
     database.close()
     # What `resource` tells of a process begins with what its parent had.
@@ -174,6 +177,7 @@ def read(url: str) -> dict[str, float]:
         "first": statistics.median(first),
         "again": statistics.median(again),
         "least": min(first),
+        "worked": 1e3 * worked / len(first),
         "memory": memory,
     }
 
@@ -227,8 +231,10 @@ def in_processes(*arguments: Sequence[str]) -> list[dict[str, float]]:
 def reader_rows(report: Report, kind: str, url: str, count: int) -> None:
     """The times and the memory of a reader."""
     (found,) = in_processes(["--read", url])
-    again, least = found["again"], found["least"]
-    note = f"{count:,} records; the quickest {least:.2f}, asked again {again:.2f}"
+    note = (
+        f"{count:,} records; the quickest {found['least']:.2f}, asked again {found['again']:.2f}; "
+        f"{found['worked']:.2f} of the reader's processor time"
+    )
     report.add(Row(f"db_10m_{kind}_best", found["first"], LIMIT_MS, "limit", "ms", note))
     report.add(Row(f"db_10m_{kind}_memory", found["memory"], LIMIT_MB, "limit", "MB"))
 

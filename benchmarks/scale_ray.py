@@ -42,6 +42,7 @@ LEAST_EFFICIENCY = 0.85  # of the simulation
 KILLS, QUICK_KILLS = 50, 10
 RECORDED = Path(__file__).with_name("recorded_trials.json")  # [device seconds, result] of each
 STORE_BYTES = 80 << 20
+TOKEN = secrets.token_hex(32)  # of all clusters: Ray reads it once a process
 
 
 class LocalCluster:
@@ -75,7 +76,7 @@ def why_no_ray() -> str:
     if importlib.util.find_spec("ray") is None:
         return "needs Ray: pip install 'tilewright[ray]'"
     # A token of our own, before Ray is imported: it would look for one of the user's.
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
     return ""
 
 

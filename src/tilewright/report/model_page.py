@@ -120,8 +120,8 @@ def roofline_chart(steps: Sequence[StepComparison], peaks: Peaks) -> str:
             if secs:
                 hint = f"{step.name}, {word}: {gflops(step.flop, secs)} GFLOPS"
                 plot.dot(step.flop / step.bytes, step.flop / secs, hint, style)
-        if len(shown) <= _NAMED:
-            plot.note(step.flop / step.bytes, step.flop / step.secs, step.name.split(" · ")[0][:20])
+    for step in shown if len(shown) <= _NAMED else ():
+        plot.note(step.flop / step.bytes, step.flop / step.secs, step.name.split(" · ")[0][:20])
     return plot.svg()
 
 

@@ -221,7 +221,7 @@ pointer-events:none}svg text.inside.next{fill:var(--ink)}
 .tok-decorator{color:var(--odd)}.tok-keyword{color:var(--main);font-weight:600}
 .tok-namespace{color:var(--name)}.tok-number{color:var(--bad)}
 @media(max-width:600px){body{margin:1rem auto}h1,h2,p,td{overflow-wrap:anywhere}
-svg text{font-size:19px}figure{padding:.6rem}th{display:none}
+svg text{font-size:19px}.dot{r:5px}figure{padding:.6rem}th{display:none}
 tr,td{display:block}tr{border-bottom:1px solid var(--rule);padding:.4rem 0}
 td{border:0;padding:.1rem 0 .1rem 7rem;min-height:1.5em;position:relative}
 td::before{content:attr(data-name);position:absolute;left:0;color:var(--dim)}}

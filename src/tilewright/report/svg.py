@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 118, 16, 14, 60
 _TICK_ROOM, _TITLE = 22, 18
 _TICKS = 5
-_LETTER, _LINE = 6.6, 13.0  # the size of notes
+_LETTER, _LINE = 8.0, 13.0  # the size of notes
+_DOT = 3
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Plot:
     def __init__(self, x: Axis, y: Axis, title: str) -> None:
         self._x, self._y, self._title = x, y, title
         self._marks: list[str] = []
+        self._dots: list[tuple[float, float]] = []
         self._notes: list[tuple[float, float, float]] = []  # from, to, and how high
 
     def line(self, points: Sequence[tuple[float, float]], style: str = "line") -> None:
@@ -90,22 +93,30 @@ class Plot:
 
     def dot(self, x: float, y: float, hint: str, style: str = "dot") -> None:
         """A dot; the hint shows when the mouse rests on it."""
+        self._dots.append((self._px(x), self._py(y)))
         self._marks.append(
-            f'<circle class="{style}" cx="{self._px(x):.1f}" cy="{self._py(y):.1f}" r="3">'
+            f'<circle class="{style}" cx="{self._px(x):.1f}" cy="{self._py(y):.1f}" r="{_DOT}">'
             f"<title>{escape(hint)}</title></circle>"
         )
 
     def note(self, x: float, y: float, text: str) -> None:
-        """A few words beside a place, on the side that has room; none where others stand."""
-        is_right = self._x.place(x) > 0.7
-        at, high = self._px(x) + (-8 if is_right else 8), self._py(y) + 4
-        length = _LETTER * len(text)
-        left = at - length if is_right else at
-        if any(a < left + length and left < b and abs(high - h) < _LINE for a, b, h in self._notes):
-            return
-        self._notes.append((left, left + length, high))
-        style, place = "tick y" if is_right else "tick", f'x="{at:.1f}" y="{high:.1f}"'
-        self._marks.append(f'<text class="{style}" {place}>{escape(text)}</text>')
+        """A few words beside a place; none where they would cover others, or dots drawn before."""
+        is_far, length = self._x.place(x) > 0.7, _LETTER * len(text)
+        for lower, is_left in itertools.product((4, -10, 18), (is_far, not is_far)):
+            at, high = self._px(x) + (-8 if is_left else 8), self._py(y) + lower
+            left = at - length if is_left else at
+            if self._is_free(left, left + length, high):
+                self._notes.append((left, left + length, high))
+                style, place = "tick y" if is_left else "tick", f'x="{at:.1f}" y="{high:.1f}"'
+                self._marks.append(f'<text class="{style}" {place}>{escape(text)}</text>')
+                return
+
+    def _is_free(self, left: float, right: float, high: float) -> bool:
+        """Whether there is room for words."""
+        if left < _LEFT or right > WIDTH:
+            return False
+        taken = [*self._notes, *((px - _DOT, px + _DOT, py + 4) for px, py in self._dots)]
+        return not any(a < right and left < b and abs(high - h) < _LINE for a, b, h in taken)
 
     def vertical(self, x: float, label: str) -> None:
         """A dashed line from top to bottom."""

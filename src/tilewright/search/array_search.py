@@ -389,7 +389,7 @@ class ArraySearch(TaskSearch):
 
     def _more_state(self) -> dict[str, object]:
         return {
-            "measured": [[asdict(each.choice), each.seconds] for each in self._measured],
+            "measured": [[asdict(each.choice), float(each.seconds)] for each in self._measured],
             "learned": self._measured.learned,
             "waiting": [[str(key), asdict(each)] for key, each in self._waiting.items()],
             "tried": sorted(self._tried),

@@ -27,6 +27,9 @@ def compare_page(snapshot: Snapshot, first: int | None, second: int | None) -> s
     runs = snapshot.runs
     if not runs:
         return page("Compare runs", "<h1>Compare runs</h1><p>No run yet.</p>", snapshot, "/compare")
+    if len(runs) == 1:
+        told = f"<h1>Compare runs</h1><p>Run {runs[0].id} is the only one so far.</p>"
+        return page("Compare runs", told, snapshot, "/compare")
     before, last = _last_pair(snapshot)
     one, other = snapshot.run(first or 0) or before, snapshot.run(second or 0) or last
     body = (

@@ -15,6 +15,7 @@ from tilewright.tune.event_log import event_log_path
 
 SEARCH, BUILD, RUN, FINAL = "search", "build", "run", "final"
 PHASES = (SEARCH, BUILD, RUN, FINAL)
+_GOING_ON = {SEARCH: "searching schedules of", BUILD: "building", RUN: "running", FINAL: "final of"}
 _LATE_LINES = 100
 _MOST_BYTES = 1 << 20  # of one look at the log; the next one goes on from there
 
@@ -64,7 +65,7 @@ class LiveRun:
             return ""
         name = self.tasks[task] if task < len(self.tasks) else f"task {task}"
         many = f" {counted(self.candidates, 'candidate')} of" if self.candidates else ""
-        return f"{self.current}{many} {name}"
+        return f"{_GOING_ON.get(self.current, self.current)}{many} {name}"
 
 
 @dataclass

@@ -70,7 +70,7 @@ def _now(snapshot: Snapshot, shown: Mapping[str, TaskSummary]) -> str:
     best = [task.best_secs for task in snapshot.totals.values() if task.best_secs is not None]
     going = snapshot.live.going_on
     most = going[-1].max_trials if going else None
-    wanted = f"{most:,} planned now" if most is not None and most < 10**6 else ""
+    wanted = f"{most:,} planned in this run" if most is not None and most < 10**6 else ""
     failed = percent(snapshot.failed / snapshot.records) if snapshot.records else ""
     over = "over the program as given"
     if len(shown) < len(snapshot.totals):
@@ -211,7 +211,7 @@ def _node_row(node: NodeLoad, doing: dict[str, str]) -> tuple[str, ...]:
     shares = [node.seconds.get(phase, 0.0) / total for phase in PHASES]
     return (
         f"{escape(node.name)}{_devices(node)}",
-        _load_bar(node.load or 0.0),
+        _load_bar(node),
         escape(doing.get(node.name, "idle")),
         *map(percent, shares),
         f"{node.trials:,}",
@@ -227,9 +227,11 @@ def _devices(node: NodeLoad) -> str:
 _FULL = 2.0  # processes a core: measurements suffer long before
 
 
-def _load_bar(load: float) -> str:
-    bar = share_bar(load / _FULL, f"load {load:.2f}", "bar bad" if load > 1.5 else "bar")
-    return f"{bar}<small>{load:.2f}</small>"
+def _load_bar(node: NodeLoad) -> str:
+    load = node.load or 0.0
+    told = f"{load:.2f} of its devices" if node.devices else f"{load:.2f} a core"
+    bar = share_bar(load / _FULL, told, "bar bad" if load > 1.5 else "bar")
+    return f"{bar}<small>{told}</small>"
 
 
 def _runs(snapshot: Snapshot) -> str:

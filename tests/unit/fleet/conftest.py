@@ -1,4 +1,4 @@
-"""One Ray cluster of two nodes on this machine, for all tests that need one."""
+"""A Ray cluster of two nodes on this machine, for all tests of a file that need one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tilewright.records import BuilderInput, RunnerInput, args_info_of
 from tilewright.target import Target
 
 STORE_BYTES = 80 << 20  # the least that Ray takes
+TOKEN = secrets.token_hex(32)  # Ray reads it once a process
 
 
 def unused_port() -> int:
@@ -54,10 +55,10 @@ class RayCluster:
         return self.nodes.add_node(num_cpus=1, object_store_memory=STORE_BYTES, **options)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[RayCluster]:
     # A token of our own, before Ray looks for one: it would write one into the home of the user.
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     utilities = pytest.importorskip("ray.cluster_utils")
     options = {

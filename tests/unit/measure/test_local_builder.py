@@ -45,6 +45,15 @@ def test_artifact_runs(builder: LocalBuilder) -> None:
     np.testing.assert_array_equal(doubled, values * 2)
 
 
+def test_a_worker_builds_for_another_machine() -> None:
+    builder = LocalBuilder(max_workers=1)  # whose worker has compiled nothing yet
+    arm = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72")
+    result = build_one(builder, BuilderInput(as_module(faults.double), arm))
+    builder.close()
+    assert result.artifact is not None, result.error_msg
+    assert b"cortex-a72" in result.artifact.data
+
+
 def test_artifact_of_another_kind_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "strange.kernel"
     with pytest.raises(RuntimeFailure) as caught:

@@ -184,15 +184,23 @@ def test_predictions_of_a_task(database: Database) -> None:
 
 def test_notes_do_not_cover_each_other() -> None:
     plot = Plot(Axis("x", 0, 10), Axis("y", 0, 10), "notes")
-    plot.note(1, 5, "first")
-    plot.note(1.2, 5, "hidden")
-    plot.note(1, 9, "above")
+    for number in range(8):
+        plot.note(5, 5, f"note {number}")
+    shown = [note for note in _elements(plot.svg(), "text") if "note" in (note.text or "")]
+    places = [(note.attrib["class"], float(note.attrib["y"])) for note in shown]
+    assert len(places) == len(set(places)) == 6  # beside the dot, above and below; no room for more
+
+
+def test_notes_do_not_cover_dots() -> None:
+    plot = Plot(Axis("x", 0, 10), Axis("y", 0, 10), "notes")
+    for x in (4.0, 5.0, 9.9):
+        plot.dot(x, 5, "a kernel")
+    plot.note(4, 5, "before it")
+    plot.note(5, 5, "behind it")
     plot.note(9.9, 5, "at the right")
-    shown = plot.svg()
-    assert [name for name in ("first", "hidden", "above", "at the right") if name in shown] == [
-        "first", "above", "at the right",
-    ]  # fmt: skip
-    assert 'class="tick y" x="' in shown  # it ends where the dot is
+    styles = {note.text: note.attrib["class"] for note in _elements(plot.svg(), "text")}
+    assert styles["before it"] == styles["at the right"] == "tick y"
+    assert styles["behind it"] == "tick"
 
 
 def test_falling_latency(database: Database) -> None:

@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -151,6 +152,7 @@ def test_it_learns_from_earlier_searches() -> None:
         for each in search._measured
     )
     assert np.allclose([each.error for each in later._measured], np.log2(3))
+    assert msgspec.json.encode(later.state_dict())  # plain values only, as databases keep them
 
 
 def test_sketches_without_algebra_are_drawn_from(caplog: pytest.LogCaptureFixture) -> None:

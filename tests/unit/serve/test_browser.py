@@ -49,7 +49,7 @@ def test_what_is_new_comes_by_itself(browser: Chromium, records: Path, visitor: 
     started = _line(1, "tuning_started", run=1, max_trials=64, tasks=["mm"])
     building = _line(2, "phase_changed", task_id=0, phase="build", candidates=16)
     event_log_path(records).write_text(f"{started}\n{building}\n", encoding="utf-8")
-    browser.wait_for("document.body.innerText.includes('build 16 candidates of mm')")
+    browser.wait_for("document.body.innerText.includes('building 16 candidates of mm')")
     writer = SQLiteDatabase(records)
     add_run(writer, "mm", 16, (4e-7,))
     writer.close()

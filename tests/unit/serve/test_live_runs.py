@@ -31,10 +31,10 @@ def test_a_run_from_its_start_to_its_end(tmp_path: Path) -> None:
     _write(path, STARTED, SEARCH)
     assert reader.look()
     (run,) = reader.state.going_on
-    assert (run.number, run.max_trials, run.doing) == (3, 8, "search b")
+    assert (run.number, run.max_trials, run.doing) == (3, 8, "searching schedules of b")
     _write(path, BUILD)
     assert reader.look()
-    assert run.doing == "build 4 candidates of b"
+    assert run.doing == "building 4 candidates of b"
     _write(path, MEASURED, ENDED)
     assert reader.look()
     assert not reader.look()

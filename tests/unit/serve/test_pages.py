@@ -147,10 +147,11 @@ def test_a_run_that_goes_on(records: Path, visitor: Any, wait_for: Any) -> None:
         '"phase":"build","candidates":16}',
     ]
     event_log_path(records).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    wait_for(lambda: "build 16 candidates of mm" in _text(visitor.get("/")))
+    wait_for(lambda: "building 16 candidates of mm" in _text(visitor.get("/")))
     text = _text(visitor.get("/"))
     assert "vm<1>" in text
-    assert "64 planned now" in text
+    assert "64 planned in this run" in text
+    assert "0.50 a core" in text
     assert re.search(r'class="phase build"', visitor.get("/").text)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tilewright.database import MemoryDatabase, SQLiteDatabase, prune
 from tilewright.database.task_queries import TaskTotals
 from tilewright.serve import live_tasks
+from tilewright.serve.compare_page import compare_page
 from tilewright.serve.overview import TASKS, number_of_pages, overview
 from tilewright.serve.snapshot import Watched
 from tilewright.serve.state import state_of
@@ -56,6 +57,13 @@ def test_databases_without_a_file() -> None:
     assert watched.refresh() is first
     add_run(database, "new", 24, (1e-6,))
     assert watched.refresh().records == first.records + 1
+
+
+def test_one_run_has_nothing_to_be_compared_with() -> None:
+    database = MemoryDatabase()
+    add_run(database, "only", 16, (1e-6,))
+    page = compare_page(Watched(database, "memory:").snapshot(), None, None)
+    assert "Run 1 is the only one so far." in page
 
 
 def test_names_of_tasks_do_not_depend_on_the_database(watched: Watched) -> None:

@@ -9,6 +9,7 @@ shares a module or a context between two compilations.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import re
@@ -84,15 +85,24 @@ def target_machine(machine: MachineOptions, codegen_level: int) -> Any:
     return new_target_machine(machine, codegen_level)
 
 
-def new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
+def _target_of(triple: str) -> Any:
+    """What LLVM has for a triple; that of other machines is made ready when one is asked for."""
     binding = llvm()
+    with contextlib.suppress(RuntimeError):
+        return binding.Target.from_triple(triple)
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
     try:
-        target = binding.Target.from_triple(machine.triple)
+        return binding.Target.from_triple(triple)
     except RuntimeError as error:
         raise CodegenError(
-            f"this LLVM cannot compile for {machine.triple!r} ({error});"
+            f"this LLVM cannot compile for {triple!r} ({error});"
             f" this process can compile for {binding.get_process_triple()!r}"
         ) from error
+
+
+def new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
+    target = _target_of(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu,
         features=machine.features,
