@@ -75,7 +75,7 @@ class Reaches:
 
 
 LINE = 64  # bytes of a cache line
-_SUMS = frozenset({ir.Var, ir.Add, ir.Sub, ir.Mul})
+_SUMS = frozenset({ir.Add, ir.Sub, ir.Mul})
 _INT = ir.DType("int32")
 
 
@@ -106,6 +106,10 @@ class LimitedRanges(MovingRanges):
         if type(expr) in _SUMS:
             return self.of_index(self._limits.form_of(expr))
         return super().of(expr)
+
+    def of_var(self, var: ir.Var) -> Bound:
+        low, high = self.ranges.get(var, STILL)
+        return low, smaller(high, self._limits.last[var]) if var in self._limits.last else high
 
     def of_index(self, index: Affine) -> Bound:
         return self._of_parts(self._limits.divide(index))

@@ -47,6 +47,11 @@ class IndexLimits:
         self._variables = set().union(*[limit.form.variables for limit in limits])
         self._divided: dict[Affine, Affine | DividedIndex] = {}
         self._forms: dict[ir.PrimExpr, Affine] = {}
+        self.last: dict[ir.PrimExpr, int] = {}  # of terms alone, whatever others are
+        for limit in limits:
+            for term, scale in limit.form.terms.items():
+                last = limit.last // scale
+                self.last[term] = min(last, self.last.get(term, last))
 
     def concern(self, index: Affine) -> bool:
         """True when an index uses variables that a limit holds back."""
