@@ -172,7 +172,7 @@ class Footprints:
     def _box(self, use: BufferUse) -> _Box | _SumBox:
         if len(use.accesses) == 1:
             (indices,) = use.accesses
-            steps, others = self._reaches.steps(indices)
+            steps, others, _ = self._reaches.steps(indices)
             if not others:
                 return _SumBox(len(indices), steps)
         return _Box(use, self._reader)
