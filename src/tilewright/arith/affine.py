@@ -27,7 +27,11 @@ class Affine:
         self.terms = terms
         self.base = base
         if is_plain is None:
-            is_plain = all([isinstance(term, ir.Var) for term in terms])
+            is_plain = True
+            for term in terms:
+                if not isinstance(term, ir.Var):
+                    is_plain = False
+                    break
         self.is_plain = is_plain  # all terms are variables
         self._variables: set[ir.Var] | None = None
 

@@ -163,8 +163,9 @@ class _SumBox:
 class Footprints:
     """What the stores of a function touch, and when they come back to it, store by store."""
 
-    def __init__(self, reader: IndexReader) -> None:
+    def __init__(self, reader: IndexReader, placements: Placements) -> None:
         self._reader = reader
+        self._placements = placements
         self._reaches = Reaches(FirstRemainders(reader.ranges, reader.ranges))
         # Elements touched under each loop by each buffer, one entry for each store so far.
         self._touched: dict[Loop, dict[Buffer, list[int]]] = {}
@@ -230,7 +231,7 @@ class Footprints:
     def _bytes_under(self, loop: Loop) -> int:
         return sum(
             [
-                sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes
+                sum(numels) * self._placements.of(buffer).itemsize
                 for buffer, numels in self._touched[loop].items()
             ]
         )

@@ -103,12 +103,13 @@ def _limited_moves(parts: Affine | DividedIndex, running: LimitedRanges) -> _Lim
 def _moves(index: Affine, running: RangeEvaluator) -> _Moves | None:
     """Variables with reaches; None where it matters which of several loops run."""
     ranges: Mapping[Any, Bound] = running.ranges
+    is_plain = index.is_plain
     found: _Moves = []
     for term, scale in index.terms.items():
-        var: Any = term if index.is_plain else only_variable(term)
+        var: Any = term if is_plain else only_variable(term)
         if var is None:
             return None
-        low, high = ranges.get(var, STILL) if index.is_plain else running.of(term)
+        low, high = ranges.get(var, STILL) if is_plain else running.of(term)
         found.append((var, abs(scale) * (high - low)))
     return found
 

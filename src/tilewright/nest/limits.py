@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright import ir
 from tilewright.arith.affine import Affine, affine_of
 from tilewright.nest.index_reader import IndexReader
 
 
-@dataclass(frozen=True, eq=False)
-class Limit:
+class Limit(NamedTuple):
     """A sum of what counts from zero, and the largest value that it may take."""
 
     form: Affine
@@ -30,8 +29,7 @@ class Limit:
         return Limit(Affine(shared), self.last * times // of)
 
 
-@dataclass(frozen=True)
-class DividedIndex:
+class DividedIndex(NamedTuple):
     """A sum as a part that a limit holds back, its largest value, and all else."""
 
     held: Affine | DividedIndex
