@@ -41,7 +41,12 @@ class Affine:
         if self.is_plain:
             return self.terms.keys()
         if self._variables is None:
-            self._variables = set().union(*map(used_vars, self.terms))
+            self._variables = found = set()
+            for term in self.terms:
+                if isinstance(term, ir.Var):
+                    found.add(term)
+                else:
+                    found |= used_vars(term)
         return self._variables
 
     @property

@@ -119,13 +119,15 @@ class RowMaker:
         lines = max(1.0, iterations / max(1, skipped) * min(1.0, stride * use.itemsize / line))
         unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
         sizes = (total, unique, lines, unique_lines)
-        kind, *distances, count = reuse
+        kind, distance, distance_bytes, count = reuse
         share = count or 0.5
         return [
             *_FLAGS[use.kind],
             *sizes,
             *_FLAGS[kind],
-            *map(float, (*distances, count)),
+            float(distance),
+            float(distance_bytes),
+            float(count),
             *[size / share for size in sizes],
             float(inner_stride),
         ]

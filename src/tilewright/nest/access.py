@@ -60,7 +60,7 @@ class Reaches:
         others: list[int] = []
         caps: Caps = []
         for axis, index in enumerate(indices):
-            if limits is None or not limits.concern(index):
+            if limits is None:
                 moves = self._of(index)
             else:
                 held, last, moves = self._of_limited(index, limits)
@@ -84,9 +84,12 @@ class Reaches:
         """The same for the part of an index that a limit holds back, its end, and the rest."""
         known = self._limited.get((index, limits))
         if known is None:
-            known = self._limited[index, limits] = _limited_moves(
-                limits.divide(index), LimitedRanges(self._running.ranges, limits)
-            )
+            if limits.concern(index):
+                running = LimitedRanges(self._running.ranges, limits)
+                known = _limited_moves(limits.divide(index), running)
+            else:
+                known = [], 0, self._of(index)
+            self._limited[index, limits] = known
         return known
 
 
