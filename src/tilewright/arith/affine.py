@@ -194,9 +194,17 @@ def used_vars(expr: ir.PrimExpr) -> set[ir.Var]:
     expr = undivided(expr)
     if isinstance(expr, ir.Var):
         return {expr}
-    return set().union(
-        *(used_vars(part) for part in ir.children(expr) if isinstance(part, ir.PrimExpr))
-    )
+    found: set[ir.Var] = set()
+    pending: list[ir.Node] = [expr]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ir.Var):
+            found.add(part)
+        elif isinstance(part, ir.BinaryOp):
+            pending += (part.a, part.b)
+        elif isinstance(part, ir.PrimExpr):
+            pending += ir.children(part)
+    return found
 
 
 def only_variable(term: ir.PrimExpr) -> ir.Var | None:
