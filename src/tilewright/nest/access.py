@@ -138,14 +138,13 @@ _INT = ir.DType("int32")
 class MovingRanges(RangeEvaluator):
     """Ranges of indices and of what they divide; loops that do not run stand at zero."""
 
-    def __init__(self, ranges: Ranges) -> None:
-        super().__init__(ranges, self._of_other)
+    __slots__ = ()
 
     def of_index(self, index: Affine) -> Bound:
         """The smallest and the largest value of a sum."""
         return index.ends(self.ranges) if index.is_plain else index.bounds(self.of)
 
-    def _of_other(self, expr: ir.PrimExpr) -> Bound:
+    def of_other(self, expr: ir.PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
         bounds = [self.of(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)]
         return 0, int(any(_differ(low, high) for low, high in bounds))
@@ -153,6 +152,8 @@ class MovingRanges(RangeEvaluator):
 
 class LimitedRanges(MovingRanges):
     """The same where limits hold sums of variables back."""
+
+    __slots__ = ("_limits",)
 
     def __init__(self, ranges: Ranges, limits: IndexLimits) -> None:
         super().__init__(ranges)
