@@ -56,7 +56,8 @@ class BufferUse:
         self.variables: set[PrimExpr] = set()  # that indices depend on
         for indices in accesses:
             for index in indices:
-                self.variables |= index.variables
+                if index.terms:
+                    self.variables |= index.variables
 
     def stride_of(self, var: Var) -> int:
         """The elements between what two iterations touch; 0 when `var` is unused."""

@@ -59,7 +59,7 @@ def bounds_while(index: Affine, ranges: Ranges, running: Container[Var]) -> Boun
 
 def coefficient(index: Affine, var: Var) -> int:
     """The (absolute) coefficient of `var` in `index`; 0 when it does not occur."""
-    if var not in index.variables:
+    if not index.terms or var not in index.variables:
         return 0
     # On the way up from a variable, divided or not, the walk sees nothing.
     if index.is_plain or all([isinstance(undivided(term), Var) for term in index.terms]):

@@ -343,7 +343,7 @@ class MemoryAccess(BufferAccess):
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
         moving = moving_ranges(ranges_of(extents), self._limits)
-        return self._bytes([_span(index, moving) for index in self.indices], line)
+        return self._box_bytes([_span(index, moving) for index in self.indices], line)
 
     def touched(self, loops: Sequence[Loop], line: int = LINE) -> Any:
         """The same while all of some loops run."""
@@ -356,7 +356,7 @@ class MemoryAccess(BufferAccess):
             moving = moving_ranges(running, self._limits)
             for axis in self._others:
                 spans[axis] = _span(self.indices[axis], moving)
-        return self._bytes(self._capped(spans), line)
+        return self._bytes(spans, line)
 
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
@@ -367,7 +367,7 @@ class MemoryAccess(BufferAccess):
         used = [(axis, index := self.indices[axis], index.variables) for axis in others]
         for axis, index, _ in used:
             spans[axis] = _span(index, moving)
-        found = [self._bytes(self._capped(spans), line)]
+        found = [self._bytes(spans, line)]
         for loop in reversed(loops):
             var = loop.var
             moved = var in steps
@@ -380,7 +380,7 @@ class MemoryAccess(BufferAccess):
                 if var in variables:
                     spans[axis] = _span(index, moving)
                     moved = True
-            found.append(self._bytes(self._capped(spans), line) if moved else found[-1])
+            found.append(self._bytes(spans, line) if moved else found[-1])
         return found[::-1]
 
     def _points(self) -> list[Any]:
@@ -389,8 +389,6 @@ class MemoryAccess(BufferAccess):
 
     def _capped(self, spans: list[Any]) -> list[Any]:
         """A box whose parts at the end, which are held back, are added to its dimensions."""
-        if not self._caps:
-            return spans
         count = len(self.indices)
         box = spans[:count]
         for held, (last, axis) in zip(spans[count:], self._caps, strict=True):
@@ -398,6 +396,9 @@ class MemoryAccess(BufferAccess):
         return box
 
     def _bytes(self, spans: list[Any], line: int) -> Any:
+        return self._box_bytes(self._capped(spans) if self._caps else spans, line)
+
+    def _box_bytes(self, spans: list[Any], line: int) -> Any:
         if not spans:
             return line
         width = spans[-1] * self.element_bytes
