@@ -1,17 +1,24 @@
 """The best kernel after so many trials: the default search and its rivals, over many seeds.
 
-    python benchmarks/search_quality.py [--records FILE] [--replay] [--space NAME] [--trials 256]
-        [--seeds 5] [--only WORKLOAD ...] [--strategies NAME ...] [--json FILE] [--plot FILE]
+    python benchmarks/search_quality.py [--records FILE] [--curves FILE ...] [--replay]
+        [--target TARGET] [--space NAME] [--trials 256] [--seeds 5] [--only WORKLOAD ...]
+        [--strategies NAME ...] [--json FILE] [--plot FILE]
 
 Each program is measured once, whichever search comes to it first, and kept in the file of records:
-noise cannot favour a search. With `--replay` nothing is measured, and what has no record fails. A
-row compares geometric means over all workloads and seeds; the plot shows speeds as shares of the
-best that any search found, with the seeds between the 10th and the 90th hundredth as a band.
+noise cannot favour a search. With `--replay` nothing is measured, and what has no record fails;
+`--target` is the machine where the records are from. A row compares geometric means over all
+workloads and seeds; the plot shows speeds as shares of the best that any search found, with the
+seeds between the 10th and the 90th hundredth as a band.
+
+Searches that stand in a file of curves are not run again, and new ones are added to the first: a
+run that was stopped goes on, and workloads that ran beside each other on cores of their own are
+joined.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -138,19 +145,21 @@ class Setting:
     """What all searches of a run share."""
 
     records: Records
+    target: str
     trials: int
     space: str
-    is_live: bool
+    builder: Builder | None  # None: nothing is measured
+    runner: Runner | None
 
     def search(self, workload: str, strategy: str, seed: int) -> list[float]:
         """Seconds of the best after each trial."""
-        runner = RecordedRunner(self.records, LocalRunner() if self.is_live else None)
+        runner = RecordedRunner(self.records, self.runner)
         ms.tune_tir(
             create_te_workload(workload, 0),
-            "llvm",
+            self.target,
             None,
             self.trials,
-            builder=RecordedBuilder(self.records, LocalBuilder() if self.is_live else None),
+            builder=RecordedBuilder(self.records, self.builder),
             runner=runner,
             strategy=SearchStrategy.create(strategy),
             space=self.space,
@@ -164,22 +173,62 @@ class Setting:
         return list(np.minimum.accumulate(times))
 
 
+class SavedCurves:
+    """The best after each trial by workload, strategy and seed, in files of lines."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._path = paths[0] if paths else None
+        self._known: dict[tuple[str, str, int], list[float]] = {}
+        for path in paths:
+            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+                workload, strategy, seed, steps = json.loads(line)
+                self._known[workload, strategy, seed] = _from_steps(steps)
+
+    def get(self, key: tuple[str, str, int]) -> list[float] | None:
+        return self._known.get(key)
+
+    def add(self, key: tuple[str, str, int], curve: list[float]) -> None:
+        """Keep the curve of a search."""
+        self._known[key] = curve
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([*key, _as_steps(curve)]) + "\n")
+
+
+def _as_steps(curve: list[float]) -> list[tuple[int, float | None]]:
+    """The trials that changed the best, and the last one."""
+    places = [n for n, best in enumerate(curve) if n == 0 or best != curve[n - 1]]
+    bests = [None if curve[n] == NEVER else curve[n] for n in places]
+    return [*zip(places, bests, strict=True), (len(curve), None)]
+
+
+def _from_steps(steps: list[tuple[int, float | None]]) -> list[float]:
+    curve: list[float] = []
+    for (place, best), (following, _) in itertools.pairwise(steps):
+        curve += [NEVER if best is None else best] * (following - place)
+    return curve
+
+
 Curves = dict[str, np.ndarray]  # by strategy: workloads x seeds x trials
 
 
-def curves_of(setting: Setting, options: argparse.Namespace) -> Curves:
-    """All searches, one after the other."""
-    found: dict[str, list[list[list[float]]]] = {name: [] for name in options.strategies}
-    for workload in options.only:
-        for name in options.strategies:
+def curves_of(setting: Setting, saved: SavedCurves, options: argparse.Namespace) -> Curves:
+    """All searches, one after the other; those of a seed for all workloads and strategies first."""
+    seeds = range(1, options.seeds + 1)
+    for seed, workload, name in itertools.product(seeds, options.only, options.strategies):
+        if saved.get((workload, name, seed)) is None:
             start = time.perf_counter()
-            seeds = range(1, options.seeds + 1)
-            found[name].append([setting.search(workload, name, seed) for seed in seeds])
-            best = np.min(found[name][-1]) * 1e6
-            taken = time.perf_counter() - start
-            print(f"{workload} {name:18} {best:8.2f} us, {taken:.1f} s, "
+            curve = setting.search(workload, name, seed)
+            saved.add((workload, name, seed), curve)
+            print(f"{workload} {name:18} seed {seed} {curve[-1] * 1e6:8.2f} us, "
+                  f"{time.perf_counter() - start:.1f} s, "
                   f"{len(setting.records)} programs known", flush=True)  # fmt: skip
-    return {name: np.array(own) for name, own in found.items()}
+    return {
+        name: np.array(
+            [[saved.get((workload, name, seed)) for seed in seeds] for workload in options.only]
+        )
+        for name in options.strategies
+    }
 
 
 def add_rows(report: Report, curves: Curves) -> None:
@@ -254,7 +303,9 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=Path, help="file of measurements, kept and added to")
+    parser.add_argument("--curves", type=Path, nargs="+", default=(), metavar="FILE")
     parser.add_argument("--replay", action="store_true", help="measure nothing")
+    parser.add_argument("--target", default="llvm")
     parser.add_argument("--space", default="tilewright")
     parser.add_argument("--trials", type=int, default=256)
     parser.add_argument("--seeds", type=int, default=5)
@@ -268,9 +319,11 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Print a row a strategy and number of trials."""
     options = parse()
-    setting = Setting(Records(options.records), options.trials, options.space, not options.replay)
+    measuring = (None, None) if options.replay else (LocalBuilder(), LocalRunner())
+    records = Records(options.records)
+    setting = Setting(records, options.target, options.trials, options.space, *measuring)
     report = Report(f"search quality, space {options.space}, {options.seeds} seeds")
-    curves = curves_of(setting, options)
+    curves = curves_of(setting, SavedCurves(options.curves), options)
     print(HEADER)
     add_rows(report, curves)
     if options.plot is not None:

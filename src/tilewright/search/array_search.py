@@ -16,6 +16,7 @@ from tilewright.algebra.loop_tree import NotInterpreted
 from tilewright.algebra.model import SpaceModel
 from tilewright.algebra.scoring import BatchScorer
 from tilewright.cost_model.boosters import HISTOGRAM, Trees
+from tilewright.cost_model.gaussian_process import Belief, belief
 from tilewright.cost_model.gbdt import GBDTConfig
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.prior import AnalyticPrior, Machine
@@ -27,8 +28,10 @@ from tilewright.search.replayer import Draft, Sketch
 from tilewright.search.task_search import TaskSearch, Tuning
 from tilewright.space.layout_free import has_bound_weights
 
-_FEWEST_SAMPLES = 16  # until then the prior ranks alone
-_SPREAD = 0.5  # the power of the number of vectors up to which ranks are drawn
+_FEWEST_SAMPLES = 16  # that trees learn from
+_POOL = 512  # of the vectors that are predicted to be fast, from which a batch is drawn
+_CHANCES = 256  # of the other vectors, drawn into the same pool
+_REMEMBERED = 256  # of the fastest that were measured, and of all others, as the batch is drawn
 _MOST_NEW = 96  # structures that are interpreted for all sketches in a generation
 _LEAST_NEW = 16  # for each of them
 _MOST_STRUCTURES = 64  # of a sketch that is searched on arrays by default
@@ -92,6 +95,12 @@ class MeasuredChoices(list[MeasuredChoice]):
         own = sorted((each for each in self if each.choice.sketch == sketch), key=_seconds)
         return [each.choice.vector for each in own[:_MEASURED_PARENTS]]
 
+    def remembered(self) -> list[MeasuredChoice]:
+        """The fastest, and some of all others."""
+        own = sorted(self, key=_seconds)
+        fastest, others = own[:_REMEMBERED], own[_REMEMBERED:]
+        return fastest + others[:: max(1, -(-len(others) // _REMEMBERED))]
+
 
 def _seconds(choice: MeasuredChoice) -> float:
     return choice.seconds
@@ -105,7 +114,8 @@ class ArraySearch(TaskSearch):
     many candidates as their share are replayed and ranked by the cost model; the log says why. A
     sketch whose replays are not what its algebra says is one of them from then on. With
     `all_sketches`, a search does not begin in which one has no algebra, or so many structures that
-    interpreting them takes as long as replays do: it raises `NotInterpreted`.
+    interpreting them takes as long as replays do: it raises `NotInterpreted`. With `first_batch`,
+    the first batches are small, and each has at most as many candidates as were measured before it.
     """
 
     kind = "arrays"
@@ -116,6 +126,7 @@ class ArraySearch(TaskSearch):
         generations: int = 3,
         eps_greedy: float = 0.05,
         all_sketches: bool = False,
+        first_batch: int | None = None,
     ) -> None:
         super().__init__()
         if population_size < 2 or generations < 0 or not 0.0 <= eps_greedy <= 1.0:
@@ -127,6 +138,7 @@ class ArraySearch(TaskSearch):
         self.generations = generations
         self.eps_greedy = eps_greedy
         self.all_sketches = all_sketches
+        self.first_batch = first_batch
         self._scorers: dict[int, BatchScorer] = {}  # by number of the sketch
         self._measured = MeasuredChoices()
         self._waiting: dict[int, Choice] = {}  # by hash of the program
@@ -134,7 +146,7 @@ class ArraySearch(TaskSearch):
 
     def settings(self) -> dict[str, Any]:
         """What the search was made with."""
-        names = ("population_size", "generations", "eps_greedy", "all_sketches")
+        names = ("population_size", "generations", "eps_greedy", "all_sketches", "first_batch")
         return {name: getattr(self, name) for name in names}
 
     def clone(self) -> Self:
@@ -202,12 +214,14 @@ class ArraySearch(TaskSearch):
     # --- asking ---------------------------------------------------------------------------------
 
     def _propose(self, tuning: Tuning, count: int) -> list[Draft] | None:
+        if self.first_batch is not None:
+            count = min(count, max(self.first_batch, len(self._measured)))
         random = np.random.default_rng(self.random.fork_seed())
         others = [each for each in tuning.sketches if each.number not in self._scorers]
         drafts = self._replayed_best(tuning, others, count * len(others) // len(tuning.sketches))
         rankings = self._rankings(random)
         by_chance = int((count - len(drafts)) * self.eps_greedy)
-        drafts += self._made(tuning, self._best(rankings, random), count - len(drafts) - by_chance)
+        drafts += self._made(tuning, self._drawn(rankings, random), count - len(drafts) - by_chance)
         drafts += self._made(tuning, self._any(rankings, random), count - len(drafts))
         drafts += self._replayed_best(tuning, others, count - len(drafts))
         return drafts or None
@@ -224,21 +238,53 @@ class ArraySearch(TaskSearch):
             found[number] = evolution.run(random, start)
         return found
 
-    def _best(
+    def _drawn(
         self, rankings: Mapping[int, Ranking], random: np.random.Generator
     ) -> Iterator[Choice]:
-        """Vectors that are predicted to be fast: every other one is the best that is left.
+        """The vector that is expected to be the fastest, then others that may be.
 
-        Of thousands, those that are ranked first are also those whose time is most underestimated:
-        other ranks are drawn, up to some power of their number.
+        A prior that is wrong is wrong about many vectors that look alike: times are drawn for all
+        of a pool together, and the fastest of each draw is taken.
         """
         order = self._order(rankings)
-        scales = max(1, len(order)) ** (_SPREAD * random.random(len(order))) - 1.0
-        drawn = (scales * random.exponential(size=len(order))).astype(np.int64).tolist()
-        ranks = itertools.chain.from_iterable(zip(range(len(order)), drawn, strict=True))
-        for rank in dict.fromkeys(ranks):
-            if rank < len(order):
-                yield _choice(rankings, *order[rank])
+        others = random.permutation(len(order))[:_CHANCES]
+        places = itertools.chain(self._untried(rankings, order), (order[n] for n in others))
+        pool = list(dict.fromkeys(places))
+        if not pool:
+            return
+        expected = self._belief(rankings, pool)
+        left = np.ones(len(pool), np.bool_)
+        draws = itertools.islice(expected.draws(random), len(pool) - 1)
+        for times in itertools.chain([expected.mean], draws):
+            fastest = int(np.where(left, times, np.inf).argmin())
+            left[fastest] = False
+            number, row = pool[fastest]
+            yield _choice(rankings, number, row, float(expected.mean[fastest]))
+        for place in order:
+            yield _choice(rankings, *place)
+
+    def _untried(
+        self, rankings: Mapping[int, Ranking], order: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """The first vectors of an order that were not proposed before."""
+        new = (
+            (number, row)
+            for number, row in order
+            if _key(number, rankings[number].vector(row)) not in self._tried
+        )
+        return itertools.islice(new, _POOL)
+
+    def _belief(self, rankings: Mapping[int, Ranking], pool: list[tuple[int, int]]) -> Belief:
+        """What is believed of a pool of vectors, from all that was measured."""
+        known = self._measured.remembered()
+        numbers = [each.choice.sketch for each in known] + [number for number, _ in pool]
+        features = [each.choice.features for each in known]
+        features += [rankings[number].features[row] for number, row in pool]
+        priors = [each.choice.prior for each in known]
+        priors += [rankings[number].prior[row] for number, row in pool]
+        times = np.log2([each.seconds for each in known])
+        kinds = np.array(numbers, np.int64)
+        return belief(np.array(features, np.float64), kinds, np.array(priors, np.float64), times)
 
     def _order(self, rankings: Mapping[int, Ranking]) -> list[tuple[int, int]]:
         """Sketches and rows by predicted time; those that look like others come last."""
@@ -274,7 +320,7 @@ class ArraySearch(TaskSearch):
 
     def _new(self, tuning: Tuning, choices: Iterator[Choice]) -> Iterator[Draft]:
         for choice in choices:
-            key = f"{choice.sketch}:{choice.vector}"
+            key = _key(choice.sketch, choice.vector)
             if key in self._tried or choice.sketch not in self._scorers:
                 continue
             self._tried.add(key)
@@ -364,12 +410,18 @@ class ArraySearch(TaskSearch):
             self._scorers[number] = scorers[number]
 
 
-def _choice(rankings: Mapping[int, Ranking], number: int, row: int) -> Choice:
+def _key(sketch: int, vector: Vector) -> str:
+    return f"{sketch}:{vector}"
+
+
+def _choice(
+    rankings: Mapping[int, Ranking], number: int, row: int, predicted: float | None = None
+) -> Choice:
     ranking = rankings[number]
     return Choice(
         number,
         ranking.vector(row),
         ranking.features[row].tolist(),
         float(ranking.prior[row]),
-        float(ranking.predicted[row]),
+        float(ranking.predicted[row]) if predicted is None else predicted,
     )

@@ -25,6 +25,8 @@ from tilewright.search.replayer import SearchStatistics
 from tilewright.search.task_search import TaskSearch
 from tilewright.space.base import TaskContext
 
+_FIRST_BATCH = 8  # candidates, so that small budgets learn, too
+
 
 @search_strategies.register("default")
 class DefaultSearch(SearchStrategy):
@@ -38,7 +40,7 @@ class DefaultSearch(SearchStrategy):
         self, arrays: ArraySearch | None = None, evolutionary: EvolutionarySearch | None = None
     ) -> None:
         self._evolutionary = evolutionary or EvolutionarySearch.frugal()
-        self._arrays = arrays or ArraySearch(all_sketches=True)
+        self._arrays = arrays or ArraySearch(all_sketches=True, first_batch=_FIRST_BATCH)
         self._chosen: TaskSearch = self._evolutionary
 
     def settings(self) -> dict[str, Any]:

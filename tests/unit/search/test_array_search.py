@@ -110,6 +110,25 @@ def test_it_learns_what_the_prior_gets_wrong() -> None:
     assert max(after) < min(score for score in before if score is not None) / 2
 
 
+def test_a_sketch_that_the_prior_is_wrong_about_is_left_after_a_few_trials() -> None:
+    task, sketches = task_of("TBG", space="tilewright")
+    search = started(task, sketches, 64, first_batch=8)
+    numbers: list[list[int]] = []
+    for _ in range(3):
+        batch = search.generate_measure_candidates()
+        assert batch is not None
+        numbers.append([search._waiting[each.program_hash].sketch for each in batch])
+        favourite = max(set(numbers[0]), key=numbers[0].count)
+        times = [
+            seconds(each) * (3.0 if number == favourite else 1.0)
+            for each, number in zip(batch, numbers[-1], strict=True)
+        ]
+        search.notify_runner_results(batch, [RunnerResult((secs,)) for secs in times])
+    assert [len(each) for each in numbers] == [8, 8, 16]
+    assert numbers[0].count(favourite) >= 3
+    assert numbers[2].count(favourite) <= 2
+
+
 def test_it_learns_from_earlier_searches() -> None:
     task, sketches = task_of("GMM")
     search = started(task, sketches, 8)
