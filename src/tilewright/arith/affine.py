@@ -27,7 +27,11 @@ class Affine:
         self.terms = terms
         self.base = base
         if is_plain is None:
-            is_plain = all([isinstance(term, ir.Var) for term in terms])
+            is_plain = True
+            for term in terms:
+                if not isinstance(term, ir.Var):
+                    is_plain = False
+                    break
         self.is_plain = is_plain  # all terms are variables
         self._variables: set[ir.Var] | None = None
 
@@ -37,7 +41,12 @@ class Affine:
         if self.is_plain:
             return self.terms.keys()
         if self._variables is None:
-            self._variables = set().union(*map(used_vars, self.terms))
+            self._variables = found = set()
+            for term in self.terms:
+                if isinstance(term, ir.Var):
+                    found.add(term)
+                else:
+                    found |= used_vars(term)
         return self._variables
 
     @property
@@ -185,9 +194,17 @@ def used_vars(expr: ir.PrimExpr) -> set[ir.Var]:
     expr = undivided(expr)
     if isinstance(expr, ir.Var):
         return {expr}
-    return set().union(
-        *(used_vars(part) for part in ir.children(expr) if isinstance(part, ir.PrimExpr))
-    )
+    found: set[ir.Var] = set()
+    pending: list[ir.Node] = [expr]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ir.Var):
+            found.add(part)
+        elif isinstance(part, ir.BinaryOp):
+            pending += (part.a, part.b)
+        elif isinstance(part, ir.PrimExpr):
+            pending += ir.children(part)
+    return found
 
 
 def only_variable(term: ir.PrimExpr) -> ir.Var | None:

@@ -19,7 +19,11 @@ Ranges: TypeAlias = Mapping[ir.Var, Bound]
 class RangeEvaluator:
     """Interval arithmetic over `ranges`; variables without one stand at zero."""
 
-    def __init__(self, ranges: Ranges, unknown: Callable[[ir.PrimExpr], Bound]) -> None:
+    __slots__ = ("_unknown", "ranges")
+
+    def __init__(
+        self, ranges: Ranges, unknown: Callable[[ir.PrimExpr], Bound] | None = None
+    ) -> None:
         self.ranges = ranges
         self._unknown = unknown  # bounds of expressions of other kinds
 
@@ -29,7 +33,15 @@ class RangeEvaluator:
         if kind is ir.Var:
             return self.of_var(expr)  # type: ignore[arg-type]
         rule = _RULES.get(kind)
-        return self._unknown(expr) if rule is None else rule(self, expr)
+        return self.of_other(expr) if rule is None else rule(self, expr)
+
+    def of_other(self, expr: ir.PrimExpr) -> Bound:
+        """The bounds of an expression of another kind; subclasses may work them out themselves.
+
+        (A function of the evaluator kept in itself would be a cycle, which lives for long.)
+        """
+        assert self._unknown is not None
+        return self._unknown(expr)
 
     def of_var(self, var: ir.Var) -> Bound:
         return self.ranges.get(var, STILL)
@@ -40,14 +52,14 @@ class RangeEvaluator:
 
     def of_product(self, expr: ir.Mul) -> Bound:
         if not isinstance(expr.b, ir.IntImm):
-            return self._unknown(expr)
+            return self.of_other(expr)
         low, high = self.of(expr.a)
         factor = expr.b.value
         return (low * factor, high * factor) if factor >= 0 else (high * factor, low * factor)
 
     def of_division(self, expr: ir.FloorDiv | ir.FloorMod) -> Bound:
         if not isinstance(expr.b, ir.IntImm) or expr.b.value <= 0:
-            return self._unknown(expr)
+            return self.of_other(expr)
         divisor = expr.b.value
         if type(expr) is ir.FloorMod:
             return self.of_remainder(expr.a, divisor)
@@ -57,7 +69,7 @@ class RangeEvaluator:
     def of_cast(self, expr: ir.Cast) -> Bound:
         if expr.dtype.is_int and expr.value.dtype.is_int:
             return self.of(expr.value)
-        return self._unknown(expr)
+        return self.of_other(expr)
 
     def of_sum(self, expr: ir.Add) -> Bound:
         (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)

@@ -26,6 +26,7 @@ from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.target import Target
 
+_THREADS = ir.ForKind.THREAD_BINDING
 _MEETING = 1.5e-6  # seconds until blocks that share a tile have met twice
 _FAR_BYTES = 64  # a cycle, from the shared memory of other processors
 # Processors that clusters of some size can use at the same time, as a part of all.
@@ -73,7 +74,7 @@ def _by_kernel(nests: Iterable[StoreNest]) -> list[list[StoreNest]]:
     """Nests that one launch runs: those inside of the same loop over blocks of threads."""
     kernels: dict[ir.Var | int, list[StoreNest]] = {}
     for number, nest in enumerate(nests):
-        bound = (each.var for each in nest.loops if each.kind == ir.ForKind.THREAD_BINDING)
+        bound = (each.var for each in nest.loops if each.kind is _THREADS)
         kernels.setdefault(next(bound, number), []).append(nest)
     return list(kernels.values())
 

@@ -27,6 +27,7 @@ from tilewright.space.cpu.cpu_rule import VectorShape
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
+_SERIAL, _PARALLEL, _VECTORIZED = ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED
 SCALARS_PER_CYCLE = 3.0
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 # Lines that lie a multiple of so many bytes apart share a place in the first cache, which has a few
@@ -121,7 +122,7 @@ class _NestCost:
     # --- the loops ------------------------------------------------------------------------------
 
     def _find_vector(self) -> tuple[Loop | None, int]:
-        if vectors := [loop for loop in self._loops if loop.kind == ForKind.VECTORIZED]:
+        if vectors := [loop for loop in self._loops if loop.kind is _VECTORIZED]:
             return vectors[-1], vectors[-1].extent
         marked = [
             loop.annotation(keys.VECTOR_REDUCTION) for loop in self._loops if loop.annotations
@@ -137,11 +138,11 @@ class _NestCost:
         found: list[Loop] = []
         steps = 1
         for loop in reversed(self._loops):
-            if loop.kind == ForKind.SERIAL and loop is not self._vector:
+            if loop.kind is _SERIAL and loop is not self._vector:
                 steps *= loop.extent
                 if steps > limit:
                     break
-            elif loop.kind == ForKind.PARALLEL:
+            elif loop.kind is _PARALLEL:
                 break
             found.append(loop)
         return found
@@ -149,14 +150,14 @@ class _NestCost:
     @property
     def parallel_loop(self) -> Loop | None:
         """The loop whose iterations run on all cores."""
-        return next((loop for loop in self._loops if loop.kind == ForKind.PARALLEL), None)
+        return next((loop for loop in self._loops if loop.kind is _PARALLEL), None)
 
     @property
     def times_region_starts(self) -> int:
         """How often that loop is started."""
         count = 1
         for loop in self._loops:
-            if loop.kind == ForKind.PARALLEL:
+            if loop.kind is _PARALLEL:
                 break
             count *= loop.extent
         return count

@@ -56,7 +56,8 @@ class BufferUse:
         self.variables: set[PrimExpr] = set()  # that indices depend on
         for indices in accesses:
             for index in indices:
-                self.variables |= index.variables
+                if index.terms:
+                    self.variables |= index.variables
 
     def stride_of(self, var: Var) -> int:
         """The elements between what two iterations touch; 0 when `var` is unused."""
@@ -163,8 +164,9 @@ class _SumBox:
 class Footprints:
     """What the stores of a function touch, and when they come back to it, store by store."""
 
-    def __init__(self, reader: IndexReader) -> None:
+    def __init__(self, reader: IndexReader, placements: Placements) -> None:
         self._reader = reader
+        self._placements = placements
         self._reaches = Reaches(FirstRemainders(reader.ranges, reader.ranges))
         # Elements touched under each loop by each buffer, one entry for each store so far.
         self._touched: dict[Loop, dict[Buffer, list[int]]] = {}
@@ -172,7 +174,7 @@ class Footprints:
     def _box(self, use: BufferUse) -> _Box | _SumBox:
         if len(use.accesses) == 1:
             (indices,) = use.accesses
-            steps, others = self._reaches.steps(indices)
+            steps, others, _ = self._reaches.steps(indices)
             if not others:
                 return _SumBox(len(indices), steps)
         return _Box(use, self._reader)
@@ -230,7 +232,7 @@ class Footprints:
     def _bytes_under(self, loop: Loop) -> int:
         return sum(
             [
-                sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes
+                sum(numels) * self._placements.of(buffer).itemsize
                 for buffer, numels in self._touched[loop].items()
             ]
         )

@@ -76,7 +76,7 @@ class RowMaker:
     def __init__(self, layout: Layout, found: StoreReader) -> None:
         self._layout = layout
         self._placements = found.placements
-        self._footprints = Footprints(found.reader)
+        self._footprints = Footprints(found.reader, found.placements)
 
     def row(self, store: Store) -> list[float]:
         loops, layout = store.loops, self._layout
@@ -85,9 +85,8 @@ class RowMaker:
         bytes_under = self._footprints.measure(uses, loops)
         counts = _counts(store, loads)
         row: list[float] = [float(count * iterations) for count in counts]
-        kinds = {loop.kind for loop in loops}
         for kind in _KINDS.values():
-            row += _loop_kind(loops, kind) if kind in kinds else _NO_LOOPS
+            row += _loop_kind(loops, kind)
         row += _threads(loops, layout.is_gpu)
         row += self._buffers(uses, loops, iterations)
         operations = sum(counts[:NUM_KINDS])
@@ -120,13 +119,15 @@ class RowMaker:
         lines = max(1.0, iterations / max(1, skipped) * min(1.0, stride * use.itemsize / line))
         unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
         sizes = (total, unique, lines, unique_lines)
-        kind, *distances, count = reuse
+        kind, distance, distance_bytes, count = reuse
         share = count or 0.5
         return [
             *_FLAGS[use.kind],
             *sizes,
             *_FLAGS[kind],
-            *map(float, (*distances, count)),
+            float(distance),
+            float(distance_bytes),
+            float(count),
             *[size / share for size in sizes],
             float(inner_stride),
         ]
@@ -166,6 +167,8 @@ _FLAGS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))  # one of three kin
 def _loop_kind(loops: tuple[Loop, ...], kind: ForKind) -> list[float]:
     """Number, product and innermost length of the loops of a kind, and where they stand."""
     extents = [loop.iterations for loop in loops if loop.kind is kind]
+    if not extents:
+        return _NO_LOOPS
     return [float(len(extents)), float(prod(extents)), float(extents[-1]), *_MIXED]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from tilewright import ir
-from tilewright.arith.affine import Affine, Bound
+from tilewright.arith.affine import Affine, Bound, undivided
 from tilewright.ir.arithmetic import fold_binary
 from tilewright.nest.index_reader import IndexReader
 
@@ -70,8 +70,12 @@ def count_index(index: Affine, counts: Counts) -> None:
     for term, scale in index.terms.items():
         if scale not in (1, -1):
             counts[NUM_KINDS + MUL] += 1
-        if not isinstance(term, ir.Var):
-            _Scan(counts).visit(term)
+        inner = undivided(term)
+        while term is not inner:
+            counts[NUM_KINDS + DIVIDE] += 1
+            term = term.a  # type: ignore[attr-defined] # a quotient or remainder
+        if not isinstance(inner, ir.Var):
+            _Scan(counts).visit(inner)
     if index.terms:
         counts[NUM_KINDS + ADD] += len(index.terms) - (not index.base)
 

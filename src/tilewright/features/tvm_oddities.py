@@ -25,8 +25,10 @@ _STAND_STILL: Container[Var] = ()
 class FirstRemainders(RangeEvaluator):
     """Bounds while some loops run, in which remainders stay what they are at the first values."""
 
+    __slots__ = ("_running",)
+
     def __init__(self, ranges: Ranges, running: Container[Var]) -> None:
-        super().__init__(ranges, self._of_other)
+        super().__init__(ranges)
         self._running = running
 
     def of_var(self, var: Var) -> Bound:
@@ -37,7 +39,7 @@ class FirstRemainders(RangeEvaluator):
         first = FirstRemainders(self.ranges, _STAND_STILL).of(dividend)[0] % divisor
         return first, first
 
-    def _of_other(self, expr: PrimExpr) -> Bound:
+    def of_other(self, expr: PrimExpr) -> Bound:
         analyzer = Analyzer()
         for var in self.ranges:
             analyzer.update(var, ConstIntBound(*self.of_var(var)))
@@ -57,7 +59,7 @@ def bounds_while(index: Affine, ranges: Ranges, running: Container[Var]) -> Boun
 
 def coefficient(index: Affine, var: Var) -> int:
     """The (absolute) coefficient of `var` in `index`; 0 when it does not occur."""
-    if var not in index.variables:
+    if not index.terms or var not in index.variables:
         return 0
     # On the way up from a variable, divided or not, the walk sees nothing.
     if index.is_plain or all([isinstance(undivided(term), Var) for term in index.terms]):

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 from tilewright import ir
-from tilewright.arith.affine import STILL, Affine, Bound, Terms, affine_of, only_variable, used_vars
+from tilewright.arith.affine import (
+    STILL,
+    Affine,
+    Bound,
+    Terms,
+    affine_of,
+    only_variable,
+    undivided,
+    used_vars,
+)
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger, smaller
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
@@ -22,7 +31,10 @@ from tilewright.nest.loops import Loop
 from tilewright.nest.quotients import joined_stride, step_of
 
 _Scaled = tuple[PrimExpr, int]  # a term and its factor
+_Moves = list[tuple[Var, Any]]  # variables, and how far they move something
+_Limited = tuple[_Moves, int, _Moves | None]
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
+Caps = list[tuple[int, int]]  # the largest value of a part, and the dimension that it is a part of
 
 
 class Reaches:
@@ -33,63 +45,106 @@ class Reaches:
 
     def __init__(self, running: RangeEvaluator) -> None:
         self._running = running
-        self._known: dict[Affine, list[tuple[Var, Any]] | None] = {}
+        self._known: dict[Affine, _Moves | None] = {}
+        self._limited: dict[tuple[Affine, IndexLimits], _Limited] = {}
 
-    def _of(self, index: Affine) -> list[tuple[Var, Any]] | None:
-        """Variables with reaches; None where it matters which of several loops run."""
-        found: list[tuple[Var, Any]] = []
-        ranges: Mapping[Any, Bound] = self._running.ranges
-        for term, scale in index.terms.items():
-            var: Any = term if index.is_plain else only_variable(term)
-            if var is None:
-                return None
-            low, high = ranges.get(var, STILL) if term is var else self._running.of(term)
-            found.append((var, abs(scale) * (high - low)))
-        return found
-
-    def steps(self, indices: Indices, limits: IndexLimits | None = None) -> tuple[Steps, list[int]]:
+    def steps(
+        self, indices: Indices, limits: IndexLimits | None = None
+    ) -> tuple[Steps, list[int], Caps]:
         """By how much the box of an access grows in each dimension once a variable runs.
 
-        Then the dimensions where it matters which of several loops run, which are left out: so it
-        does where a limit holds variables back.
+        Then the dimensions where it matters which of several loops run, which are left out, and
+        caps on what limits hold back: that grows at places behind all dimensions.
         """
         steps: Steps = {}
         others: list[int] = []
-        known = self._known
+        caps: Caps = []
         for axis, index in enumerate(indices):
-            try:
-                reaches = known[index]
-            except KeyError:
-                reaches = known[index] = self._of(index)
-            if limits is not None and limits.concern(index):
-                reaches = None
-            if reaches is None:
+            if limits is None:
+                moves = self._of(index)
+            else:
+                held, last, moves = self._of_limited(index, limits)
+                if held:
+                    _add_steps(steps, len(indices) + len(caps), held)
+                    caps.append((last, axis))
+            if moves is None:
                 others.append(axis)
-                continue
-            for var, reach in reaches:
-                if var in steps:
-                    steps[var].append((axis, reach))
-                else:
-                    steps[var] = [(axis, reach)]
-        return steps, others
+            else:
+                _add_steps(steps, axis, moves)
+        return steps, others, caps
+
+    def _of(self, index: Affine) -> _Moves | None:
+        try:
+            return self._known[index]
+        except KeyError:
+            moves = self._known[index] = _moves(index, self._running)
+            return moves
+
+    def _of_limited(self, index: Affine, limits: IndexLimits) -> _Limited:
+        """The same for the part of an index that a limit holds back, its end, and the rest."""
+        known = self._limited.get((index, limits))
+        if known is None:
+            if limits.concern(index):
+                running = LimitedRanges(self._running.ranges, limits)
+                known = _limited_moves(limits.divide(index), running)
+            else:
+                known = [], 0, self._of(index)
+            self._limited[index, limits] = known
+        return known
+
+
+def _limited_moves(parts: Affine | DividedIndex, running: LimitedRanges) -> _Limited:
+    if isinstance(parts, Affine):
+        return [], 0, _moves(parts, running)
+    if isinstance(parts.held, Affine) and isinstance(parts.rest, Affine):
+        held, rest = _moves(parts.held, running), _moves(parts.rest, running)
+        if held is not None and rest is not None and _counts_from_zero(parts.held):
+            return held, parts.last, rest
+    return [], 0, None
+
+
+def _moves(index: Affine, running: RangeEvaluator) -> _Moves | None:
+    """Variables with reaches; None where it matters which of several loops run."""
+    ranges: Mapping[Any, Bound] = running.ranges
+    is_plain = index.is_plain
+    found: _Moves = []
+    for term, scale in index.terms.items():
+        var: Any = term if is_plain else only_variable(term)
+        if var is None:
+            return None
+        low, high = ranges.get(var, STILL) if is_plain else running.of(term)
+        found.append((var, abs(scale) * (high - low)))
+    return found
+
+
+def _add_steps(steps: Steps, place: int, moves: Iterable[tuple[Var, Any]]) -> None:
+    for var, reach in moves:
+        if var in steps:
+            steps[var].append((place, reach))
+        else:
+            steps[var] = [(place, reach)]
+
+
+def _counts_from_zero(part: Affine) -> bool:
+    """True for sums of variables, divided or not."""
+    return part.is_plain or all([isinstance(undivided(term), Var) for term in part.terms])
 
 
 LINE = 64  # bytes of a cache line
-_SUMS = frozenset({ir.Var, ir.Add, ir.Sub, ir.Mul})
+_SUMS = frozenset({ir.Add, ir.Sub, ir.Mul})
 _INT = ir.DType("int32")
 
 
 class MovingRanges(RangeEvaluator):
     """Ranges of indices and of what they divide; loops that do not run stand at zero."""
 
-    def __init__(self, ranges: Ranges) -> None:
-        super().__init__(ranges, self._of_other)
+    __slots__ = ()
 
     def of_index(self, index: Affine) -> Bound:
         """The smallest and the largest value of a sum."""
         return index.ends(self.ranges) if index.is_plain else index.bounds(self.of)
 
-    def _of_other(self, expr: ir.PrimExpr) -> Bound:
+    def of_other(self, expr: ir.PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
         bounds = [self.of(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)]
         return 0, int(any(_differ(low, high) for low, high in bounds))
@@ -97,6 +152,8 @@ class MovingRanges(RangeEvaluator):
 
 class LimitedRanges(MovingRanges):
     """The same where limits hold sums of variables back."""
+
+    __slots__ = ("_limits",)
 
     def __init__(self, ranges: Ranges, limits: IndexLimits) -> None:
         super().__init__(ranges)
@@ -106,6 +163,10 @@ class LimitedRanges(MovingRanges):
         if type(expr) in _SUMS:
             return self.of_index(self._limits.form_of(expr))
         return super().of(expr)
+
+    def of_var(self, var: ir.Var) -> Bound:
+        low, high = self.ranges.get(var, STILL)
+        return low, smaller(high, self._limits.last[var]) if var in self._limits.last else high
 
     def of_index(self, index: Affine) -> Bound:
         return self._of_parts(self._limits.divide(index))
@@ -206,7 +267,8 @@ class MemoryAccess(BufferAccess):
     """An access from within loops, over their variables."""
 
     __slots__ = (
-        "_limits", "_others", "_ranges", "_steps", "element_bytes", "is_store", "unit_bytes",
+        "_caps", "_limits", "_others", "_ranges", "_steps", "element_bytes", "is_store",
+        "unit_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -227,7 +289,7 @@ class MemoryAccess(BufferAccess):
         self._limits = limits
         # Accesses of one function share what is known of their indices.
         known = reaches or Reaches(MovingRanges(ranges))
-        self._steps, self._others = known.steps(indices, limits)
+        self._steps, self._others, self._caps = known.steps(indices, limits)
 
     @property
     def is_plain(self) -> bool:
@@ -281,12 +343,12 @@ class MemoryAccess(BufferAccess):
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
         moving = moving_ranges(ranges_of(extents), self._limits)
-        return self._bytes([_span(index, moving) for index in self.indices], line)
+        return self._box_bytes([_span(index, moving) for index in self.indices], line)
 
     def touched(self, loops: Sequence[Loop], line: int = LINE) -> Any:
         """The same while all of some loops run."""
         running = {loop.var: self._ranges.get(loop.var, STILL) for loop in loops}
-        spans = [1] * len(self.indices)
+        spans = self._points()
         for var in running:
             for axis, reach in self._steps.get(var, ()):
                 spans[axis] = spans[axis] + reach
@@ -301,7 +363,7 @@ class MemoryAccess(BufferAccess):
         steps, others = self._steps, self._others
         running: dict[ir.Var, Bound] = {}
         moving = moving_ranges(running, self._limits)
-        spans = [1] * len(self.indices)
+        spans = self._points()
         used = [(axis, index := self.indices[axis], index.variables) for axis in others]
         for axis, index, _ in used:
             spans[axis] = _span(index, moving)
@@ -321,7 +383,22 @@ class MemoryAccess(BufferAccess):
             found.append(self._bytes(spans, line) if moved else found[-1])
         return found[::-1]
 
-    def _bytes(self, spans: Sequence[Any], line: int) -> Any:
+    def _points(self) -> list[Any]:
+        """One element in each dimension, and nothing at the places of what is held back."""
+        return [1] * len(self.indices) + [0] * len(self._caps)
+
+    def _capped(self, spans: list[Any]) -> list[Any]:
+        """A box whose parts at the end, which are held back, are added to its dimensions."""
+        count = len(self.indices)
+        box = spans[:count]
+        for held, (last, axis) in zip(spans[count:], self._caps, strict=True):
+            box[axis] = box[axis] + smaller(held, last)
+        return box
+
+    def _bytes(self, spans: list[Any], line: int) -> Any:
+        return self._box_bytes(self._capped(spans) if self._caps else spans, line)
+
+    def _box_bytes(self, spans: list[Any], line: int) -> Any:
         if not spans:
             return line
         width = spans[-1] * self.element_bytes

@@ -83,7 +83,9 @@ class IndexReader:
         if isinstance(index, ir.BinaryOp):
             if kind is ir.Add or kind is ir.Sub:
                 left, right = self.direct(index.a), self.direct(index.b)
-                if left is None or right is None or self._may_join(left, right):
+                if left is None or right is None:
+                    return None
+                if not (left.is_plain and right.is_plain) and self._may_join(left, right):
                     return None
                 return left.plus(right, 1 if kind is ir.Add else -1)
             number = index.b.value if type(index.b) is ir.IntImm else None
@@ -104,7 +106,7 @@ class IndexReader:
         low = high = base
         ranges = self.ranges
         for term, scale in rest.items():
-            bound = ranges.get(term)  # type: ignore[call-overload]
+            bound = ranges.get(term) or self._bound_of_digit(term)  # type: ignore[call-overload]
             if bound is None:
                 return self._digit(kind, index, divisor)
             low += scale * bound[0 if scale > 0 else 1]
@@ -113,7 +115,7 @@ class IndexReader:
         if lost != high // divisor:
             return self._digit(kind, index, divisor)
         if kind is ir.FloorMod:
-            return Affine(rest, base - lost * divisor, True)
+            return Affine(rest, base - lost * divisor)
         return Affine(_multiples(index, divisor), (index.base - base) // divisor + lost)
 
     def _digit(self, kind: type, index: Affine, divisor: int) -> Affine | None:
@@ -160,7 +162,7 @@ class IndexReader:
 
     def read(self, index: ir.PrimExpr) -> Affine:
         """The index over loop variables, as the simplifier would write it."""
-        known = self.direct(index)
+        known = self._direct.get(index) or self.direct(index)
         return self._read_with_help(index) if known is None else known
 
     def _read_with_help(self, index: ir.PrimExpr) -> Affine:
@@ -271,8 +273,6 @@ class IndexReader:
 
     def _may_join(self, left: Affine, right: Affine) -> bool:
         """True when different terms of both sides use one variable: parts may become a whole."""
-        if left.is_plain and right.is_plain:
-            return False
         if not left.terms or not right.terms or left.variables.isdisjoint(right.variables):
             return False
         ours = [(term, self.variables_of(term)) for term in left.terms]
@@ -300,7 +300,7 @@ class IndexReader:
         """The smallest and the largest value of a term while all its loops run."""
         if isinstance(term, ir.Var):
             return self.ranges.get(term)
-        if type(term) in _DIVISIONS and (known := self._bound_of_digit(term)) is not None:
+        if (known := self._bound_of_digit(term)) is not None:
             return known
         if any(var not in self.ranges for var in self.variables_of(term)):
             return None
@@ -308,6 +308,8 @@ class IndexReader:
 
     def _bound_of_digit(self, term: Any) -> Bound | None:
         """The bounds of `x // d`, `x % d` and `x % e // d` where `x` counts from zero."""
+        if type(term) not in _DIVISIONS:
+            return None
         if isinstance(term.a, ir.Var):
             first, last = self.ranges.get(term.a, _NOWHERE)
         elif type(term.a) is ir.FloorMod and isinstance(term.a.a, ir.Var):

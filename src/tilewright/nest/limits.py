@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright import ir
-from tilewright.arith.affine import Affine, affine_of
+from tilewright.arith.affine import Affine, affine_of, undivided, used_vars
 from tilewright.nest.index_reader import IndexReader
 
 
-@dataclass(frozen=True, eq=False)
-class Limit:
+class Limit(NamedTuple):
     """A sum of what counts from zero, and the largest value that it may take."""
 
     form: Affine
@@ -30,8 +29,7 @@ class Limit:
         return Limit(Affine(shared), self.last * times // of)
 
 
-@dataclass(frozen=True)
-class DividedIndex:
+class DividedIndex(NamedTuple):
     """A sum as a part that a limit holds back, its largest value, and all else."""
 
     held: Affine | DividedIndex
@@ -47,10 +45,23 @@ class IndexLimits:
         self._variables = set().union(*[limit.form.variables for limit in limits])
         self._divided: dict[Affine, Affine | DividedIndex] = {}
         self._forms: dict[ir.PrimExpr, Affine] = {}
+        self.last: dict[ir.PrimExpr, int] = {}  # of terms alone, whatever others are
+        for limit in limits:
+            for term, scale in limit.form.terms.items():
+                last = limit.last // scale
+                self.last[term] = min(last, self.last.get(term, last))
 
     def concern(self, index: Affine) -> bool:
-        """True when an index uses variables that a limit holds back."""
-        return not self._variables.isdisjoint(index.variables)
+        """True when limits hold back terms of an index, or what they divide."""
+        if index.is_plain:
+            return not self.last.keys().isdisjoint(index.terms)
+        return any([self._concern_term(term) for term in index.terms])
+
+    def _concern_term(self, term: ir.PrimExpr) -> bool:
+        inner = undivided(term)
+        if term in self.last or inner in self.last:
+            return True
+        return not isinstance(inner, ir.Var) and not self._variables.isdisjoint(used_vars(inner))
 
     def divide(self, index: Affine) -> Affine | DividedIndex:
         """An index as parts of which each is bounded by itself."""
@@ -72,7 +83,8 @@ def _divided(index: Affine, limits: Sequence[Limit]) -> Affine | DividedIndex:
         held = limit.held_in(index)
         if held is not None:
             inside = limits[number + 1 :]
-            rest = index.plus(held.form, -1)
+            others = {t: scale for t, scale in index.terms.items() if t not in held.form.terms}
+            rest = Affine(others, index.base)
             return DividedIndex(_divided(held.form, inside), held.last, _divided(rest, inside))
     return index
 

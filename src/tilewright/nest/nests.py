@@ -20,6 +20,7 @@ from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.limits import IndexLimits, limits_of
 from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
+_UNROLLED = ir.ForKind.UNROLLED
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 
 
@@ -128,12 +129,12 @@ def tensor_operations(sizes: Sequence[int]) -> float:
 
 def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
     store = ir.substitute(store, site.lets) if site.lets else store
-    if any(SKIP_ZERO_TERMS in loop.annotations for loop in site.loops):
+    if any([SKIP_ZERO_TERMS in loop.annotations for loop in site.loops]):
         store = ir.replace(store, value=unconditional(store.value))
     operations, count, loads = _counted(store.value)
     if operations > LONG_EXPRESSION:
         operations = count.inside(_moving(site))
-    if any(loop.kind == ir.ForKind.UNROLLED and loop.extent > 1 for loop in site.loops):
+    if any([loop.kind is _UNROLLED and loop.extent > 1 for loop in site.loops]):
         operations /= count.cases
     others = [load for load in loads if load.buffer is not store.buffer]
     return StoreNest(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from tilewright.arith.ranges import RangeEvaluator
 EVERYTHING = 1 << 62  # more than any index
 
 
-@dataclass(frozen=True)
-class Quotient:
+class Quotient(NamedTuple):
     """`x // below % extent`; an extent of `EVERYTHING` takes no remainder."""
 
     x: ir.PrimExpr

@@ -16,6 +16,7 @@ from tilewright.nest.loops import Loop
 
 Loops = tuple[Loop, ...]
 Branches = tuple[tuple[ir.PrimExpr, bool], ...]  # conditions around, and whether they hold
+_SERIAL = ir.ForKind.SERIAL
 _NOTHING: Mapping[ir.Var, ir.PrimExpr] = {}
 
 
@@ -111,18 +112,16 @@ class _Walker:
             self.visit(child) if isinstance(child, ir.Stmt) else self._visit_other(child)
 
     def _visit_other(self, node: ir.Node) -> None:
-        if not isinstance(node, (ir.Var, ir.IntImm)) and not (
-            self._scope and self._scope.packs_weights
-        ):
+        if _may_load(node) and not (self._scope and self._scope.packs_weights):
             self.reading.others.append(LoadSite(node, self._lowered, self._branches))
 
     def _visit_loop(self, node: ir.For) -> None:
         loops, lowered = self._loops, self._lowered
         first = node.min.value if type(node.min) is ir.IntImm else 0
         extent = node.extent.value if type(node.extent) is ir.IntImm else None
-        if extent == 1 and node.kind is ir.ForKind.SERIAL and not first and not node.annotations:
+        if extent == 1 and node.kind is _SERIAL and not first and not node.annotations:
             self._reader.enter_loop(node.loop_var, 0, 1)
-            self._loops = (*loops, Loop(node.loop_var, 1, ir.ForKind.SERIAL))
+            self._loops = (*loops, Loop(node.loop_var, 1, _SERIAL))
             self.visit(node.body)
             self._loops = loops
             return
@@ -193,6 +192,15 @@ _VISITORS: dict[type, Callable[[_Walker, Any], None]] = {
     ir.IfThenElse: _Walker._visit_condition,
     ir.LetStmt: _Walker._visit_let,
 }
+
+
+def _may_load(node: ir.Node) -> bool:
+    """False for arithmetic on variables and numbers."""
+    while isinstance(node, ir.BinaryOp):
+        if _may_load(node.b):
+            return True
+        node = node.a
+    return not isinstance(node, (ir.Var, ir.IntImm))
 
 
 def _loops_of_results(realize: ir.BlockRealize, loops: Loops) -> Loops:
