@@ -161,15 +161,23 @@ def _node(op: str, *inputs: str, **attributes: Any) -> Callable[[], None]:
     return lambda: write(model([node], shape=(1, 3, 8, 8), weight=np.ones((4, 5, 3, 3), "f4")))
 
 
+AT = r"MatMul \(fc\): "  # the node that the tensor is read by
+
 BAD: dict[str, tuple[Callable[[], None], str]] = {
     "noise": (_noise, r"m\.onnx cannot be read as an ONNX model: .+"),
     "truncated": (_truncated, r"m\.onnx cannot be read as an ONNX model: .+"),
     "empty": (_empty, r"m\.onnx cannot be read as an ONNX model: it has no graph of operators"),
     "folder": (_folder, r"there is no file m\.onnx"),
-    "outside": (_external("../w.bin"), r"tensor w: '\.\./w\.bin' is not inside the folder of .+"),
-    "absolute": (_external("/etc/passwd"), r"tensor w: '/etc/passwd' is not inside the folder .+"),
-    "missing data": (_external("w.bin"), r"tensor w: its data file w\.bin is missing"),
-    "short data": (_short_data, r"tensor w wants 256 bytes at 0 of w\.bin, which has 12"),
+    "outside": (
+        _external("../w.bin"),
+        AT + r"tensor w: '\.\./w\.bin' is not inside the folder of .+",
+    ),
+    "absolute": (
+        _external("/etc/passwd"),
+        AT + r"tensor w: '/etc/passwd' is not inside the folder .+",
+    ),
+    "missing data": (_external("w.bin"), AT + r"tensor w: its data file w\.bin is missing"),
+    "short data": (_short_data, AT + r"tensor w wants 256 bytes at 0 of w\.bin, which has 12"),
     "unknown version": (lambda: write(model(opset=99)), r"the model uses version 99 of ONNX's .+"),
     "NaN": (_nan, r"MatMul \(fc\): its weight 'w' contains NaN"),
     "cycle": (_cycle, r"Add \(first\).* 'b'.*"),
@@ -180,8 +188,8 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "wrong channels": (_node("Conv", "x", "w"), r"Conv \(n\): nn\.conv2d of .*differ: 3 and 5"),
     "wrong axis": (_node("Softmax", "x", axis=7), r"Softmax \(n\): .*axis 7 is out of range.*"),
     "no such value": (_node("Relu", "z"), r"Relu \(n\) reads 'z', which nothing before it makes"),
-    "negative shape": (_changed(_negative), r"tensor w is damaged: its shape is \[-3, 8\]"),
-    "unknown type": (_changed(_unknown_type), r"tensor w has elements of type number 99, .+"),
+    "negative shape": (_changed(_negative), AT + r"tensor w is damaged: its shape is \[-3, 8\]"),
+    "unknown type": (_changed(_unknown_type), AT + r"tensor w has elements of type number 99, .+"),
     "no outputs": (_changed(lambda m: m.graph.ClearField("output")), r"the model has no outputs.+"),
     "no version": (
         _changed(lambda m: m.ClearField("opset_import")),
