@@ -122,8 +122,8 @@ class ArraySearch(TaskSearch):
 
     def __init__(
         self,
-        population_size: int = 2048,
-        generations: int = 3,
+        population_size: int = 1024,
+        generations: int = 2,
         eps_greedy: float = 0.05,
         all_sketches: bool = False,
         first_batch: int | None = None,
