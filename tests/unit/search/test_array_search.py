@@ -224,7 +224,7 @@ def test_bad_settings() -> None:
         ArraySearch(population_size=1)
     assert str(error.value) == (
         "ArraySearch needs a population of at least 2, generations from 0 on and eps_greedy from 0 "
-        "to 1, got 1, 3 and 0.05"
+        "to 1, got 1, 2 and 0.05"
     )
 
 

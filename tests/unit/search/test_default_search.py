@@ -80,7 +80,7 @@ def test_other_models_are_asked_by_evolution(model: CostModel) -> None:
 
 def test_settings_and_clones() -> None:
     search = DefaultSearch(ArraySearch(population_size=64, all_sketches=True))
-    assert search.settings()["generations"] == 3
+    assert search.settings()["generations"] == 2
     assert search.settings()["genetic_num_iters"] == 2
     assert search.clone().settings() == search.settings()
     assert DefaultSearch().settings() != DefaultSearch(ArraySearch(generations=1)).settings()
