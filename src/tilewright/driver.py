@@ -127,7 +127,8 @@ def build(
 
     `extern_symbols` gives the addresses of C functions that the program calls by name; others are
     looked for in the libraries loaded with `runtime.load_library`, and in this process. Inside
-    `with database:` a program gets the best schedule that the database knows for it.
+    `with database:` a program gets the best schedule that the database knows for it. Others keep
+    the loops they have; on a GPU, those of a function without threads are shared among threads.
 
     Code is compiled for arrays that do not overlap what it writes. Where arguments of a call do,
     the same is compiled again without that assumption, unless the function says `tir.noalias`:
@@ -147,17 +148,21 @@ def build(
     if name is not None and isinstance(program, PrimFunc):
         program = program.with_attr("global_symbol", name)
     chosen = resolve_target(target)
-    source: ScheduleSource = _sources.get()[-1] if _sources.get() else lambda module, _: module
     given = as_module(program)
 
+    def scheduled(module: IRModule) -> IRModule:
+        sources = _sources.get()
+        known = sources[-1](module, chosen) if sources else module
+        return _with_threads(known, chosen) if "gpu" in chosen.keys else known
+
     def with_packing_apart() -> tuple[IRModule, bool]:
-        bound = source(with_bound_weights(given), chosen)
+        bound = scheduled(with_bound_weights(given))
         separated = separate_packing(bound)
         return separated, separated is not bound
 
     if stages:
-        scheduled = with_packing_apart()[0] if prepacked else source(given, chosen)
-        return _build_stages(_with_distinct_arguments(scheduled), chosen)
+        module = with_packing_apart()[0] if prepacked else scheduled(given)
+        return _build_stages(_with_distinct_arguments(module), chosen)
 
     def made(module: IRModule) -> Module:
         distinct = _with_distinct_arguments(module)
@@ -173,7 +178,13 @@ def build(
 
     if prepacked:
         return made(with_packing_apart()[0])
-    return made(source(given, chosen)).with_prepacked(for_packed_weights)
+    return made(scheduled(given)).with_prepacked(for_packed_weights)
+
+
+def _with_threads(module: IRModule, target: Target) -> IRModule:
+    from tilewright.space.gpu.plain_loops import with_threads  # slow to import
+
+    return with_threads(module, target)
 
 
 def _build_stages(module: IRModule, target: Target) -> BuildStages:

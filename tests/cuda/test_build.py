@@ -56,6 +56,10 @@ def test_a_matrix_product_of_any_size(rows: int) -> None:
     check(tw.build(bound(), "cuda"), rows)
 
 
+def test_loops_without_threads() -> None:
+    check(tw.build(matmul, "cuda"), 130)
+
+
 def test_its_file(tmp_path: Path) -> None:
     module = tw.build(bound(), "cuda")
     (file,) = module.export_library(tmp_path / "matmul.cubin")

@@ -27,7 +27,8 @@ from tilewright.runtime.devices import cpu, cuda
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod
-from tilewright.tune.fallback import default_schedule, plain_schedule
+from tilewright.space.gpu.plain_loops import plain_schedule
+from tilewright.tune.fallback import default_schedule
 
 TORCH_WORKLOADS = "tilewright.workloads.in_torch"
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")

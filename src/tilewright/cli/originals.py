@@ -21,7 +21,7 @@ from tilewright.runtime.threads import available_cores
 from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
-from tilewright.tune.fallback import plain_schedule
+from tilewright.space.gpu.plain_loops import plain_schedule
 
 ONNXRUNTIME = "onnxruntime"
 _LAYERS = 10  # times what one layer may differ: errors of many add up

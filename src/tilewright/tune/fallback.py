@@ -28,8 +28,8 @@ from tilewright.schedule.primitives.sample_compute_location import SampleCompute
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Origin, Replayer, SearchStatistics, Sketch
-from tilewright.space.base import postprocs
 from tilewright.space.generators import default_space
+from tilewright.space.gpu.plain_loops import plain_schedule
 from tilewright.space.mutators.decisions import categorical_draws
 from tilewright.target import Target
 from tilewright.tune.better_choices import MOST_STEPS, with_better_choices
@@ -93,18 +93,6 @@ def default_schedule(
     except TilewrightError as error:
         logger.warning("no schedule was found, the program is used as it is: %s", error)
         return plain_schedule(module, where)
-
-
-def plain_schedule(mod: ir.IRModule, target: Target) -> Schedule:
-    """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
-    sch = Schedule(mod)
-    if "gpu" in target.keys:
-        context = _context(mod, target)
-        for name in ("RewriteUnboundBlock", "RewriteReductionBlock"):
-            member = postprocs.create(name)
-            member._initialize_with_tune_context(context)
-            member.apply(sch)
-    return sch
 
 
 def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Schedule | None:

@@ -1,0 +1,84 @@
+"""Programs without threads on a GPU: their loops are shared among threads."""
+
+# The annotations of a kernel are script, not types.
+# mypy: disable-error-code="valid-type, no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import LowerError
+from tilewright.ir import as_module, structural_equal
+from tilewright.script import tir as T
+from tilewright.space.gpu.plain_loops import with_threads
+from tilewright.target import Target
+from tilewright.testing.gpu_lowering import lower_for_gpu
+from tilewright.testing.simt import run
+
+GPU = Target("nvidia/nvidia-h200")
+
+
+@T.prim_func
+def matmul(a: T.handle, B: T.Buffer((16, 12), "float32"), c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 16), "float32")
+    C = T.match_buffer(c, (n, 12), "float32")
+    for i, j, k in T.grid(n, 12, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func
+def total(A: T.Buffer((100,), "float32"), B: T.Buffer((), "float32")):
+    for k in range(100):
+        with T.block("B"):
+            vk = T.axis.reduce(100, k)
+            with T.init():
+                B[()] = T.float32(0)
+            B[()] += A[vk]
+
+
+def bound() -> tw.tir.Schedule:
+    sch = tw.tir.Schedule(matmul)
+    sch.bind(sch.get_loops("C")[0], "threadIdx.x")
+    return sch
+
+
+@pytest.mark.parametrize("rows", [1, 7, 130])
+def test_a_product_of_any_size(rows: int) -> None:
+    a = np.random.default_rng(0).integers(-3, 4, (rows, 16)).astype("float32")
+    b = np.random.default_rng(1).integers(-3, 4, (16, 12)).astype("float32")
+    c = np.full((rows, 12), np.nan, "float32")
+    run(lower_for_gpu(with_threads(as_module(matmul), GPU), str(GPU)), [a, b, c], [rows])
+    np.testing.assert_array_equal(c, a @ b)
+
+
+def test_a_sum_of_everything() -> None:
+    a, b = np.arange(100, dtype="float32"), np.array(np.nan, "float32")
+    run(lower_for_gpu(with_threads(as_module(total), GPU), str(GPU)), [a, b])
+    assert b == 4950
+
+
+def test_build_does_it() -> None:
+    pytest.importorskip("cuda.bindings")
+    assert "threadIdx.x" in tw.build(matmul, target=GPU).get_source("cuda")
+
+
+def test_threads_that_are_bound_stay_as_they_are() -> None:
+    module = bound().mod
+    assert structural_equal(with_threads(module, GPU), module)
+
+
+def test_what_is_left_outside_of_threads_is_refused() -> None:
+    sch = tw.tir.Schedule(as_module(total))
+    copy = sch.cache_write(sch.get_block("B"), 0, "global")
+    assert copy is not None
+    loop = sch.add_unit_loop(copy)
+    sch.bind(loop, "threadIdx.x")
+    with pytest.raises(LowerError, match="outside of all threads"):
+        tw.build(sch.mod, target=GPU)
