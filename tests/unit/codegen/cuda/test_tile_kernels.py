@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import ir, te
 from tilewright.codegen.cuda import compiler
-from tilewright.errors import CodegenError
+from tilewright.errors import CodegenError, LowerError
 from tilewright.ir.annotation_keys import STREAMED, TILE_SPLITS
 from tilewright.lowering.gpu.tile_kernels.tile_form import tile_loops
 from tilewright.space.gpu.tile_rule import Way
@@ -140,6 +140,7 @@ def test_gpus_without_the_instructions(arch: str) -> None:
 @pytest.mark.parametrize("sizes", [(512, 512, 4096), (500, 504, 4000), (501, 507, 4001)])
 @pytest.mark.parametrize("splits", [STREAMED, 1, 2, 8])
 def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> None:
+    built = 0
     for sketch in sketches_of(product(sizes, HALF, result="float16"), WARPS):
         (loop,) = tile_loops(sketch.mod["main"].body)
         notes = {**loop.annotations, TILE_SPLITS: splits}
@@ -148,13 +149,19 @@ def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> No
         func = func.with_body(
             ir.rewrite(func.body, {ir.For: lambda n, old=loop, new=shared: new if n is old else n})  # type: ignore[misc]
         )
-        module = tw.build(func, H200)
+        try:
+            module = tw.build(func, H200)
+        except LowerError as error:  # tiles are drawn for other splits, some are too large
+            assert "bytes of shared memory, 232448 exist" in str(error)
+            continue
+        built += 1
         for resources in module.resources.values():
             assert not resources["spill_stores"] + resources["local_bytes"]
         text = module.get_source("cuda")
         assert (f"__cluster_dims__({splits}, 1, 1)" in text) == (splits > 1)
         assert ("tw_take_flag(" in text) == (splits == STREAMED)
         assert text.count("__global__") == (3 if sizes[2] % 8 else 1)
+    assert built >= 3
 
 
 @pytest.mark.parametrize("odd", [0, 3])  # bulk copies write columns, or threads

@@ -115,10 +115,9 @@ class ThreadTiles:
     @property
     def resident(self) -> int:
         """Blocks that share a processor; fewer leave more registers to each thread."""
-        return max(
-            1,
-            min(4, _REGISTERS // (self.threads * (self.tile[0] * self.tile[1] + _OTHER_REGISTERS))),
-        )
+        words = self.form.sums.dtype.itemsize // 4
+        registers = words * self.tile[0] * self.tile[1] + _OTHER_REGISTERS
+        return max(1, min(4, _REGISTERS // (self.threads * registers)))
 
     @cached_property
     def stages(self) -> int:
