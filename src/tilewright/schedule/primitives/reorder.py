@@ -10,7 +10,6 @@ from tilewright.schedule.conditions import checks
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import LoopRV, ScheduleState, StmtSRef
-from tilewright.schedule.state.sref import upwards
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 
@@ -83,14 +82,15 @@ def _chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
     if len(chosen) != len(loops):
         twice = next(loop for loop in loops if loops.count(loop) > 1)
         raise LoopGivenTwice(loop=twice)
-    names = ", ".join(repr(loop.name) for loop in loops)
-    bottom = max(loops, key=lambda loop: len(list(upwards(loop))))
-    chain = [bottom]
+    node = loops[0]
+    for loop in loops[1:]:
+        node = loop if node.holds(loop) else node
+    chain = [node]
     remaining = len(chosen) - 1
-    node = bottom
     while remaining:
         parent = node.parent
         if parent is None or not isinstance(parent.stmt, For) or parent.stmt.body is not node.stmt:
+            names = ", ".join(repr(loop.name) for loop in loops)
             raise NotOneChain(*loops, loops=names)
         chain.append(parent)
         remaining -= parent in chosen
