@@ -50,7 +50,7 @@ class Workload:
         random = np.random.default_rng(0)
         infos = args_info_of(as_module(self.func))
         values = [random.random(info.shape, dtype="float32") for info in infos]
-        # NumPy aligns small arrays to 16 bytes, so chance would decide up to 5 % of a kernel's time.
+        # NumPy aligns small arrays to 16 bytes: chance would decide 5 % of a kernel's time.
         self.arrays = [np.asarray(nd.array(value)) for value in values]
 
     @property

@@ -24,10 +24,10 @@ from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import gflops, percent, seconds, short_target
 from tilewright.runtime import ndarray
 from tilewright.runtime.devices import cpu, cuda
+from tilewright.space.gpu.plain_loops import plain_schedule
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod
-from tilewright.space.gpu.plain_loops import plain_schedule
 from tilewright.tune.fallback import default_schedule
 
 TORCH_WORKLOADS = "tilewright.workloads.in_torch"

@@ -18,10 +18,10 @@ from tilewright.model import Executable
 from tilewright.model.checking import TOLERANCES, difference as share_of_largest
 from tilewright.model.kernels import compile_calls
 from tilewright.runtime.threads import available_cores
+from tilewright.space.gpu.plain_loops import plain_schedule
 from tilewright.support.text import counted
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
-from tilewright.space.gpu.plain_loops import plain_schedule
 
 ONNXRUNTIME = "onnxruntime"
 _LAYERS = 10  # times what one layer may differ: errors of many add up

@@ -7,6 +7,7 @@ import functools
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 
 from tilewright.errors import DeviceError
 from tilewright.native.cuda_driver import OUT_OF_MEMORY, CudaDriver, DriverCallError, cuda_driver
@@ -30,9 +31,9 @@ class CudaBlock:
         self._pool: MemoryPool | None = pool
         self.is_lent = False  # to somebody who may use it on streams that we do not know
 
-    def __del__(self) -> None:
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
         pool, self._pool = getattr(self, "_pool", None), None
-        if pool is not None and not sys.is_finalizing():
+        if pool is not None and not is_exiting():
             pool.give_back(self.address, self._size, self.is_lent)
 
 

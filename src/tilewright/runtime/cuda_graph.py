@@ -36,8 +36,8 @@ class CudaGraph:
         """Send all launches to a stream."""
         self._driver("cuGraphLaunch", self._executable, stream)
 
-    def __del__(self) -> None:
-        if getattr(self, "_executable", None) is not None and not sys.is_finalizing():
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_executable", None) is not None and not is_exiting():
             self._driver("cuGraphExecDestroy", self._executable)
             self._pool.trim()
 

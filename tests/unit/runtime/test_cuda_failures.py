@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
 import tilewright as tw
+from tilewright.codegen.cuda import loading
 from tilewright.errors import ArgumentError, DeviceError
+from tilewright.native import cuda_memory
 from tilewright.native.cuda_driver import load_bindings
 from tilewright.runtime import cuda, ndarray as nd
 from tilewright.testing import fake_gpu
@@ -168,3 +171,13 @@ def test_the_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) 
     assert str(caught.value) == (
         "the package cuda-bindings is missing; `pip install 'tilewright[cuda]'` installs it"
     )
+
+
+@pytest.mark.usefixtures("gpu")
+def test_what_lives_longer_than_the_modules_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    array, module = nd.empty(4, device=cuda()), uncompiled(scale)
+    module["scale"]  # loads it
+    for gone in (cuda_memory, loading):
+        monkeypatch.setattr(gone, "sys", None)
+    del array, module
+    gc.collect()  # pytest reports what a finalizer raises

@@ -18,11 +18,11 @@ from tilewright.records import MeasureCandidate, normalize_mod
 from tilewright.schedule import Trace
 from tilewright.script import tir as T
 from tilewright.search.replayer import Draft, Replayer, Sketch
+from tilewright.space.gpu.plain_loops import plain_schedule
 from tilewright.target import Target
 from tilewright.testing.int8_workloads import create_int8_workload
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.tune import default_schedule, fallback
-from tilewright.space.gpu.plain_loops import plain_schedule
 
 
 def test_a_matmul_gets_a_kernel_that_is_right() -> None:

@@ -70,8 +70,8 @@ class CudaLibrary:
                 ) from error
         return self._handle
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is None or sys.is_finalizing():
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_handle", None) is None or is_exiting():
             return
         if not any(launcher.is_in_a_graph for launcher in self._launchers):
             self._unused.append(self._handle)

@@ -152,7 +152,8 @@ def test_tiles_that_blocks_share(sizes: tuple[int, int, int], splits: int) -> No
         try:
             module = tw.build(func, H200)
         except LowerError as error:  # tiles are drawn for other splits, some are too large
-            assert "bytes of shared memory, 232448 exist" in str(error)
+            if not str(error).endswith("bytes of shared memory, 232448 exist"):
+                raise
             continue
         built += 1
         for resources in module.resources.values():
