@@ -30,7 +30,7 @@ func = te.create_prim_func(matmul(4, 4, 4))
 func.show()
 tir.Schedule(func).show()
 """
-COMMAND = ("-m", "tilewright.cli")
+COMMAND = ("-m", "tilewright")
 
 
 def on_terminal(

@@ -67,7 +67,7 @@ def test_cases_that_are_skipped_or_known_to_fail(tmp_path: Path) -> None:
 def test_arguments_and_status_are_the_scripts(tmp_path: Path) -> None:
     script = tmp_path / "status.py"
     script.write_text("import sys, tvm\nprint(sys.argv[1:])\nsys.exit(3)\n", encoding="utf-8")
-    for command in (["-m", "tilewright.compat"], ["-m", "tilewright.cli", "run"]):
+    for command in (["-m", "tilewright.compat"], ["-m", "tilewright", "run"]):
         done = python(*command, str(script), "--help", "-x")
         assert (done.returncode, done.stdout) == (3, "['--help', '-x']\n")
 
@@ -76,7 +76,7 @@ def test_an_error_of_the_script_has_its_traceback(tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
     text = "from tvm import te\nte.placeholder((-1,), name='A')\n"
     script.write_text(text, encoding="utf-8")
-    for command in (["-m", "tilewright.compat"], ["-m", "tilewright.cli", "run"]):
+    for command in (["-m", "tilewright.compat"], ["-m", "tilewright", "run"]):
         done = python(*command, str(script))
         assert done.returncode == 1
         assert f'File "{script}", line 2' in done.stderr

@@ -1,0 +1,5 @@
+"""`python -m tilewright`: the command `tilewright`."""
+
+from tilewright.cli.app import main
+
+main()
