@@ -12,10 +12,11 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from harness import Report, Row
 
@@ -43,6 +44,8 @@ KILLS, QUICK_KILLS = 50, 10
 RECORDED = Path(__file__).with_name("recorded_trials.json")  # [device seconds, result] of each
 STORE_BYTES = 80 << 20
 TOKEN = secrets.token_hex(32)  # of all clusters: Ray reads it once a process
+
+T = TypeVar("T")
 
 
 class LocalCluster:
@@ -175,15 +178,33 @@ def simulated(report: Report, *, quick: bool) -> None:
 
 
 class NotedDatabase(PostgresDatabase):
-    """Notes what was acknowledged."""
+    """Notes what was acknowledged: the records of transactions that have ended, once each."""
 
-    acknowledged: Counter[str]
+    def __init__(self, url: str, acknowledged: Counter[str]) -> None:
+        self._acknowledged = acknowledged
+        self._given: list[TuningRecord] = []
+        super().__init__(url)
 
     def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:
         given = list(records)
-        count = super().commit_tuning_records(given)
-        self.acknowledged.update(map(key_of, given))
-        return count
+
+        def commit() -> int:
+            self._given += given
+            return super(NotedDatabase, self).commit_tuning_records(given)
+
+        return self.atomically(commit)
+
+    def atomically(self, work: Callable[[], T]) -> T:
+        if self._store.in_transaction:
+            return super().atomically(work)
+
+        def from_the_beginning() -> T:  # transactions are repeated after failures
+            self._given = []
+            return work()
+
+        made = super().atomically(from_the_beginning)
+        self._acknowledged.update(map(key_of, self._given))
+        return made
 
 
 def key_of(record: TuningRecord) -> str:
@@ -214,8 +235,7 @@ class TuningUnderFire:
 
     def _tune(self) -> None:
         with ExitStack() as closing_:
-            database = closing_.enter_context(closing(NotedDatabase(self.url)))
-            database.acknowledged = self.acknowledged
+            database = closing_.enter_context(closing(NotedDatabase(self.url, self.acknowledged)))
             builder = closing_.enter_context(closing(RayBuilder(max_workers=1)))
             runner = closing_.enter_context(closing(sleeping_runner("board", 50)))
             tune_tir(
