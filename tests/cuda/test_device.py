@@ -150,7 +150,7 @@ def test_an_assertion(module: Module) -> None:
 
 def test_wrong_arrays(module: Module) -> None:
     a = nd.zeros((8,), "float32", cuda())
-    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on the cuda"):
+    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on cuda"):
         module["scale"](a, np.zeros(8, "float32"), 1.0)
     with pytest.raises(ArgumentError, match=r"shape is \[8\], expected 9"):
         module["scale"](nd.zeros((9,), "float32", cuda()), a, 1.0)
@@ -226,7 +226,7 @@ def test_pytorch(module: Module) -> None:
     print(f"\na call takes the host {(time.perf_counter() - start) * 1e3:.2f} µs")
     with pytest.raises(ArgumentError, match="not aligned to 16 bytes"):
         module["scale"](x[1:], y[1:], 2.0)
-    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on the cuda"):
+    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on cuda"):
         module["scale"](x.cpu(), y, 2.0)
     for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.bool):
         given = torch.ones(8, device="cuda").to(dtype)

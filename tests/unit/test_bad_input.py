@@ -79,7 +79,7 @@ ARGUMENTS: dict[str, tuple[Any, str]] = {
         np.zeros((2, 4), "float32"),
         "shape is [2, 4], expected 1 dimensions as in a: float32[8]",
     ),
-    "device": (OnTheGpu(), "the array is on cuda:0, expected it on the cpu"),
+    "device": (OnTheGpu(), "the array is on cuda:0, expected it on cpu"),
     "strides": (
         np.zeros(16, "float32")[::2],
         "strides are [2] elements, expected a C-contiguous array; pass numpy.ascontiguousarray(x), "

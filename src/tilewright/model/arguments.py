@@ -26,7 +26,7 @@ def array_of(given: Any, what: str) -> Array:
     if view is None:
         return np.asarray(given)
     if view.device != "cpu":
-        raise ArgumentError(f"{what} is on {view.device}, expected it on the cpu")
+        raise ArgumentError(f"{what} is on {view.device}, expected it on cpu")
     try:
         return shared_in_numpy(view, to_numpy(view.dtype))
     except IRError as error:

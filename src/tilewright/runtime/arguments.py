@@ -194,7 +194,7 @@ class ArgumentBinder:
             if view.device.partition(":")[0] != self.device:
                 copies = f"; tw.nd.array(x, tw.{self.device}(0)) copies it"
                 raise ArgumentError(
-                    f"{self._where(position)}: the array is on {view.device}, expected it on the "
+                    f"{self._where(position)}: the array is on {view.device}, expected it on "
                     f"{self.device}{'' if self.device == 'cpu' else copies}"
                 )
             first = first or view.device
@@ -208,7 +208,7 @@ class ArgumentBinder:
         if view.address % self.alignment and 0 not in view.shape:
             raise ArgumentError(
                 f"{where}: the data pointer is not aligned to {self.alignment} bytes, which "
-                f"functions on the {self.device} need; pass a copy"
+                f"functions on {self.device} need; pass a copy"
             )
 
     def _symbolic_values(

@@ -235,7 +235,7 @@ def from_dlpack(source: object) -> NDArray:
     tensor = borrowed(source)
     if tensor is None:
         where = dlpack.device_of(source)
-        raise ArgumentError(f"from_dlpack: the array is on {where}, expected it on the cpu")
+        raise ArgumentError(f"from_dlpack: the array is on {where}, expected it on cpu")
     if not _is_compact(tensor):
         raise ArgumentError(
             f"from_dlpack: strides are {list(tensor.strides)} elements, expected a row-major "
@@ -317,7 +317,7 @@ def _values_of(source: object, where: str) -> Array:
         tensor = borrowed(source)
         if tensor is None:
             place = dlpack.device_of(source)
-            raise ArgumentError(f"{where}: the source is on {place}, expected it on the cpu")
+            raise ArgumentError(f"{where}: the source is on {place}, expected it on cpu")
         if tensor.device != "cpu":
             return from_dlpack(source)._on_host()
         return shared_in_numpy(tensor, _numpy_dtype(where, tensor.dtype))

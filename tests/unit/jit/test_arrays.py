@@ -81,7 +81,7 @@ def test_the_first_array_decides() -> None:
 
 
 def test_elsewhere() -> None:
-    message = r"^main\(\): argument 0 \(x\): the array is on cuda:1, expected it on the cpu$"
+    message = r"^main\(\): argument 0 \(x\): the array is on cuda:1, expected it on cpu$"
     with pytest.raises(ArgumentError, match=message):
         doubled("float32")(Elsewhere(VALUES))
 

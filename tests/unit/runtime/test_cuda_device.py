@@ -311,11 +311,11 @@ def test_wrong_arrays(module: Module) -> None:
     for wrong, reason in (
         (
             np.zeros(8, "float32"),
-            "the array is on cpu, expected it on the cuda; tw.nd.array(x, tw.cuda(0)) copies it",
+            "the array is on cpu, expected it on cuda; tw.nd.array(x, tw.cuda(0)) copies it",
         ),
         (
             nd.NDArray(shifted, cuda()),
-            "the data pointer is not aligned to 16 bytes, which functions on the cuda need; pass a "
+            "the data pointer is not aligned to 16 bytes, which functions on cuda need; pass a "
             "copy",
         ),
         (
@@ -335,7 +335,7 @@ def test_arrays_of_the_gpu_for_functions_of_the_cpu() -> None:
     with pytest.raises(ArgumentError) as caught:
         add(nd.zeros((64,), "float32", cuda()), np.zeros(64, "float32"))
     assert str(caught.value) == (
-        "double(): argument 0 (A): the array is on cuda:0, expected it on the cpu"
+        "double(): argument 0 (A): the array is on cuda:0, expected it on cpu"
     )
 
 

@@ -102,7 +102,7 @@ def test_functions_take_arrays_of_their_device(far: Device) -> None:
     assert int.from_bytes(slots, "little") == address_of(there.__tilewright_array__.hidden)
     with pytest.raises(ArgumentError, match="the array is on cpu, expected it on the hexagon"):
         binder.bind([here])
-    with pytest.raises(ArgumentError, match="the array is on hexagon, expected it on the cpu"):
+    with pytest.raises(ArgumentError, match="the array is on hexagon, expected it on cpu"):
         ArgumentBinder("f", [spec], no_alias=True).bind([there])
 
 

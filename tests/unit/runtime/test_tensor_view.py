@@ -197,10 +197,10 @@ class _Frozen(VersionedProducer):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (Producer(floats(2, 3), device=(2, 1)), "the array is on cuda:1, expected it on the cpu"),
+        (Producer(floats(2, 3), device=(2, 1)), "the array is on cuda:1, expected it on cpu"),
         (
             Producer(floats(2, 3), device=(99, 0)),
-            "the array is on device type 99:0, expected it on the cpu",
+            "the array is on device type 99:0, expected it on cpu",
         ),
         (_Refuses(floats(2, 3)), "_Refuses does not give its memory away: it requires a gradient"),
         (
