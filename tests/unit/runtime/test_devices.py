@@ -100,7 +100,7 @@ def test_functions_take_arrays_of_their_device(far: Device) -> None:
     binder = ArgumentBinder("f", [spec], no_alias=True, device=NAME)
     slots, _ = binder.bind([there])
     assert int.from_bytes(slots, "little") == address_of(there.__tilewright_array__.hidden)
-    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on the hexagon"):
+    with pytest.raises(ArgumentError, match="the array is on cpu, expected it on hexagon"):
         binder.bind([here])
     with pytest.raises(ArgumentError, match="the array is on hexagon, expected it on cpu"):
         ArgumentBinder("f", [spec], no_alias=True).bind([there])
