@@ -57,30 +57,35 @@ class PostgresServer:
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
     def start(self) -> None:
-        """Start it, or start it again."""
-        bin_folder = programs()
-        assert bin_folder is not None
-        settings = ("listen_addresses=", "fsync=off", f"unix_socket_directories={self.folder}")
-        options = [part for setting in settings for part in ("-c", setting)]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [bin_folder / "postgres", "-D", self.folder / "data", *options],
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                **self.user,
-            )
-        self._wait()
+        """Start it, or start it again.
 
-    def _wait(self) -> None:
+        One that was killed may have left processes that have its memory for a moment longer; a new
+        one refuses to start meanwhile.
+        """
         give_up = time.monotonic() + _START_SECONDS
         while True:
+            if self.process is None or self.process.poll() is not None:
+                self.process = self._launched()
             try:
                 return PostgresConnection(self.url()).close()
             except DatabaseError:
                 if time.monotonic() > give_up:
                     raise
             time.sleep(0.05)
+
+    def _launched(self) -> subprocess.Popen[bytes]:
+        bin_folder = programs()
+        assert bin_folder is not None
+        settings = ("listen_addresses=", "fsync=off", f"unix_socket_directories={self.folder}")
+        options = [part for setting in settings for part in ("-c", setting)]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [bin_folder / "postgres", "-D", self.folder / "data", *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **self.user,
+            )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it at once; SIGKILL: as a machine does that loses its power."""
