@@ -159,6 +159,7 @@ class RunnerResult:
     protocol: str = ""  # how it was timed
     step_secs: Mapping[str, float] = field(default_factory=dict)  # where the runner's time went
     notes: tuple[str, ...] = ()  # what its user should know of the untransformed program
+    heat_secs: tuple[float, ...] = ()  # in each heat of a final, which tells how sure the time is
 
     def __post_init__(self) -> None:
         if self.run_secs is not None:

@@ -21,7 +21,7 @@ SCHEME = "ray://"
 _PROBE_SECS = 5.0
 _QUESTION = "/ray.rpc.RayletDriver/ClusterInfo"  # of Ray's client servers
 # A cluster has a process for each client, which now and then dies as it starts.
-_NOT_STARTED = "Starting Ray client server failed"
+_NOT_STARTED = ("Starting Ray client server failed", "psutil.")
 _TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN as it was when the cluster started"
 
 
@@ -35,7 +35,7 @@ def join(address: str) -> None:
     try:
         _init(address)
     except TuneError as error:
-        if _NOT_STARTED not in str(error):
+        if not any(each in str(error) for each in _NOT_STARTED):
             raise
         _init(address)
 

@@ -132,6 +132,7 @@ def _correct(contender: Contender, scale: float, task: TaskRecord, database: Dat
         **record.extra,
         "first_run_secs": record.as_made().plain_secs or [],
         "final_run_secs": list(result.run_secs or ()),
+        "final_heat_secs": list(result.heat_secs),
         "final_protocol": result.protocol,
         "checked": result.checked or bool(record.extra.get("checked")),
     }

@@ -9,6 +9,7 @@ until the time is used up. Those that are clearly slower drop out.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -437,6 +438,11 @@ class _Runner:
     def has_failed(self) -> bool:
         return self.last is not None and not self.last.run_secs
 
+    def heat_secs(self) -> tuple[float, ...]:
+        """The median of each heat."""
+        heats = itertools.groupby(self.times.items(), lambda item: item[0][0])
+        return tuple(median(secs for _, secs in heat) for _, heat in heats)
+
 
 def run_heats(inputs: Sequence[RunnerInput], heat: Heat, seconds: float) -> list[RunnerResult]:
     """One result for each input; its time is what all heats together say."""
@@ -509,4 +515,4 @@ def _result(runner: _Runner, leader: _Runner) -> RunnerResult:
     secs = median(leader.times.values())
     if runner is not leader:
         secs *= math.exp(median(_lags(runner, leader)))
-    return replace(runner.last, run_secs=(secs,))
+    return replace(runner.last, run_secs=(secs,), heat_secs=runner.heat_secs())

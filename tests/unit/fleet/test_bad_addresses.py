@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.fleet.conftest import unused_port
 
 from tilewright.cli import rpc
 from tilewright.errors import TuneError
+from tilewright.fleet import joining
 from tilewright.fleet.joining import join
 from tilewright.fleet.rpc_config import RPCConfig
 
@@ -117,3 +120,30 @@ def test_a_server_has_its_key_as_a_resource() -> None:
         command = rpc.server_command(f"127.0.0.1:{port}", "rasp4", "0.0.0.0", range(9090, 9100))
     assert f"--address=127.0.0.1:{port}" in command
     assert '--resources={"rpc:rasp4": 1}' in command
+
+
+@pytest.mark.parametrize(
+    ("failures", "calls"),
+    [
+        (["Starting Ray client server failed"], 2),
+        (["psutil.ZombieProcess: PID still exists but it's a zombie (pid=7)"], 2),
+        (["Starting Ray client server failed"] * 2, 2),
+        (["no"], 1),
+    ],
+)
+def test_servers_that_die_as_they_start_are_started_again(
+    failures: list[str], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, asked = list(failures), []
+
+    def init(address: str, **options: object) -> None:
+        asked.append(address)
+        if left:
+            raise ConnectionError(left.pop(0))
+
+    ray = SimpleNamespace(init=init, __version__="2.60.0")
+    monkeypatch.setattr(joining, "require_ray", lambda: ray)
+    monkeypatch.setattr(joining, "_require_server", print)
+    with pytest.raises(TuneError) if len(failures) >= calls else nullcontext():
+        join("ray://host:1")
+    assert len(asked) == calls

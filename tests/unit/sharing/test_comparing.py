@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,31 @@ def test_runs_of_a_database(tmp_path: Path) -> None:
     assert [name.split(" on ")[0] for name in made.only_second] == ["C 16x8x8"]
     whole = compare(side_from(str(path)), side_from(str(path)))
     assert [row.ratio.value for row in whole.rows] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("heats", "interval"),
+    [
+        ([2.0, 2.2, 2.1], (0.94, 1.07)),
+        ([2.0], None),
+        ([], None),
+        (["x", 1.0], None),
+        ([0, 1], None),
+    ],
+)
+def test_heats_of_a_final_tell_how_sure_a_time_is(
+    heats: list[Any], interval: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    database = SQLiteDatabase(tmp_path / "records.db")
+    workload = database.commit_workload(matmul(8, 8, 8))
+    database.commit_tuning_record(a_record(workload, 3.0, extra={"final_heat_secs": heats}))
+    database.close()
+    side = side_from(str(tmp_path / "records.db"))
+    (row,) = compare(side, side).rows
+    assert row.ratio.value == pytest.approx(1)
+    assert row.first == pytest.approx(3, rel=1e-3)
+    bounds = (row.ratio.low, row.ratio.high)
+    assert bounds == ((None, None) if interval is None else pytest.approx(interval, abs=0.06))
 
 
 @pytest.mark.parametrize(

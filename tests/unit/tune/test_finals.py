@@ -131,6 +131,7 @@ def test_the_final_decides() -> None:
     assert winner.run_secs == (1.02e-4,)
     assert winner.extra["first_run_secs"] == [1.05e-4]
     assert winner.extra["final_run_secs"] == [1.02e-4]
+    assert winner.extra["final_heat_secs"] == [1.02e-4] * 3
     assert winner.extra["final_protocol"] == "final"
     assert winner.extra["protocol"] == "fake"
     assert len(database) == 8
