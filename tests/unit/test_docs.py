@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from tilewright.features.base import feature_extractors
 from tilewright.measure.base import builders, runners
 from tilewright.search.base import search_strategies
 from tilewright.space.base import mutators, postprocs, schedule_rules, space_generators
+from tilewright.tune import abilities
 from tilewright.tune.callbacks import measure_callbacks
 from tilewright.tune.policy.base import task_schedulers
 
@@ -49,11 +51,22 @@ def test_architecture_lists_every_folder() -> None:
 
 def test_files_of_the_architecture_exist() -> None:
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    walk = text[text.index("## A candidate's way") : text.index("## Folders in pipeline order")]
+    walk = text[text.index("## A candidate's way") : text.index("## Folders from the bottom up")]
     named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", walk)
     assert len(named) > 30
     missing = [name for name in named if not (ROOT / "src" / "tilewright" / name).exists()]
     assert missing == []
+
+
+def test_layers_of_the_architecture_are_those_of_the_contract() -> None:
+    written = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r"^layers = (\[.*?^\])", written, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    layers = reversed(ast.literal_eval(found[1]))
+    expected = [(name, n) for n, layer in enumerate(layers) for name in re.findall(r"\w+", layer)]
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| (\d+) \|", text, re.MULTILINE)
+    assert [(name, int(number)) for name, number in rows] == expected
 
 
 def test_families_are_listed_as_they_are() -> None:
@@ -68,6 +81,20 @@ def test_families_are_listed_as_they_are() -> None:
         module = getattr(ms, group.removeprefix("tilewright."))
         assert getattr(module, tvm_name) is getattr(ms, contract)
         assert importlib.import_module(f"tilewright.testing.conformance.{suite}").CHECKS
+
+
+def test_abilities_are_listed_as_they_are() -> None:
+    rows = re.findall(
+        r"^\| `([A-Z]\w+)` \| [a-z ,]+ \| `(\w+)(?:\([a-z_, ]*\))?` \|",
+        (DOCS / "extending.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    protocols = {
+        name: [each for each in (*vars(kind), *kind.__annotations__) if not each.startswith("_")]
+        for name, kind in vars(abilities).items()
+        if isinstance(kind, type) and kind.__module__ == abilities.__name__
+    }
+    assert {name: [method] for name, method in rows} == protocols
 
 
 def test_every_decision_is_listed() -> None:

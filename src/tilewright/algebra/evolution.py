@@ -20,7 +20,7 @@ from tilewright.algebra.scoring import BatchScorer
 Rows = npt.NDArray[np.int64]
 _DRAWN_ANEW = 0.08  # of the decisions of a child
 _MOVED = 0.15  # of its tiles give a factor to another place
-_PARENTS = 4  # of so many vectors, one becomes a parent
+_PARENTS = 4  # vectors of a generation for each parent
 
 
 @dataclass(frozen=True, eq=False)

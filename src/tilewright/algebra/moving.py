@@ -55,7 +55,7 @@ class Span:
     base: int
     extent: Value
     is_constant: Value = 1  # 0 where the number of them depends on where they begin
-    mirrored_in: int = 0  # if any, so many values are counted from the last one down
+    mirrored_in: int = 0  # how many values are counted from the last one down; 0: none
 
 
 def compute_at(tree: LoopTree, stage: StageNode, loop: LoopNode | None, index: int) -> None:

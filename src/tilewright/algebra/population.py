@@ -35,7 +35,7 @@ def random_population(
 
 
 def every_vector(decisions: Sequence[Decision], most: int) -> Columns | None:
-    """All decision vectors; None where there are more than so many."""
+    """All decision vectors; None where there are more than `most`."""
     options: list[npt.NDArray[np.int64]] = []
     left = most
     for decision in decisions:
@@ -136,7 +136,7 @@ def _spread(tile: TileDecision, count: int, random: np.random.Generator) -> npt.
 
 @functools.lru_cache(maxsize=256)
 def _compositions(total: int, parts: int) -> npt.NDArray[np.int64]:
-    """All ways to write a number as a sum of so many numbers from zero on."""
+    """All ways to write `total` as a sum of `parts` numbers that are not negative."""
     bars = itertools.combinations(range(total + parts - 1), parts - 1)
     ends = [(-1, *each, total + parts - 1) for each in bars]
     made = np.array(ends, np.int64)

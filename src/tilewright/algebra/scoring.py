@@ -52,7 +52,7 @@ class BatchScorer:
     def score(self, columns: Columns, most_new: int | None = None) -> Scores:
         """The scores of a population, in its order.
 
-        With `most_new`, at most so many structures are interpreted; rows of others stay unknown.
+        At most `most_new` new structures are interpreted, if given; rows of others stay unknown.
         """
         last = None if most_new is None else len(self.model.tree.nodes) + most_new
         parts = []

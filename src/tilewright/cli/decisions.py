@@ -79,7 +79,7 @@ def _partitioned_tiles(sch: Schedule, step: SamplePartitionedTile) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def count_tiles(extent: int, parts: int, limit: int = -1) -> int:
-    """Ways to write a number as a product of so many factors, the last of them limited."""
+    """Ways to write `extent` as a product of `parts` factors, the last of them at most `limit`."""
     if parts == 1:
         return int(limit == -1 or extent <= limit)
     last = [size for size in divisors(extent) if limit == -1 or size <= limit]

@@ -33,7 +33,7 @@ def runnable_target(text: str) -> Target:
     else:
         reason = why_unrunnable(compile_only(from_source(_NOTHING), target).info)
     if reason:
-        raise TargetError(f"--target {text}: candidates could not be measured here: {reason}")
+        raise TargetError(f"--target {text}: its code cannot run here: {reason}")
     return target
 
 

@@ -103,7 +103,7 @@ class RunLimits:
 
 
 def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
-    """When a run of so many tasks ends."""
+    """When a run of `tasks` tasks ends."""
     if options.effort not in EFFORTS:
         hint = did_you_mean(options.effort, EFFORTS)
         raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")

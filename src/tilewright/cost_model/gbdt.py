@@ -45,7 +45,7 @@ class GBDTConfig:
     num_boost_round: int = 60
 
     def booster_config(self, num_samples: int, num_tuning_cores: int | None) -> BoosterConfig:
-        """The settings for so many samples."""
+        """The settings for `num_samples` samples."""
         depth, threads = self.max_depth, self.nthread or num_tuning_cores or 1
         if depth is None:
             depth = _FEW_LEVELS if num_samples < _MANY_SAMPLES else _MORE_LEVELS

@@ -25,7 +25,7 @@ _MOST_THREADS = 2048  # of a processor
 
 
 def thread_tile_seconds(sizes: ThreadTiles, tiles: int, steps: int, processors: int) -> float:
-    """Seconds of a kernel with so many tiles, and so many steps of the sum for each."""
+    """Seconds of a kernel with `tiles` tiles, and `steps` steps of the sum for each."""
     warps = sizes.threads / 32
     schedulers = _SCHEDULERS if warps >= _SCHEDULERS else _USED_BY_FEW
     step = _step_cycles(sizes)

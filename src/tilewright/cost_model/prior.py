@@ -30,8 +30,8 @@ from tilewright.target import Target
 _SERIAL, _PARALLEL, _VECTORIZED = ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED
 SCALARS_PER_CYCLE = 3.0
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
-# Lines that lie a multiple of so many bytes apart share a place in the first cache, which has a few
-# such places; what was pushed out of it comes from the second one.
+# Lines that lie a multiple of `CACHE_WAY_BYTES` apart share a place in the first cache, which has
+# a few such places; what was pushed out of it comes from the second one.
 CACHE_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5
 

@@ -1,4 +1,4 @@
-"""Databases that answer queries and keep nothing: unions, and a function of the user's."""
+"""Databases that store no records: unions of others, and a function that schedules programs."""
 
 from __future__ import annotations
 

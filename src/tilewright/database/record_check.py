@@ -92,7 +92,7 @@ def _write(place: Path, found: str) -> None:
         write_whole(place, found)
 
 
-# Plain loops take about a second for so many operations, or to go over so much memory.
+# What plain loops compute, or go over in memory, in about a second.
 MOST_FLOP = 1e9
 MOST_BYTES = 2**30
 _SEED = 1

@@ -1,4 +1,4 @@
-"""`SQLStore`: what databases in SQL need of SQLite or of a server, in statements both understand.
+"""`SQLStore`: a connection to SQLite or to a server, for statements that both understand.
 
 Statements have `?` for their values. On a server transactions may have to be repeated; `atomically`
 does that.

@@ -39,7 +39,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class SimulatedCluster:
-    """So many nodes with so many devices each."""
+    """A cluster of `nodes` nodes with `devices_a_node` devices each."""
 
     nodes: int = 250
     devices_a_node: int = 4
@@ -168,6 +168,6 @@ def _node_of(device: str) -> str:
 def shuffled(
     recorded: Sequence[RecordedTrial], tuners: int, trials: int, seed: int = 0
 ) -> list[list[RecordedTrial]]:
-    """So many tuners with so many trials each, drawn from recorded ones."""
+    """The trials of `tuners` tuners, `trials` each, drawn from recorded ones."""
     drawn: Iterator[RecordedTrial] = iter(random.Random(seed).choices(recorded, k=tuners * trials))
     return [list(itertools.islice(drawn, trials)) for _ in range(tuners)]

@@ -55,7 +55,7 @@ class TensorStage:
     has_branch: bool = False  # reads only where a condition holds
     lanes: tuple[str, ...] = ()  # iterators that an instruction takes as a whole
     windows: dict[str, StageWindow] = field(default_factory=dict)  # of iterators that slide
-    run: int = 0  # so many neighbours are neighbours in memory, too; 0: whole rows
+    run: int = 0  # how many neighbours are neighbours in memory, too; 0: whole rows
     scope: str = "global"
     loops: list[str] = field(default_factory=list)
     tiles: list[tuple[list[str], str]] = field(default_factory=list)

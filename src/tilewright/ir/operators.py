@@ -1,7 +1,7 @@
 """Python's operators on expressions.
 
 What they do (types meet, constants fold) is written in `ir/arithmetic.py`, which builds nodes that
-have these operators; it sets them, and fills the table `builders`, when it is imported.
+have these operators; when it is imported, it sets the operators and fills the table `builders`.
 """
 
 from __future__ import annotations

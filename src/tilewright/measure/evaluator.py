@@ -59,7 +59,7 @@ class AdaptiveProtocol:
     # A first run also pays for page faults and for waking threads up: it must be worse by far,
     # and of a function that takes less than `first_ms` it says nothing.
     give_up_at_once_factor: float = 10.0
-    # Who takes longer than so many times the best, in each of its 1, 2, 3, 4 rows, gets no more.
+    # After 1, 2, 3, 4 rows: who took longer than this times the best in all of them gets no more.
     lag_factors: tuple[float, ...] = (1.25, 1.1, 1.06, 1.04)
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ _LONG_RUN_MS = 20.0
 _AROUND_A_LOOK_SECS = 4.0  # loading, arguments, a busy machine
 _SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow
 _ROWS_OF_SLOW = 3
-_FEWEST_ROWS, _SAME = 3, 1.02  # so many rows are enough if they differ by so little
+_FEWEST_ROWS, _SAME = 3, 1.02  # rows are enough if they differ by this factor at most
 
 
 def _agree(rows: Sequence[float]) -> bool:

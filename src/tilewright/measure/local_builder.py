@@ -141,7 +141,7 @@ def request_for(build_input: BuilderInput) -> BuildRequest:
 
 def with_twins(mod: IRModule) -> str | None:
     """A module with its functions in higher precision, too, unless that takes too long to run."""
-    # Plain loops take seconds for so many operations; sums in a narrow type are worth more.
+    # Operations for which plain loops take seconds; sums in a narrow type are worth more.
     limit = 1e10 if rounding_of(mod).is_narrow else 1e9
     twins = with_precise_twin(mod)
     return save_json(twins) if twins is not mod and flop_of(mod) <= limit else None

@@ -28,7 +28,7 @@ def usable_memory() -> int:
 
 
 def can_get(amount: int) -> bool:
-    """Whether the system would give this process so many bytes more."""
+    """Whether the system would give this process `amount` bytes more."""
     try:
         mmap.mmap(-1, amount, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, ValueError, MemoryError):

@@ -223,7 +223,7 @@ class WorkerPool:
     # --- workers ---
 
     def _start_workers(self, count: int) -> None:
-        """Start so many, or as many as the machine lets us; one there must be."""
+        """Start `count` workers, or as many as the machine lets us, but at least one."""
         for _ in range(count):
             try:
                 self._start_worker()

@@ -29,8 +29,8 @@ _UNITS = {  # the distance from 1 to the next number of a type
 _PER_VALUE = 16.0  # units, for what is computed without a sum: functions, conversions
 _PER_PRECISE_VALUE = 8.0  # the same, beside a result without rounding errors of its own
 _PER_TERM = 8.0  # units, times the square root of the number of terms
-_UNIT_OF_SUMS = 2.0**-13  # of 8-bit floats in tensor cores,
-_TAKEN_OVER = 128  # where no more than so many terms are added up
+_UNIT_OF_SUMS = 2.0**-13  # of 8-bit floats in tensor cores
+_TAKEN_OVER = 128  # terms after which threads take over the sums, unless those are fast ones
 _ASSUMED_TERMS = 4096  # for programs whose sums we cannot see
 
 

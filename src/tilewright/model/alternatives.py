@@ -42,7 +42,7 @@ TILES = (2, 4)
 # What calculation must promise to be believed, as a share of the direct way's time.
 MARGIN = 0.85
 WEIGHTS_PER_SECOND = 28e9  # bytes that come from memory, one after the other
-HOPELESS = 1.6  # ways that could not take less than so many times the best are no tasks
+HOPELESS = 1.6  # times what the best takes: ways that cannot take less are no tasks
 
 
 class RememberedSchedules:

@@ -3,9 +3,9 @@
 The file begins with a head of 64 bytes: a marker (16 bytes), the number of the format (4), a
 checksum of the description (4), the size of the description (8) and of the file (8). Then comes the
 description as JSON: graph text, steps, memory plan, target, and where the blocks lie. The blocks
-begin with a page each: the native runtime and the kernels as shared libraries, and the constants in
-the layouts that the kernels want, each aligned to a cache line. A model for a GPU has its kernels
-in one block instead, and constants that the GPU packs.
+follow, each aligned to a page: the native runtime and the kernels as shared libraries, and the
+constants in the layouts that the kernels want, each aligned to a cache line. A model for a GPU has
+its kernels in one block instead, and constants that the GPU packs.
 """
 
 from __future__ import annotations

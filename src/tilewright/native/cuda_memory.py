@@ -51,7 +51,7 @@ class MemoryPool:
         self._limit = driver("cuMemGetInfo")[1] // _KEPT_PART
 
     def allocate(self, size: int) -> CudaBlock:
-        """Memory for so many bytes, aligned to 256 of them."""
+        """Memory for `size` bytes, aligned to 256 bytes."""
         own: MemoryPool | None = self._driver.own_pool
         if own is not None and own is not self:
             return own.allocate(size)

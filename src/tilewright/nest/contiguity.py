@@ -17,7 +17,7 @@ Coefficients = dict[ir.Var, int]
 
 
 def contiguous_loops(realize: ir.BlockRealize, nest: Sequence[NestLoop], most: int) -> int:
-    """The number of innermost loops, at most so many, along which all accesses are contiguous."""
+    """The number of innermost loops, at most `most`, along which all accesses are contiguous."""
     count, values = most, realize.values
     for region in (*realize.block.reads, *realize.block.writes):
         count = _contiguous(_Strides(region, values), nest, count)

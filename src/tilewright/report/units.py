@@ -18,7 +18,7 @@ def seconds(value: float | None) -> str:
 
 
 def gflops(flop: float, value: float | None) -> str:
-    """The speed of a run of so many operations that takes so many seconds."""
+    """The speed of a run of `flop` operations that takes `value` seconds."""
     if not value:
         return NOTHING
     speed = flop / value / 1e9

@@ -95,7 +95,7 @@ class Evaluation:
     number: int = 1
 
 
-Run: TypeAlias = Callable[[int], Timing]  # runs so many times in a row
+Run: TypeAlias = Callable[[int], Timing]  # takes the number of runs in a row
 
 
 def evaluate(

@@ -173,7 +173,7 @@ class EvolutionarySearch(TaskSearch):
         return [draft.candidate.sch for draft in self._evolve(tuning, drafts, num)]
 
     def _sample(self, tuning: Tuning, attempts: int) -> list[Draft]:
-        """Random drafts: so many attempts, and again while there are too few."""
+        """Random drafts of `attempts` attempts, and of as many again while there are too few."""
         carried, attempts = len(self._carried), max(attempts, 1)
         drafts: list[Draft] = []
         failed_rounds = 0

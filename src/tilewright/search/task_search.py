@@ -19,8 +19,8 @@ from tilewright.search.replayer import Draft, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
 
 _STATE_VERSION = 1
-# A search with more trials goes on among wider sketches after so many, or as soon as there is
-# nothing else left; one with fewer has enough to choose from.
+# A search with more trials goes on among wider sketches after `NARROW_TRIALS`, or as soon as there
+# is nothing else left; one with fewer has enough to choose from.
 NARROW_TRIALS = 64
 
 
@@ -70,7 +70,7 @@ class TaskSearch(SearchStrategy):
         """Search among further sketches, too; they are those of `tuning` already."""
 
     def _trials_of(self, tuning: Tuning, results: int) -> int:
-        """How many trials a batch with so many results counts for."""
+        """How many trials a batch with `results` results counts for."""
         return tuning.trials_per_iter
 
     def _more_state(self) -> dict[str, object]:

@@ -53,7 +53,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """The moment so many seconds from now; None: never."""
+        """The moment `seconds` seconds from now; None: never."""
         if seconds is not None and not seconds > 0:
             raise TuneError(f"the time limit of a solver must be positive, got {seconds}")
         return cls(seconds, time.perf_counter())

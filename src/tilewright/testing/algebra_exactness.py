@@ -175,7 +175,7 @@ def _compared(
 
 
 def _chosen(verdicts: Verdicts, count: int) -> list[int]:
-    """Rows that are covered, half of them legal if there are so many."""
+    """At most `count` rows that are covered, half of them illegal if there are enough of those."""
     covered = np.ones(len(verdicts.legal), np.bool_)
     covered[list(verdicts.to_replay)] = False
     legal = np.flatnonzero(verdicts.legal & covered)

@@ -219,7 +219,7 @@ def transposed(columns: int, dtype: str, width: int, note: object) -> PrimFunc:
 
 
 def pipelined(elements: int, stages: int) -> PrimFunc:
-    """Inputs are fetched so many rounds before they are used."""
+    """Inputs are fetched `stages` rounds before they are used."""
 
     @T.prim_func
     def main(A: T.Buffer((16, elements), "float32"), B: T.Buffer((16, elements), "float32")):

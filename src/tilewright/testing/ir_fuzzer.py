@@ -43,7 +43,7 @@ class FuzzOptions:
 
     small_floats: bool = True
     parallel: bool = True
-    statements: int = 12  # about so many stores
+    statements: int = 12  # about how many stores there are
     depth: int = 3  # of expressions
 
 

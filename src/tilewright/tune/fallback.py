@@ -41,12 +41,12 @@ DRAFTS_AROUND_INSTRUCTIONS = 16  # rules leave little open there
 # To replay in all: well under a second. On GPUs the best are improved afterwards.
 STEPS, STEPS_ON_GPU = 1300, 650
 PATIENCE = 4  # times as much of both, as long as no draft is accepted
-# A step that tries each place counts for so many others.
+# How many others a step that tries each place counts for.
 SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
 SEED = 1
 SKETCHES = 4  # whose best drafts are improved
 _DECISION = re.compile(r"decision=[^)]*")
-# What is over before another core has begun is drafted for one core, too: so many of the best.
+# Programs that end before another core has begun: the best `SERIAL` drafts are made serial, too.
 SHORT_SECONDS = 5e-6
 SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better

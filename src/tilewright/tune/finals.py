@@ -18,7 +18,7 @@ from tilewright.tune.measuring import LEAST_HEATS, Measuring
 from tilewright.tune.task import TaskRecord
 
 MOST = 5
-CLOSE = 1.2  # a contender takes at most so many times what the best takes
+CLOSE = 1.2  # times what the best takes: a contender takes no longer
 CLOSE_SECOND = 2.0  # the second may take longer: the best may have been lucky
 SECONDS = 0.5  # for the heats that all contenders run in at least
 MOST_ROWS = 12  # of a contender in a heat

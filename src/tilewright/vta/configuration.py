@@ -102,5 +102,5 @@ class Configuration:
         return self.buffer_bytes(held) // self.element_bytes[held]
 
     def nanoseconds(self, cycles: int) -> int:
-        """How long so many cycles take."""
+        """How long `cycles` cycles take."""
         return round(cycles * 1000 / self.clock_mhz)

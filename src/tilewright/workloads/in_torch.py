@@ -180,7 +180,7 @@ def make(
 
 
 def timed_on_gpu(call: Callable[[], Any]) -> Callable[[int], float]:
-    """Seconds that a GPU takes for so many calls, which are replayed as a graph, as ours are."""
+    """How many seconds a number of calls takes on a GPU, replayed as a graph, as ours are."""
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
         call()

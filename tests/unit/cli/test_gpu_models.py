@@ -78,6 +78,6 @@ def test_without_a_gpu_one_line_says_so(command: Any, model: str, verb: str) -> 
     with installed(NoDriver()):
         (line,) = command(verb, model, "--target", "nvidia/nvidia-h200", status=2).err.splitlines()
     assert line == (
-        "error: --target nvidia/nvidia-h200: candidates could not be measured here: no NVIDIA "
+        "error: --target nvidia/nvidia-h200: its code cannot run here: no NVIDIA "
         "driver was found; install one that supports CUDA 12.0 or later"
     )

@@ -57,8 +57,7 @@ def test_targets_on_gpus() -> None:
     with fake_gpu.installed(missing), pytest.raises(TargetError) as caught:
         runnable_target("nvidia/nvidia-h200")
     assert str(caught.value) == (
-        "--target nvidia/nvidia-h200: candidates could not be measured here: no NVIDIA driver was "
-        "found"
+        "--target nvidia/nvidia-h200: its code cannot run here: no NVIDIA driver was found"
     )
 
 
@@ -67,7 +66,7 @@ def test_targets_of_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TargetError) as caught:
         runnable_target("llvm -num-cores=4")
     assert str(caught.value) == (
-        "--target llvm -num-cores=4: candidates could not be measured here: it needs amx-tile"
+        "--target llvm -num-cores=4: its code cannot run here: it needs amx-tile"
     )
 
 

@@ -168,7 +168,7 @@ def test_a_division_is_not_moved_before_its_check() -> None:
 
 def test_index_refuses() -> None:
     assert _refused(upsample, "cache_index", "B", "global", -1) == (
-        "ScheduleError: cache_index: cse_thresh is -1, it cannot be negative; it is how often an "
+        "ScheduleError: cache_index: cse_thresh is -1, expected at least 0; it says how often an "
         "expression must occur to be computed ahead"
     )
     assert _refused(nested, "cache_index", "outer", "global", 0) == (

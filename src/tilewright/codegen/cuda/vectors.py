@@ -42,7 +42,7 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
         return min((elements & -elements) * size, _LARGEST)
 
     def vector_type(self, dtype: ir.DType, aligned: int) -> str:
-        """The type of a vector in memory that is aligned to so many bytes."""
+        """The type of a vector in memory that is aligned to `aligned` bytes."""
         self.prelude.part("vec")
         explicit = "" if aligned == dtype.itemsize * dtype.lanes else f", {aligned}"
         return f"vec<{self.type_name(dtype)}, {dtype.lanes}{explicit}>"

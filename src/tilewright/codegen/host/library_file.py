@@ -68,7 +68,7 @@ def read_description(path: Path) -> LibraryDescription:
     at = image.find(_MARKER)
     if at < 0:
         raise RuntimeFailure(
-            f"cannot load {path}: {_kind_of(image)}, not a library made by export_library"
+            f"cannot load {path}: {_kind_of(image)}; give a library made by export_library"
         )
     return _decode(path, image, at + len(_MARKER))
 

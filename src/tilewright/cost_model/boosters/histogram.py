@@ -21,7 +21,7 @@ Cells = npt.NDArray[np.int32]
 MAX_BINS = 32
 MAX_DEPTH = 5  # trees are complete, so each level costs twice the one before
 _ROWS_AT_ONCE = 1024  # whose comparisons with all nodes stay in the caches
-ROWS_PER_TREE = 512  # splits are looked for on a sample of so many rows, values on all
+ROWS_PER_TREE = 512  # of the sample that splits are chosen on; values come from all rows
 
 
 @dataclass(frozen=True)

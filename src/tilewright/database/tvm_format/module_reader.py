@@ -1,4 +1,4 @@
-"""Modules as TVM writes them: graphs of objects in JSON, of 0.14 as well as of today.
+"""Modules as TVM 0.14 and current versions write them: graphs of objects in JSON.
 
 Objects whose names moved are found by the last part of the name (`tir.Block`, `tirx.SBlock`). What
 only the other program needs, such as types of Relax, is not looked at.

@@ -2,7 +2,7 @@
 
 PyTorch hands over graphs with the parameters among their inputs. They stay inputs, so that changes
 of them are seen, or with `options={"freeze": True}` become constants, which kernels have in layouts
-of their own; then each call looks whether one was replaced or written to, and the graph is compiled
+of their own; then each call checks that none was replaced or written to, else the graph is compiled
 again. Graphs whose sizes change are compiled for each size. Graphs of tensors on a GPU run there:
 kernels read and write the tensors where they lie. What cannot be compiled runs as PyTorch runs it,
 and a warning says so once.

@@ -22,7 +22,7 @@ def winograd_candidates(graph: Graph) -> list[GraphNode]:
 
 
 def in_tiles(node: GraphNode, size: int) -> GraphNode:
-    """A convolution in tiles of so many outputs along each axis; 0: as it is."""
+    """A convolution in tiles of `size` outputs along each axis; 0: as it is."""
     if not size:
         return node
     attrs = {"padding": node.attrs.get("padding", 0), "tile_size": size}

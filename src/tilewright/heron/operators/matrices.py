@@ -47,7 +47,7 @@ class MatrixProduct:
     inputs: tuple[te.Tensor, ...]
     left: Element
     right: Element
-    run: int = 1  # so many neighbours in a row of an operand are neighbours in memory
+    run: int = 1  # how many neighbours in a row of an operand are neighbours in memory
     result: Callable[[te.Tensor], te.Tensor] | None = None  # None: the first m rows, n columns
     flop: int | None = None
 

@@ -10,7 +10,7 @@ from tilewright.heron.template import Template, TensorStage
 
 @dataclass(frozen=True)
 class IntrinsicFit:
-    """An instruction by name: so many results at once, each a sum of so many products."""
+    """An instruction by name: `results` results at once, each a sum of `products` products."""
 
     name: str
     in_dtypes: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Vectorised loops get a width that a thread can load and store at once.
 
-That is 2 to 16 elements of together 16 bytes at most, which lie next to each other and begin at a
+That is 2 to 16 elements, at most 16 bytes in all, which lie next to each other and begin at a
 multiple of their size, under conditions that hold for all or none of them. A loop that is longer
 becomes several vectors, one without such a width is unrolled.
 """

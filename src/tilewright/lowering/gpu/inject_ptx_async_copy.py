@@ -1,7 +1,7 @@
 """Copies from global to shared memory inside of `async_scope` become `ptx_cp_async`.
 
-The instruction moves 4, 8 or 16 bytes past the registers, and writes zeros instead where a
-condition fails. What it cannot do stays a plain copy, which is there before anybody waits for it.
+The instruction moves 4, 8 or 16 bytes without going through registers, and writes zeros instead
+where a condition fails. What it cannot do stays a plain copy, complete before anybody waits for it.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from tilewright.schedule.trace.instruction import Primitive, given, register_pri
 
 
 class NegativeThreshold(PrimitiveError):
-    reason = "cse_thresh is {threshold}, it cannot be negative"
-    remedy = "it is how often an expression must occur to be computed ahead"
+    reason = "cse_thresh is {threshold}, expected at least 0"
+    remedy = "it says how often an expression must occur to be computed ahead"
 
 
 class NestedBlocks(PrimitiveError):

@@ -51,7 +51,7 @@ class UnboundLoopInside(PrimitiveError):
 
 class ExtentOfOtherLoops(PrimitiveError):
     reason = "the extent `{extent}` of reduction loop {loop!r} depends on other loops"
-    remedy = "each of them would need partial results of its own number"
+    remedy = "each of their iterations would need another number of partial results"
 
 
 class UnknownReducer(PrimitiveError):

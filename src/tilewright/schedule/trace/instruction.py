@@ -162,7 +162,7 @@ class Primitive(Generic[Made]):
 
     @classmethod
     def takes(cls, inputs: int, attrs: int) -> bool:
-        """True when there are steps with so many inputs and constants."""
+        """True when there are steps with `inputs` inputs and `attrs` constants."""
         fixed = sum(not argument.role.takes_rest for argument in cls._inputs)
         needed = sum(argument.default is dataclasses.MISSING for argument in cls._constants)
         enough = inputs == fixed or (inputs > fixed and fixed < len(cls._inputs))

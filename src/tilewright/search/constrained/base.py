@@ -76,7 +76,7 @@ class ConstrainedStrategy(ABC):
     # --- the contract ---------------------------------------------------------------------------
 
     def ask(self, count: int) -> Columns:
-        """At most so many solutions that were not asked for before; fewer: no more are found."""
+        """At most `count` solutions that were not asked for before; fewer: no more are found."""
         chosen = self.unknown(self._propose(count))[:count]
         chosen = np.concatenate([chosen, self._fresh(count - len(chosen), chosen)])
         self._known.update(self._key(row) for row in chosen)

@@ -41,7 +41,7 @@ class VectorShape:
         return max(1, self.bits // max(8, element_bits))  # a bool takes a byte
 
     def tile_rows(self, block: Block, width: int, lanes: int) -> int:
-        """The most rows of a tile of results, so many elements wide, that stays in registers.
+        """The most rows of a tile of results, `width` elements wide, that stays in registers.
 
         Beside it there is room for what a step loads of the operand that lies along its rows, and
         for one element of another.

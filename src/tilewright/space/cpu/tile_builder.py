@@ -41,7 +41,7 @@ class Breadth:
 
     least_use: float  # of what the best tile size makes of the registers
     row_choices: int
-    enough_even_tiles: int  # where so many divide, ragged ones are not worth their code
+    enough_even_tiles: int  # that divide; where there are as many, ragged ones are not worth it
     block_choices: int
     depth_steps: tuple[int, ...]  # of a reduction that are written out
 

@@ -30,7 +30,7 @@ from tilewright.nest.index_ranges import AxisRange, Domain, IndexRanges, Unbound
 from tilewright.nest.kernels import Kernel, Leaf, tag_of
 from tilewright.nest.loops import common_prefix, known_extent
 
-# Buffers share memory if neither is more than so many times as large as the other.
+# Buffers share memory if neither is more than `_ALIKE` times as large as the other.
 _ALIKE = 16
 
 

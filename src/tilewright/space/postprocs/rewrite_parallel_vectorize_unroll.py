@@ -79,7 +79,7 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
     nest = nest_above(block)
     parallel = _parallel_loops(nest, wishes.parallel)
     if (vectorize := _vector_loops(nest, len(nest), wishes.vectorize)) is not None:
-        # Contiguity is dear: it is asked only of loops for which it can make a difference.
+        # Finding contiguous loops takes long: it is done only for loops where it can matter.
         could_take_all = parallel > 0 and all(
             loop.is_free and loop.is_spatial and loop.has_one_child and loop.extent is not None
             for loop in nest

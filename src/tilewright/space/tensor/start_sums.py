@@ -42,7 +42,7 @@ class StartSums:
         return None
 
     def _row_instruction(self, source: Buffer, length: int) -> tuple[str, Computes] | None:
-        """The widest instruction that adds up a row of so many bytes."""
+        """The widest instruction that adds up a row of `length` bytes."""
         for name, computes in intrins_for("row sum", str(source.dtype), self.features):
             if length % (computes.lanes * computes.depth) == 0:
                 return name, computes

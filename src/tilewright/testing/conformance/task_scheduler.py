@@ -35,7 +35,7 @@ class SchedulerSession:
     database: MemoryDatabase = field(default_factory=MemoryDatabase)
 
     def tune(self, tasks: int, space: Any = tile_all, **limits: int) -> SchedulerSession:
-        """Tune so many tasks."""
+        """Tune `tasks` tasks."""
         chosen: dict[str, Any] = {
             "max_trials_global": 24,
             "max_trials_per_task": 24,

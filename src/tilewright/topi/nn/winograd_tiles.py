@@ -44,7 +44,7 @@ class WinogradPoints:
 
     @property
     def alpha(self) -> int:
-        """Inputs of a tile along one axis; so many products as well."""
+        """Inputs of a tile along one axis, and the number of its products."""
         return self.outputs + TAPS - 1
 
     def data(self, x: Sequence[PrimExpr]) -> list[PrimExpr]:
@@ -88,7 +88,7 @@ _POINTS = {
 
 
 def winograd_points(outputs: int) -> WinogradPoints:
-    """The points for tiles of so many outputs along an axis."""
+    """The points for tiles of `outputs` outputs along an axis."""
     if outputs not in _POINTS:
         known = ", ".join(map(str, _POINTS))
         raise TensorExpressionError(f"winograd: tile_size must be one of {known}, got {outputs}")

@@ -425,15 +425,15 @@ def test_damaged_files_are_refused_before_they_are_loaded(library: Path, tmp_pat
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "it is empty, not a library made by export_library"),
-        (b"hello", "it is not a shared library, not a library made by export_library"),
+        (b"", "it is empty; give a library made by export_library"),
+        (b"hello", "it is not a shared library; give a library made by export_library"),
         (
             b"\x7fELF" + bytes(14) + b"\xb7\x00" + bytes(100),
-            "it is an ELF file for aarch64, not a library made by export_library",
+            "it is an ELF file for aarch64; give a library made by export_library",
         ),
         (
             b"\x7fELF" + bytes(14) + b"\x3e\x00" + bytes(100),
-            "it is an ELF file for x86_64, not a library made by export_library",
+            "it is an ELF file for x86_64; give a library made by export_library",
         ),
     ],
 )

@@ -190,7 +190,7 @@ class ImageRing:
     offset: int  # from the base of shared memory
 
     def start(self, base: ir.PrimExpr, gathering: int) -> Sequence[ir.Stmt]:
-        """Start the barriers; so many warps gather."""
+        """Start the barriers; `gathering` warps gather."""
         first = base + word(self.offset + _IMAGES * self.image.bytes)
         arrivals = [1] * _IMAGES + [gathering] * _IMAGES
         return [

@@ -246,7 +246,7 @@ def _annotation(loop: ir.For, key: str, least: int, default: int | None = None) 
     given = loop.annotations.get(key, least if default is None else default)
     value = ir.constant_value(ir.convert(given))
     if not isinstance(value, int) or value < least:
-        raise refused(f"{key!r} is {value!r}, expected a number from {least} on")
+        raise refused(f"{key!r} is {value!r}, expected an integer of at least {least}")
     return value
 
 
@@ -319,7 +319,10 @@ def source_of(copy: TileBlock) -> tuple[ir.BufferLoad, ir.PrimExpr | None]:
         case ir.Call(args=(guard, ir.BufferLoad() as load, other)) as call:
             if call.op is IF_THEN_ELSE and ir.constant_value(other) == 0:
                 return load, guard
-    raise refused(f"`{copy.store.value}` is not a copy, with zeros where there is nothing to read")
+    raise refused(
+        f"`{copy.store.value}` is not a copy; expected `A[...]`, or `T.if_then_else(condition, "
+        "A[...], 0)`"
+    )
 
 
 def tile_loops(stmt: ir.Stmt) -> Iterator[ir.For]:

@@ -30,7 +30,7 @@ class Turn:
     first: ir.PrimExpr  # of the steps
     steps: ir.PrimExpr
     uses: ir.PrimExpr  # of stages, before it
-    place: Callable[[ir.Var], ir.PrimExpr]  # which step of the tile is done after so many others
+    place: Callable[[ir.Var], ir.PrimExpr]  # the step that is done after a number of others
 
 
 TurnBody = Callable[[Turn], ir.Stmt]
@@ -44,7 +44,7 @@ class Turns(Protocol):
 
 
 def turns_of(layout: GroupLayout, blocks: int) -> Turns:
-    """How so many blocks of threads share the tiles of a kernel."""
+    """How `blocks` blocks of threads share the tiles of a kernel."""
     is_even = layout.tiles % blocks == 0
     if layout.form.is_streamed and not is_even:
         return SharedSteps(layout, blocks)
