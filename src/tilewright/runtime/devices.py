@@ -114,6 +114,13 @@ class Device:
     name: str
     device_id: int = 0
 
+    def __post_init__(self) -> None:
+        given: Any = self.device_id
+        if not hasattr(given, "__index__") or given < 0:
+            raise ArgumentError(
+                f"{self.name}({given!r}): expected the number of a device, from 0 on"
+            )
+
     @property
     def device_type(self) -> int:
         """DLPack's number of the device type."""

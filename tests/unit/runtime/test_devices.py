@@ -11,7 +11,7 @@ import pytest
 from tilewright.codegen.artifact import Kernel
 from tilewright.errors import ArgumentError
 from tilewright.lowering import ArgumentSpec
-from tilewright.runtime import NDArray, cpu, devices, ndarray as nd
+from tilewright.runtime import NDArray, cpu, cuda, devices, ndarray as nd
 from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.runtime.devices import DEVICE_APIS, Device, DeviceApi, Timing
 from tilewright.runtime.dlpack import TensorView
@@ -132,3 +132,10 @@ def test_the_cpu_array_is_numpys() -> None:
     array = NDArray(np.arange(3))
     assert array.device == cpu()
     assert np.shares_memory(np.asarray(array), array.__tilewright_array__)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "x", None])
+def test_numbers_that_no_device_has(number: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        cuda(number)
+    assert str(caught.value) == f"cuda({number!r}): expected the number of a device, from 0 on"

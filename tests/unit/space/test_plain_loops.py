@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright.errors import LowerError
-from tilewright.ir import as_module, structural_equal
+from tilewright.ir import IRModule, as_module, structural_equal
 from tilewright.script import tir as T
 from tilewright.space.gpu.plain_loops import with_threads
 from tilewright.target import Target
 from tilewright.testing.gpu_lowering import lower_for_gpu
 from tilewright.testing.simt import run
+from tilewright.tune import default_schedule
 
 GPU = Target("nvidia/nvidia-h200")
 
@@ -43,6 +46,15 @@ def total(A: T.Buffer((100,), "float32"), B: T.Buffer((), "float32")):
             B[()] += A[vk]
 
 
+@T.prim_func
+def on_cores(A: T.Buffer((6, 40), "float32"), B: T.Buffer((6, 40), "float32")):
+    for i in T.parallel(6):
+        for j in T.vectorized(40):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
 def bound() -> tw.tir.Schedule:
     sch = tw.tir.Schedule(matmul)
     sch.bind(sch.get_loops("C")[0], "threadIdx.x")
@@ -62,6 +74,15 @@ def test_a_sum_of_everything() -> None:
     a, b = np.arange(100, dtype="float32"), np.array(np.nan, "float32")
     run(lower_for_gpu(with_threads(as_module(total), GPU), str(GPU)), [a, b])
     assert b == 4950
+
+
+@pytest.mark.parametrize(
+    "schedule", [with_threads, lambda mod, gpu: default_schedule(mod, gpu).mod]
+)
+def test_loops_for_the_cores_of_a_cpu(schedule: Callable[[IRModule, Target], IRModule]) -> None:
+    a, b = np.ones((6, 40), "float32"), np.zeros((6, 40), "float32")
+    run(lower_for_gpu(schedule(as_module(on_cores), GPU), str(GPU)), [a, b])
+    np.testing.assert_array_equal(b, a + 1)
 
 
 def test_build_does_it() -> None:

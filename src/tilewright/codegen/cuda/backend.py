@@ -111,9 +111,12 @@ class CudaBackend(Backend):
         }
 
     def resources(self, artifact: Artifact) -> Mapping[str, Mapping[str, int]]:
-        """The fields of `KernelResources`, by kernel."""
-        found: Mapping[str, Mapping[str, int]] = json.loads(artifact.meta["resources"])
-        return found
+        """The fields of `KernelResources`, by kernel; launches may ask for more shared memory."""
+        asked = launch_plan.dynamic_shared_bytes(json.loads(artifact.meta["plan"]))
+        return {
+            name: {**own, "shared_bytes": own["shared_bytes"] + asked.get(name, 0)}
+            for name, own in json.loads(artifact.meta["resources"]).items()
+        }
 
     def warm_up(self) -> None:
         """Load NVIDIA's compiler."""

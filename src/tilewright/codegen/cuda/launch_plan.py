@@ -104,6 +104,26 @@ def plan_of(lowered: ir.IRModule) -> tuple[Plan, tuple[str, ...]]:
     return {"functions": functions, "kernels": described}, tuple(messages)
 
 
+def dynamic_shared_bytes(plan: Plan) -> dict[str, int]:
+    """Shared memory that launches ask for, by the symbol of the kernel, where it is a number."""
+    most: dict[str, int] = {}
+
+    def look(step: Any) -> None:
+        if isinstance(step, list) and step[:1] == ["launch"]:
+            _, kernel, _, extents = step
+            described = plan["kernels"][kernel]
+            size = dict(zip(described["tags"], extents, strict=True)).get(DYNAMIC_SHARED, 0)
+            symbol = described["symbol"]
+            most[symbol] = max(most.get(symbol, 0), size if isinstance(size, int) else 0)
+        elif isinstance(step, list):
+            for part in step:
+                look(part)
+
+    for function in plan["functions"].values():
+        look(function["steps"])
+    return most
+
+
 def _kernel(name: str, func: ir.PrimFunc) -> Plan:
     return {
         "symbol": cuda_identifier(str(func.attrs.get("global_symbol", name))),

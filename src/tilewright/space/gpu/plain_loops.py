@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import AttrStmt, For, IRModule, Node, PrimFunc, replace
-from tilewright.ir.patterns import walk
+from tilewright.ir import AttrStmt, For, ForKind, IRModule, Node, PrimFunc, replace, updated
+from tilewright.ir.patterns import rewrite, walk
 from tilewright.schedule import Schedule
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.postprocs.rewrite_reduction_block import RewriteReductionBlock
@@ -14,13 +14,25 @@ from tilewright.target import Target
 
 def plain_schedule(mod: IRModule, target: Target) -> Schedule:
     """The program as it is; on a GPU, its loops shared among threads, without which none runs."""
-    sch = Schedule(mod)
-    if "gpu" in target.keys:
-        binding = RewriteUnboundBlock()
-        binding.max_threads_per_block = required_gpu_number(target, MAX_THREADS, "a plain schedule")
-        binding.apply(sch)
-        RewriteReductionBlock().apply(sch)
+    if "gpu" not in target.keys:
+        return Schedule(mod)
+    functions = {name: _with_serial_loops(func) for name, func in mod.functions.items()}
+    sch = Schedule(replace(mod, functions=functions))
+    binding = RewriteUnboundBlock()
+    binding.max_threads_per_block = required_gpu_number(target, MAX_THREADS, "a plain schedule")
+    binding.apply(sch)
+    RewriteReductionBlock().apply(sch)
     return sch
+
+
+def _with_serial_loops(func: PrimFunc) -> PrimFunc:
+    """The function without what it says of the cores and vectors of a CPU."""
+
+    def serial(loop: For) -> For:
+        kept = loop.kind in (ForKind.SERIAL, ForKind.THREAD_BINDING)
+        return loop if kept else updated(loop, kind=ForKind.SERIAL)
+
+    return func.with_body(rewrite(func.body, {For: serial}))
 
 
 def with_threads(mod: IRModule, target: Target) -> IRModule:

@@ -77,6 +77,8 @@ def bind_block_thread_idx(
         count = 1
     elif thread_axis >= 0:
         count = min(count, thread_axis)
+    if count == 0:
+        return f"its outermost loop is {nest[0].stmt.kind.name.lower()} already"
     if thread_axis >= 0:
         sch.bind(sch.fuse(*sch.get_loops(block)[:count]), "blockIdx.x")
     else:

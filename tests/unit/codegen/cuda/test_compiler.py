@@ -97,7 +97,8 @@ def test_modules_without_a_gpu(tmp_path: Path) -> None:
     assert module.artifact.meta["arch"] == "sm_90a"
     found = module.resources["reverse_kernel"]
     assert KernelResources(**found).barriers == 1
-    assert found["spill_stores"] == found["spill_loads"] == found["shared_bytes"] == 0
+    assert found["spill_stores"] == found["spill_loads"] == 0
+    assert found["shared_bytes"] == 98304  # each launch asks for them
     assert found["registers"] > 0
     (text,) = module.export_library(tmp_path / "m.cu")
     assert text.read_text() == CUDA

@@ -96,6 +96,7 @@ def check_builds(func: ir.PrimFunc, rule: str) -> None:
         for resources in module.resources.values():
             spilled = {resources[key] for key in ("spill_stores", "spill_loads", "local_bytes")}
             assert max(spilled) <= SPILLED[rule]
+            assert 0 < resources["shared_bytes"] <= 232448
         assert module.get_source("cuda").count("__global__") == 1
 
 
