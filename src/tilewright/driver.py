@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 from tilewright.codegen.artifact import Library
 from tilewright.codegen.base import Backend, Texts
-from tilewright.codegen.build_key import build_key
+from tilewright.codegen.host.code_key import key_of
 from tilewright.codegen.host.code_store import code_store
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.codegen.registry import DEFAULT_KIND, find_backend, has_backend
@@ -18,6 +19,7 @@ from tilewright.codegen.stages import MACHINE_CODE, BuildStages, CodeStage
 from tilewright.errors import ArgumentError
 from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir.json import save_json
 from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
 from tilewright.lowering.context import PassContext
 from tilewright.lowering.host_abi import is_kernel, signature_of
@@ -27,6 +29,7 @@ from tilewright.runtime import extern_symbols as externs
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
+from tilewright.target.intrin_rules import rules_from_outside
 
 # Gives a program the schedule that is known for a target, or returns it as it is.
 ScheduleSource: TypeAlias = Callable[[IRModule, Target], IRModule]
@@ -210,6 +213,19 @@ def lower_for_build(module: IRModule, target: Target) -> IRModule:
 @functools.lru_cache(maxsize=2)
 def _lowered_by_default(module: IRModule, target: Target) -> IRModule:
     return lower(_with_distinct_arguments(module), target)
+
+
+def build_key(module: IRModule, target: Target, compiler: str = "") -> str | None:
+    """A key of all that the code of a program depends on: equal keys mean equal code.
+
+    None if something is in play that has no text.
+    """
+    context = PassContext.current()
+    if context.instruments or context.option("tir.add_lower_pass") or rules_from_outside():
+        return None
+    options = [context.opt_level, dict(context.config), sorted(context.disabled_pass)]
+    text = json.dumps([target.export(), options], sort_keys=True, default=str)
+    return key_of(text, compiler, save_json(module))
 
 
 def _compiled(

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tilewright import driver
-from tilewright.codegen.build_key import build_key
 from tilewright.codegen.host.code_store import CodeStore, open_store
 from tilewright.codegen.llvm.backend import LLVMBackend
 from tilewright.codegen.llvm.compiler import host_machine
@@ -142,22 +141,22 @@ def test_a_folder_that_cannot_be_written_to_costs_nothing_but_the_entry(tmp_path
 
 def test_keys_differ_where_code_differs() -> None:
     module, target = _module(), Target("llvm")
-    keys = [build_key(module, target), build_key(_module(3), target)]
-    keys.append(build_key(module, Target("llvm -mcpu=haswell")))
+    keys = [driver.build_key(module, target), driver.build_key(_module(3), target)]
+    keys.append(driver.build_key(module, Target("llvm -mcpu=haswell")))
     with PassContext(config={"tir.disable_vectorize": True}):
-        keys.append(build_key(module, target))
+        keys.append(driver.build_key(module, target))
     assert None not in keys
     assert len(set(keys)) == 4
-    assert build_key(_module(), Target("llvm")) == keys[0]
+    assert driver.build_key(_module(), Target("llvm")) == keys[0]
 
 
 def test_what_has_no_text_has_no_key() -> None:
     module, target = _module(), Target("llvm")
     with PassContext(config={"tir.add_lower_pass": [(0, lambda func, mod, ctx: func)]}):
-        assert build_key(module, target) is None
+        assert driver.build_key(module, target) is None
     register_intrin_rule("llvm", "tir.my_operator", lambda call: call)
     try:
-        assert build_key(module, target) is None
+        assert driver.build_key(module, target) is None
     finally:
         remove_intrin_rule("llvm", "tir.my_operator")
 

@@ -203,7 +203,7 @@ class _Start:
 
     def run(self, inst: Instruction) -> None:
         try:
-            known = {**self.known, **self.products.settled(inst.step, self.choices)}
+            known = {**self.known, **self.products.layout_factors(inst.step, self.choices)}
             step = inst.step.with_handles(known)
             made = self.sch.run(step, self._decided(inst, step))
             self.known.update(learned(inst, made))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tilewright import ir
 from tilewright.algebra.expr import Value, maximum, minimum, multiply, product_of, remainder
@@ -24,28 +23,12 @@ from tilewright.algebra.loop_tree import (
 )
 from tilewright.algebra.reach import DigitReaches
 from tilewright.ir.annotation_keys import (
-    BUFFER_DIM_ALIGN,
-    DOUBLE_BUFFER_SCOPE,
     MANIFEST_SHARED_MEMORY_LOCAL_STAGE,
     SOFTWARE_PIPELINE_ORDER,
     SOFTWARE_PIPELINE_STAGE,
 )
 from tilewright.nest.loops import common_prefix
-
-
-@dataclass
-class _Use:
-    """The accesses to one buffer, by the numbers of the stages that do them."""
-
-    buffer: ir.Buffer
-    reads: list[int] = field(default_factory=list)
-    writes: list[tuple[int, ir.BufferRegion]] = field(default_factory=list)
-    alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
-    double_buffered: bool = False
-
-    @property
-    def numbers(self) -> list[int]:
-        return sorted({*self.reads, *(number for number, _ in self.writes)})
+from tilewright.space.gpu.shared_memory import SharedBufferUse
 
 
 def shared_bytes(stages: Sequence[StageNode]) -> Value:
@@ -73,25 +56,21 @@ def _peak(sizes: Sequence[tuple[range, Value]]) -> Value:
     return most
 
 
-def _uses(stages: Sequence[StageNode]) -> list[_Use]:
-    found: dict[ir.Buffer, _Use] = {}
+def _uses(stages: Sequence[StageNode]) -> list[SharedBufferUse]:
+    found: dict[ir.Buffer, SharedBufferUse] = {}
+
+    def use_of(buffer: ir.Buffer) -> SharedBufferUse:
+        return found.setdefault(buffer, SharedBufferUse(buffer))
+
     for number, stage in enumerate(stages):
         own = stage.does == "all" and stage.block.init is not None
         written = {region.buffer for region in stage.block.writes} if own else ()
         for region in stage.reads:
             if region.buffer.scope.startswith("shared") and region.buffer not in written:
-                found.setdefault(region.buffer, _Use(region.buffer)).reads.append(number)
+                use_of(region.buffer).reads.append(number)
         for position, region in enumerate(stage.block.writes):
-            if not region.buffer.scope.startswith("shared"):
-                continue
-            use = found.setdefault(region.buffer, _Use(region.buffer))
-            use.writes.append((number, region))
-            use.double_buffered |= stage.annotations.get(DOUBLE_BUFFER_SCOPE) == position
-            use.alignment |= {
-                int(axis): (int(factor), int(offset))
-                for index, axis, factor, offset in stage.annotations.get(BUFFER_DIM_ALIGN, ())
-                if int(index) == position
-            }
+            if region.buffer.scope.startswith("shared"):
+                use_of(region.buffer).note_write(number, position, region, stage.annotations)
     return list(found.values())
 
 
@@ -102,10 +81,10 @@ class _Kernel:
         self._stages = stages
         self._loops = [tuple(loops_of(stage)) for stage in stages]
 
-    def _common_loops(self, use: _Use) -> tuple[LoopNode, ...]:
+    def _common_loops(self, use: SharedBufferUse) -> tuple[LoopNode, ...]:
         return functools.reduce(common_prefix, [self._loops[n] for n in use.numbers])
 
-    def lifetime(self, use: _Use) -> range:
+    def lifetime(self, use: SharedBufferUse) -> range:
         """The stages during which a buffer holds values: whole loops inside its allocation."""
         depth = len(self._common_loops(use))
         first, last = use.numbers[0], use.numbers[-1]
@@ -119,14 +98,14 @@ class _Kernel:
         one, other = self._loops[a], self._loops[b]
         return len(one) > depth and len(other) > depth and one[depth] is other[depth]
 
-    def bytes(self, use: _Use) -> Value:
+    def bytes(self, use: SharedBufferUse) -> Value:
         """The box that is written, in all versions of the buffer."""
         around = self._common_loops(use)
         box = self._written(use, len(around))
         elements = multiply(_aligned_size(box, use.alignment), self._versions(use, around))
         return multiply(elements, -(-use.buffer.dtype.bits // 8) * use.buffer.dtype.lanes)
 
-    def _written(self, use: _Use, depth: int) -> list[Value]:
+    def _written(self, use: SharedBufferUse, depth: int) -> list[Value]:
         """The box that is written; halves of one reduction begin at the same place."""
         writers = [self._stages[number] for number, _ in use.writes]
         if len(writers) > 1 and {stage.does for stage in writers} != {"init", "update"}:
@@ -139,7 +118,7 @@ class _Kernel:
 
     # --- how many copies a software pipeline needs ----------------------------------------------
 
-    def _versions(self, use: _Use, around: Sequence[LoopNode]) -> int:
+    def _versions(self, use: SharedBufferUse, around: Sequence[LoopNode]) -> int:
         loop = around[-1] if around else None
         if loop is None or len(loop.body) < 2:
             return 1

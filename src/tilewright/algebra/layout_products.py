@@ -40,7 +40,9 @@ class SampledFactors:
             self._factors[rv] = f"d{self._decisions}.{part}", extent
         self._decisions += 1
 
-    def settled(self, step: Primitive[object], choices: Choices) -> Mapping[object, ir.PrimExpr]:
+    def layout_factors(
+        self, step: Primitive[object], choices: Choices
+    ) -> Mapping[object, ir.PrimExpr]:
         """Numbers for the factors in a layout, such that products are what was chosen."""
         found: dict[object, ir.PrimExpr] = {}
         if isinstance(step, TransformLayout):

@@ -74,7 +74,7 @@ def _rewrite(tree: LoopTree, stage: StageNode, wishes: _Wishes, choices: Choices
     if wishes.parallel == wishes.vectorize == _OFF:
         _unroll(stage, loops_of(stage)[0], wishes)
         return
-    nest = _Nest(tree, stage)
+    nest = _StageLoops(tree, stage)
     parallel, product = nest.parallel(wishes.parallel)
     vector, takes_all = nest.vector(wishes.vectorize, product)
     if choices.decide((stage.name, "takes all"), takes_all):
@@ -97,7 +97,7 @@ def _unroll(stage: StageNode, first: LoopNode, wishes: _Wishes) -> None:
         )
 
 
-class _Nest:
+class _StageLoops:
     """The loops around a stage, as the plan asks for them."""
 
     def __init__(self, tree: LoopTree, stage: StageNode) -> None:

@@ -100,9 +100,9 @@ class _Reader:
         if not isinstance(kind, ast.Subscript):
             raise self._wrong(kind, "expected a type such as float32[1, 8]")
         extents = kind.slice.elts if isinstance(kind.slice, ast.Tuple) else [kind.slice]
-        return TensorType(tuple(map(self._extent, extents)), ast.unparse(kind.value))
+        return TensorType(tuple(map(self._parse_extent, extents)), ast.unparse(kind.value))
 
-    def _extent(self, extent: ast.expr) -> Extent:
+    def _parse_extent(self, extent: ast.expr) -> Extent:
         if isinstance(extent, ast.Name):
             return self._sizes.setdefault(extent.id, ir.Var(extent.id, ir.INT32))
         number = self._literal(extent)

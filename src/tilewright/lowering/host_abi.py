@@ -209,7 +209,7 @@ class _SignatureBuilder:
                     self._known.add(expr)
                     self.params.append(expr)
                     derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
-        layout = tuple(map(_extent, buffer.shape)), tuple(map(_extent, buffer.strides))
+        layout = tuple(map(_abi_extent, buffer.shape)), tuple(map(_abi_extent, buffer.strides))
         use = buffer.data_alignment, self._accesses.of(buffer.data)
         spec = ArgumentSpec(buffer.name, "buffer", str(buffer.dtype), *layout, *use, tuple(derived))
         self.specs.append(spec)
@@ -225,7 +225,7 @@ class _SignatureBuilder:
             )
 
 
-def _extent(expr: ir.PrimExpr) -> Extent:
+def _abi_extent(expr: ir.PrimExpr) -> Extent:
     return expr.value if isinstance(expr, ir.IntImm) else str(expr)
 
 

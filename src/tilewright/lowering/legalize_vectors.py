@@ -62,7 +62,7 @@ def _pieces(lanes: int) -> list[_Piece]:
     return pieces
 
 
-class _Part(ir.Rewriter):
+class _PieceRewriter(ir.Rewriter):
     """The lanes of one piece of expressions; `parts` are those of variables."""
 
     def __init__(self, piece: _Piece, parts: Mapping[tuple[ir.Var, _Piece], ir.Var]) -> None:
@@ -158,7 +158,7 @@ class _Splitter(StmtRewriter):
 
         stores: list[ir.Stmt] = []
         for piece in _pieces(node.value.dtype.lanes):
-            part = _Part(piece, self._parts)
+            part = _PieceRewriter(piece, self._parts)
             value, place = bound(part.visit(node.value)), bound(part.visit(index))
             mask = None if node.predicate is None else bound(part.visit(node.predicate))
             stores.append(ir.BufferStore(buffer, value, (place,), mask))
@@ -180,7 +180,7 @@ class _Splitter(StmtRewriter):
         bindings = []
         try:
             for piece in _pieces(node.value.dtype.lanes):
-                value = _Part(piece, self._parts).visit(node.value)
+                value = _PieceRewriter(piece, self._parts).visit(node.value)
                 bindings.append((piece, ir.Var(node.var.name, value.dtype), value))
         except _CannotSplit:
             return []

@@ -73,7 +73,7 @@ def _each_iteration_has_its_own(case: ParallelStore) -> bool:
         form = found[0]
         step = abs(form.terms.get(case.loop_var, 0))
         reach = sum(
-            abs(factor) * (_extent(case.ranges.get(var)) - 1)
+            abs(factor) * (_value_count(case.ranges.get(var)) - 1)
             for var, factor in form.variable_terms()
             if var is not case.loop_var
         )
@@ -82,7 +82,7 @@ def _each_iteration_has_its_own(case: ParallelStore) -> bool:
     return False
 
 
-def _extent(bounds: Bounds | None) -> float:
+def _value_count(bounds: Bounds | None) -> float:
     return math.inf if bounds is None else bounds[1] - bounds[0] + 1
 
 
@@ -91,7 +91,7 @@ def _points(case: ParallelStore) -> dict[ir.Var, Values] | None:
     exprs = (*case.store.indices, *case.guards)
     used = {case.loop_var, *(var for expr in exprs for var in ir.free_vars(expr))}
     bounds = {var: found for var in used if (found := case.ranges.get(var)) is not None}
-    if len(bounds) < len(used) or any(_extent(found) < 1 for found in bounds.values()):
+    if len(bounds) < len(used) or any(_value_count(found) < 1 for found in bounds.values()):
         return None
     counts = {
         var: bounds[var][1] - bounds[var][0] + 1 if var in case.inner else 1

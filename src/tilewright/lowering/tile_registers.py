@@ -83,7 +83,7 @@ def needs_tiles(stmt: ir.Stmt, outside_parallel: bool = False) -> bool:
 
 
 @dataclass
-class _Use:
+class _TileUse:
     """What happens to one buffer; times count statements in program order."""
 
     buffer: ir.Buffer
@@ -116,7 +116,7 @@ class _Frame:
 class _Uses(ir.Visitor):
     def __init__(self, func: ir.PrimFunc) -> None:
         self._place = f"function {func.name!r}"
-        self.uses: dict[ir.Buffer, _Use] = {}
+        self.uses: dict[ir.Buffer, _TileUse] = {}
         self.foreign: list[tuple[int, str]] = []  # when, and what
         self._views: dict[ir.Buffer, ir.Buffer] = {}
         self._blocks: list[ir.Block] = []
@@ -148,7 +148,7 @@ class _Uses(ir.Visitor):
     def visit_block(self, node: ir.Block) -> None:
         for buffer in node.alloc_buffers:
             if buffer.scope == TILE_SCOPE:
-                self.uses[buffer] = _Use(buffer, len(self._frames))
+                self.uses[buffer] = _TileUse(buffer, len(self._frames))
         for match in node.match_buffers:
             self._views[match.buffer] = self._source(match.source.buffer)
         self._blocks.append(node)
@@ -191,7 +191,7 @@ class _Uses(ir.Visitor):
             for frame in self._frames[use.depth :]:
                 frame.used.add(use.buffer)
 
-    def _check_size(self, use: _Use, match: ir.MatchBufferRegion) -> None:
+    def _check_size(self, use: _TileUse, match: ir.MatchBufferRegion) -> None:
         held, wanted = _size(use.buffer), _size(match.buffer)
         if held == wanted:
             return

@@ -66,7 +66,7 @@ class _Continuation(ir.Visitor):
 
 
 @dataclass(frozen=True)
-class _Nest:
+class _VectorNest:
     """A loop, the loops that are its whole body one after the other, and a vectorised one last."""
 
     outer: ir.For
@@ -74,7 +74,7 @@ class _Nest:
     vector: ir.For
 
     @staticmethod
-    def below(outer: ir.For) -> _Nest | None:
+    def below(outer: ir.For) -> _VectorNest | None:
         """The nest that a loop is the head of, if all its loops have constant bounds."""
         between: list[ir.For] = []
         node: ir.Stmt = outer
@@ -82,7 +82,7 @@ class _Nest:
             isinstance(node, ir.For) and isinstance(node.extent, ir.IntImm) and ir.is_zero(node.min)
         ):
             if node.kind == ir.ForKind.VECTORIZED:
-                return _Nest(outer, tuple(between[1:]), node) if between else None
+                return _VectorNest(outer, tuple(between[1:]), node) if between else None
             if node.kind not in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
                 return None
             between.append(node)
@@ -91,7 +91,7 @@ class _Nest:
 
     def continuation(self) -> _Continuation | None:
         """What the body does with the two loop variables, if it fits one vector."""
-        check = _Continuation(self.outer.loop_var, self.vector.loop_var, _extent(self.vector))
+        check = _Continuation(self.outer.loop_var, self.vector.loop_var, _step_count(self.vector))
         try:
             check.visit(self.vector.body)
         except _NotContinued:
@@ -102,7 +102,7 @@ class _Nest:
         """Will all loops around the vector be written out?"""
         steps = stores
         for loop in (*reversed(self.between), self.outer):
-            steps *= _extent(loop)
+            steps *= _step_count(loop)
             if loop.kind != ir.ForKind.UNROLLED and steps > max_step:
                 return False
         return True
@@ -110,7 +110,7 @@ class _Nest:
     @property
     def lanes(self) -> int:
         """Lanes of a vector that covers the outer loop too."""
-        return _extent(self.vector) * _extent(self.outer)
+        return _step_count(self.vector) * _step_count(self.outer)
 
     def widened(self) -> ir.Stmt | None:
         """The loops between around the wide vector, if its lanes keep out of each other's way."""
@@ -128,7 +128,7 @@ class _Nest:
         return stmt
 
 
-def _extent(loop: ir.For) -> int:
+def _step_count(loop: ir.For) -> int:
     assert isinstance(loop.extent, ir.IntImm)
     return loop.extent.value
 
@@ -147,10 +147,10 @@ class _Widener(StmtRewriter):
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
         node = self.generic_visit(node)
-        nest = _Nest.below(node)
+        nest = _VectorNest.below(node)
         if nest is None or (not self._max_step and node.kind != ir.ForKind.UNROLLED):
             return node
-        if nest.lanes & -nest.lanes <= _extent(nest.vector):
+        if nest.lanes & -nest.lanes <= _step_count(nest.vector):
             return node  # no wider than before, once it is cut into convenient pieces
         found = nest.continuation()
         if found is None or not nest.is_unrolled(self._max_step, found.stores):

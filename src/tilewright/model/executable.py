@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.graph.graph import Graph
+from tilewright.byoc import prepare_node
+from tilewright.graph.external import is_external
+from tilewright.graph.graph import Graph, GraphValue
 from tilewright.model import exporting, saving
 from tilewright.model.arguments import input_arrays
 from tilewright.model.checking import CheckReport, ReferenceFunction
 from tilewright.model.compiled import check_against
 from tilewright.model.constants import KeptConstants
 from tilewright.model.external import ExternalCall
-from tilewright.model.external_calls import with_external_calls
 from tilewright.model.frame import LoadedCode
 from tilewright.model.planning import ModelCall, Plan, plan_program
 from tilewright.model.rounding import tiled_convolutions
@@ -30,7 +31,7 @@ class Executable(ModelRunner):
     """Runs a graph with kernels that were compiled for it."""
 
     def __init__(self, graph: Graph, calls: Sequence[ModelCall]) -> None:
-        self.calls = tuple(with_external_calls(graph, calls))
+        self.calls = tuple(_with_external_calls(graph, calls))
         self._plan = plan_program(graph, self.calls)
         self.tiled = tiled_convolutions(graph)
         kept = KeptConstants(graph.constants, self._plan.kept)
@@ -67,6 +68,24 @@ class Executable(ModelRunner):
         nothing of Python. Returns the files written.
         """
         return exporting.export_library(Path(path), self._plan)
+
+
+def _with_external_calls(graph: Graph, calls: Sequence[ModelCall]) -> list[ModelCall]:
+    """Calls, and between them those of nodes that others compute, unless they are there already."""
+    position = {value: n for n, node in enumerate(graph.nodes) for value in node.outputs}
+    made = {value for call in calls for value in _outputs(call)}
+    last = len(graph.nodes)  # for kernels whose results nobody reads
+    placed = [(max((position[v] for v in _outputs(call)), default=last), call) for call in calls]
+    for node in filter(is_external, graph.nodes):
+        if not made.issuperset(node.outputs):
+            part = prepare_node(node, graph.constants)
+            call = ExternalCall(part.name, part.function, part.inputs, part.outputs)
+            placed.append((position[node.outputs[0]], call))
+    return [call for _, call in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _outputs(call: ModelCall) -> tuple[GraphValue, ...]:
+    return call.outputs if isinstance(call, ExternalCall) else call.group.outputs
 
 
 def _loaded_code(plan: Plan, calls: Sequence[ModelCall]) -> LoadedCode:

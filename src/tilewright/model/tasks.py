@@ -18,8 +18,7 @@ from tilewright.database.module_equality import get_module_equality
 from tilewright.errors import GraphError
 from tilewright.graph.fusion import FusedGroup, hash_of
 from tilewright.graph.graph import Graph, GraphNode, GraphValue
-from tilewright.graph.passes.for_gpu import simplify_for_gpu
-from tilewright.graph.passes.pipeline import PASSES, simplify
+from tilewright.graph.passes.pipeline import GPU_PASSES, PASSES, simplify
 from tilewright.graph.passes.transformed_winograd import transformed_winograd
 from tilewright.model.kernels import groups_of, program_of
 from tilewright.schedule.analysis import flop_of
@@ -66,7 +65,7 @@ def simplified(graph: Graph, layout: str | None = None, target: Target | None = 
     For a GPU its convolutions of 3x3 are Winograd's then, as with TVM.
     """
     if layout is None or layout.lower() == "nhwc":
-        return simplify(graph) if target is None or target.is_cpu else simplify_for_gpu(graph)
+        return simplify(graph, PASSES if target is None or target.is_cpu else GPU_PASSES)
     if layout.lower() not in LAYOUTS:
         raise GraphError(f"there is no layout {layout!r}{did_you_mean(layout, LAYOUTS)}")
     for step in PASSES:

@@ -202,7 +202,7 @@ def _launch_thread(
     return lambda body: ir.AttrStmt(thread, "thread_extent", extent, body)
 
 
-def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[ir.PrimExpr, ...]:
+def _converted_extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[ir.PrimExpr, ...]:
     items = extents if isinstance(extents, (tuple, list)) else (extents,)
     return tuple(parser.converted(node, extent) for extent in items)
 
@@ -211,7 +211,7 @@ def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[ir.PrimExpr,
 def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Enclose:
     dtype = ir.DType(form.dtype)
     var = ir.Var(name, ir.HANDLE, ir.PointerType(dtype, form.scope))
-    extents = _extents(parser, node, form.extents)
+    extents = _converted_extents(parser, node, form.extents)
     condition = parser.converted(node, form.condition)
     annotations = plain_value(form.annotations)
     parser.environment.define(name, var)
@@ -224,7 +224,7 @@ def _allocate_const(
 ) -> Enclose:
     dtype = ir.DType(form.dtype)
     var = ir.Var(name, ir.HANDLE, ir.PointerType(dtype))
-    extents = _extents(parser, node, form.extents)
+    extents = _converted_extents(parser, node, form.extents)
     annotations = plain_value(form.annotations)
     data = tuple(plain_value(value) for value in form.data)
     parser.environment.define(name, var)

@@ -53,11 +53,11 @@ class BufferDecl(Form, name="T.Buffer"):
             raise IRError(f"buffer {name!r}: data must be a pointer variable, got {self.data!r}")
         named: dict[str, ir.Var] = {}
         return ir.decl_buffer(
-            [_extent(name, extent, named) for extent in shape],
+            [_named_extent(name, extent, named) for extent in shape],
             ir.DType(self.dtype),
             name,
             self.data,
-            [_extent(name, stride, named) for stride in self.strides or ()],
+            [_named_extent(name, stride, named) for stride in self.strides or ()],
             self.elem_offset,
             self.scope or default_scope,
             self.align,
@@ -67,7 +67,7 @@ class BufferDecl(Form, name="T.Buffer"):
         )
 
 
-def _extent(buffer_name: str, extent: Any, named: dict[str, ir.Var]) -> Any:
+def _named_extent(buffer_name: str, extent: Any, named: dict[str, ir.Var]) -> Any:
     if isinstance(extent, str):
         return named.setdefault(extent, ir.Var(extent, ir.INT32))
     if isinstance(extent, (ir.PrimExpr, int)) and not isinstance(extent, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
@@ -12,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tilewright.errors import ServeError
 from tilewright.serve.access import PageAccess
-from tilewright.serve.login import login_page
+from tilewright.serve.layout import head
 
 MOST_BODY = 64 << 10  # bytes of a request
 _LOGIN = "/login"
@@ -73,7 +74,7 @@ class Guard:
             return None
         if path.startswith("/api/"):
             return _plain("the token is missing: send it as 'Authorization: Bearer TOKEN'", 401)
-        return HTMLResponse(login_page(), 401)
+        return HTMLResponse(_login_page(), 401)
 
     async def _login(self, request: Request) -> Response:
         try:
@@ -85,12 +86,25 @@ class Guard:
 
     def _admitted(self, given: str) -> Response:
         if not self._access.is_token(given):
-            return HTMLResponse(login_page("that is not the token"), 401)
+            return HTMLResponse(_login_page("that is not the token"), 401)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
             COOKIE, self._access.session, httponly=True, samesite="strict", max_age=30 * 24 * 3600
         )
         return answer
+
+
+def _login_page(complaint: str = "") -> str:
+    """The form that asks for the token, and what was wrong with the last try."""
+    told = f'<p class="complaint" role="alert">{escape(complaint)}</p>' if complaint else ""
+    return (
+        f"{head('Token')}<body><main id='main' class='login'><h1>Tilewright</h1>"
+        "<p>This page is not only for the machine that it runs on. Give the token that "
+        f"<code>tilewright serve</code> was started with.</p>{told}"
+        '<form method="post" action="/login"><label for="token">Token</label>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required '
+        "autofocus><button>Show the page</button></form></main></body></html>\n"
+    )
 
 
 async def limited_body(request: Request) -> bytes:

@@ -55,7 +55,7 @@ class ArraySolver(Solver):
         return ArraySpace(problem, seconds)
 
 
-class _Part:
+class _Case:
     """One case of a problem: its network and how to draw from it."""
 
     def __init__(
@@ -160,8 +160,8 @@ class ArraySpace(SolutionSpace):
         propagate(self.network)
 
     @cached_property
-    def _parts(self) -> list[_Part]:
-        parts: list[_Part] = []
+    def _parts(self) -> list[_Case]:
+        parts: list[_Case] = []
         postponed: frozenset[int] = frozenset()
         if self.network.is_dead():
             return parts
@@ -171,7 +171,7 @@ class ArraySpace(SolutionSpace):
                 limit = f"its limit of {self._deadline.seconds:g} s"
                 self.remark = f"looked at {number} of {len(cases)} cases within {limit}"
                 break
-            part = _Part(case, self.names, postponed, self._deadline)
+            part = _Case(case, self.names, postponed, self._deadline)
             postponed = postponed | part.elimination.postponed
             if part.elimination.log_count > -math.inf:
                 parts.append(part)

@@ -222,10 +222,10 @@ def _index(tensor: Tensor, index: Any) -> ir.PrimExpr:
 def shape_of(shape: Sequence[ir.ExprLike] | ir.ExprLike, what: str) -> tuple[ir.PrimExpr, ...]:
     """A shape as expressions; every extent must be a non-negative integer."""
     extents = (shape,) if isinstance(shape, (int, ir.ExprOperators)) else tuple(shape)  # type: ignore[arg-type]
-    return tuple(_extent(extent, what) for extent in extents)
+    return tuple(_checked_extent(extent, what) for extent in extents)
 
 
-def _extent(extent: Any, what: str) -> ir.PrimExpr:
+def _checked_extent(extent: Any, what: str) -> ir.PrimExpr:
     expr = ir.convert(extent.var if isinstance(extent, ir.IterVar) else extent)
     if not expr.dtype.is_integral:
         raise TensorExpressionError(f"{what}: extent `{expr}` is {expr.dtype!s}, not an integer")

@@ -76,9 +76,9 @@ class _Iterations:
 
     def span(self, index: ir.PrimExpr) -> int:
         """How many values there are from the smallest to the largest of an index."""
-        parts = [_Part({*ir.nodes_of(each, ir.Var)}, (), (each,)) for each in self._conditions]
+        parts = [_TermGroup({*ir.nodes_of(each, ir.Var)}, (), (each,)) for each in self._conditions]
         for term, scale in affine_of(index).terms.items():
-            parts.append(_Part({*ir.nodes_of(term, ir.Var)}, (term * scale,), ()))
+            parts.append(_TermGroup({*ir.nodes_of(term, ir.Var)}, (term * scale,), ()))
         total = 0
         for part in _connected(parts):
             if part.terms:
@@ -87,7 +87,7 @@ class _Iterations:
                 total += int(np.max(places) - np.min(places))
         return total + 1
 
-    def _values(self, part: _Part) -> dict[ir.Var, Numbers]:
+    def _values(self, part: _TermGroup) -> dict[ir.Var, Numbers]:
         variables = sorted(part.variables, key=lambda var: var.name)
         grid = np.meshgrid(*[range(self._extents[var]) for var in variables], indexing="ij")
         values = {var: axis.ravel() for var, axis in zip(variables, grid, strict=True)}
@@ -99,21 +99,21 @@ class _Iterations:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _TermGroup:
     """Terms of an index and conditions, with all variables that they use."""
 
     variables: set[ir.Var]
     terms: tuple[ir.PrimExpr, ...]
     conditions: tuple[ir.PrimExpr, ...]
 
-    def joined(self, other: _Part) -> _Part:
+    def joined(self, other: _TermGroup) -> _TermGroup:
         terms, conditions = self.terms + other.terms, self.conditions + other.conditions
-        return _Part(self.variables | other.variables, terms, conditions)
+        return _TermGroup(self.variables | other.variables, terms, conditions)
 
 
-def _connected(parts: Sequence[_Part]) -> list[_Part]:
+def _connected(parts: Sequence[_TermGroup]) -> list[_TermGroup]:
     """Parts joined until they share no variable with each other."""
-    found: list[_Part] = []
+    found: list[_TermGroup] = []
     for part in parts:
         apart = [each for each in found if each.variables.isdisjoint(part.variables)]
         for each in found:

@@ -57,12 +57,12 @@ class EagerFakeBuilder(FakeBuilder):
 
     def __init__(self, failure: Failure = lambda shash: None) -> None:
         super().__init__(failure)
-        self.begun: list[int] = []  # the hashes of programs that were begun, in order
+        self.started: list[int] = []  # the hashes of programs whose builds were started, in order
 
     def begin(self, build_input: BuilderInput) -> BuilderFuture:
         """Build a program when somebody asks for the result."""
         shash = structural_hash(build_input.mod)
-        self.begun.append(shash)
+        self.started.append(shash)
         return FunctionFuture(lambda: False, lambda: self._build(shash))
 
 

@@ -124,14 +124,14 @@ def random_arguments(
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is not None:
-            shape = tuple(_extent(extent, known) for extent in buffer.shape)
+            shape = tuple(_concrete_extent(extent, known) for extent in buffer.shape)
             arguments.append(_random_array(rng, buffer, shape))
         else:
             arguments.append(known.setdefault(param.name, DEFAULT_SIZE))
     return arguments
 
 
-def _extent(extent: ir.PrimExpr, known: dict[str, int]) -> int:
+def _concrete_extent(extent: ir.PrimExpr, known: dict[str, int]) -> int:
     def size_of(var: ir.Var) -> ir.PrimExpr:
         return tir.IntImm(var.dtype, known.setdefault(var.name, DEFAULT_SIZE))
 

@@ -31,7 +31,7 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     integers.
     """
     inputs, output = _parse(subscripts, operand)
-    extents = _extents(inputs, operand, subscripts)
+    extents = _label_extents(inputs, operand, subscripts)
     types = sum_types(None, *operand)
     terms = [_Term(tensor, labels) for tensor, labels in zip(operand, inputs, strict=True)]
     return types.finish(_Contraction(extents, types.accumulator).in_pairs(terms, output))
@@ -105,7 +105,7 @@ def _check_output(output: Labels, inputs: Sequence[Labels], subscripts: str) -> 
             )
 
 
-def _extents(
+def _label_extents(
     inputs: Sequence[Labels], operands: Sequence[Tensor], subscripts: str
 ) -> dict[str, PrimExpr]:
     found: dict[str, PrimExpr] = {}

@@ -64,14 +64,14 @@ def _marks_of_copies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _parallel_limit(patch: pytest.MonkeyPatch) -> None:
-    right = parallel_vector._Nest.parallel
-    patch.setattr(parallel_vector._Nest, "parallel", lambda self, most: right(self, most - 1))
+    right = parallel_vector._StageLoops.parallel
+    patch.setattr(parallel_vector._StageLoops, "parallel", lambda self, most: right(self, most - 1))
 
 
 def _vector_limit(patch: pytest.MonkeyPatch) -> None:
-    right = parallel_vector._Nest.vector
+    right = parallel_vector._StageLoops.vector
     patch.setattr(
-        parallel_vector._Nest, "vector", lambda self, lanes, n: right(self, lanes // 2, n)
+        parallel_vector._StageLoops, "vector", lambda self, lanes, n: right(self, lanes // 2, n)
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tilewright.errors import GraphError
 from tilewright.graph import Graph, GraphBuilder, TensorType, to_float16
-from tilewright.graph.passes.for_gpu import simplify_for_gpu
 from tilewright.graph.passes.merge_equal_nodes import merge_equal_nodes
+from tilewright.graph.passes.pipeline import GPU_PASSES, simplify
 from tilewright.model import compile_model
 
 HEADS, WIDTH, TOKENS = 2, 32, 6
@@ -54,7 +54,7 @@ def operators(graph: Graph) -> list[str]:
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention_of_float32_is_two_products_on_one_linear_layer(is_causal: bool) -> None:
     graph = attention_layer("float32", is_causal=is_causal)
-    made = simplify_for_gpu(graph)
+    made = simplify(graph, GPU_PASSES)
     parts = ["nn.attention_scores", "nn.attention_weights", "nn.attention_values"]
     assert operators(made) == ["nn.dense", "add", *parts]
     np.testing.assert_allclose(results(made)[0], results(graph)[0], rtol=1e-4, atol=1e-5)
@@ -62,7 +62,7 @@ def test_attention_of_float32_is_two_products_on_one_linear_layer(is_causal: boo
 
 def test_attention_of_float16_is_one_node() -> None:
     graph = attention_layer("float16")
-    made = simplify_for_gpu(graph)
+    made = simplify(graph, GPU_PASSES)
     assert operators(made) == ["nn.dense", "add", "nn.head_attention"]
     np.testing.assert_allclose(results(made)[0], results(graph)[0], rtol=5e-3, atol=5e-3)
 
@@ -70,7 +70,7 @@ def test_attention_of_float16_is_one_node() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_layers_of_different_inputs_stay_apart(dtype: str) -> None:
     graph = attention_layer(dtype, shares_input=False)
-    made = simplify_for_gpu(graph)
+    made = simplify(graph, GPU_PASSES)
     assert operators(made).count("nn.dense") == 3
     assert "transpose" not in operators(made)
     np.testing.assert_allclose(results(made)[0], results(graph)[0], rtol=5e-3, atol=5e-3)

@@ -296,7 +296,7 @@ def test_what_was_begun_is_not_built_again() -> None:
     measurer = Measurer(builder, runner, LOGGER)
     for chosen in CANDIDATES[1:4]:
         measurer.build_ahead(task, chosen)
-    assert builder.begun == HASHES[1:4]
+    assert builder.started == HASHES[1:4]
     measured = measurer.measure(task, CANDIDATES[:3], lambda phase, count: None)
     # The fourth is not wanted after all, but nothing may be built while candidates run.
     assert {*builder.built} == {*HASHES[:4], REFERENCE}
@@ -309,7 +309,7 @@ def test_what_is_known_is_not_begun() -> None:
     builder, task = EagerFakeBuilder(), a_task()
     task.measured.add(CANDIDATES[0], RunnerResult((1.0,)))
     Measurer(builder, FakeRunner(), LOGGER).build_ahead(task, CANDIDATES[0])
-    assert builder.begun == []
+    assert builder.started == []
 
 
 def test_builders_that_do_not_build_ahead_get_all_at_once() -> None:

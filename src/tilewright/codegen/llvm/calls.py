@@ -146,7 +146,7 @@ def _call_extern(builder: IndexBuilder, call: ir.Call) -> Value:
     name = builder.context.declare(result, symbol, ", ".join(types))
     args = [builder.value(arg) for arg in arguments]
     value = _emit_call(builder, _result_type(call, value_type), name, args)
-    tile_state.renew(builder)
+    tile_state.reconfigure(builder)
     return value
 
 

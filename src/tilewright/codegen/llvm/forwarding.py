@@ -19,7 +19,7 @@ _ACCESSES = (ir.BufferLoad, ir.BufferStore)
 
 
 @dataclass
-class _Place:
+class _StoredValue:
     """The last value of a place; `line` is its store, while nobody can have read it."""
 
     value: Value
@@ -33,7 +33,7 @@ class _Places:
     variable: str
     width: int
     phase: int
-    by_offset: dict[int, _Place] = field(default_factory=dict)
+    by_offset: dict[int, _StoredValue] = field(default_factory=dict)
 
     def covers(self, variable: str, offset: int, width: int) -> bool:
         """True when an access is one of these places or disjoint from all of them."""
@@ -71,7 +71,7 @@ class Forwarding:
 
     def loaded(self, data: ir.Var, variable: str, offset: int, value: Value, width: int) -> None:
         """Remember what was read."""
-        self._places(data, variable, offset, width).by_offset[offset] = _Place(value, None)
+        self._places(data, variable, offset, width).by_offset[offset] = _StoredValue(value, None)
 
     def stored(self, data: ir.Var, variable: str, offset: int, value: Value, width: int) -> None:
         """Remember what the last line stores; take back the store it overwrites."""
@@ -80,7 +80,7 @@ class Forwarding:
         before = places.by_offset.get(offset)
         if before is not None and before.line is not None and before.value.type == value.type:
             lines[before.line] = ""
-        places.by_offset[offset] = _Place(value, len(lines) - 1)
+        places.by_offset[offset] = _StoredValue(value, len(lines) - 1)
 
     def forget(self, data: ir.Var) -> None:
         """Some other access of the buffer happens here."""

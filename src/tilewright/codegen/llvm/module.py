@@ -138,7 +138,7 @@ class FunctionGenerator(StmtGenerator):
         code = self.emitter.here(
             "i32", f"call i32 @{PARALLEL_LAUNCH}(ptr {quoted(symbol)}, {frame}, {workers})"
         )
-        tile_state.renew(self)
+        tile_state.reconfigure(self)
         self.fail_unless_zero(code)
 
     def _share(self, extent: Value) -> tuple[Value, Value, Value]:

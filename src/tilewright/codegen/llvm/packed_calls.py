@@ -41,7 +41,7 @@ def _call_packed(builder: IndexBuilder, call: Call) -> Value:
     code = emitter.here(
         "i32", f"call i32 @{CALL_PACKED}(ptr {name}, {slots}, ptr {kinds}, i32 {len(args)})"
     )
-    tile_state.renew(builder)
+    tile_state.reconfigure(builder)
     builder.fail_unless_zero(code)
     result = emitter.here("i64", f"load i64, {slots}, align 8")
     return casts.cast(builder, result, DType("int64"), call.dtype)

@@ -33,7 +33,7 @@ def release(builder: ValueBuilder) -> None:
     builder.emitter.line("call void @llvm.x86.tilerelease()")
 
 
-def renew(builder: ValueBuilder) -> None:
+def reconfigure(builder: ValueBuilder) -> None:
     """Make the tiles ready again behind a call, in a function that uses them."""
     if builder.holds_tiles:
         configure(builder)

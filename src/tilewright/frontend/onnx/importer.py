@@ -202,10 +202,10 @@ class _Importer:
         dtype = checked_dtype(kind.elem_type, f"input {given.name}")
         fixed = self._options.shapes.get(given.name)
         if fixed is None:
-            fixed = [self._extent(given.name, dim) for dim in kind.shape.dim]
+            fixed = [self._input_extent(given.name, dim) for dim in kind.shape.dim]
         return TensorType(tuple(map(int, fixed)), dtype)
 
-    def _extent(self, name: str, dim: Any) -> int:
+    def _input_extent(self, name: str, dim: Any) -> int:
         if dim.HasField("dim_value"):
             if dim.dim_value < 0:
                 raise GraphError(f"input {name} has an extent of {dim.dim_value}")

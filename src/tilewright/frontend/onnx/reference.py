@@ -34,7 +34,7 @@ class References:
     # Whoever imports can tell the values of inputs that decide about shapes, and wants to.
     asks_for_values: bool = False
     refused: dict[str, str] = field(default_factory=dict)  # nodes by name, and why
-    _made: dict[GraphValue | None, tuple[_Part, Any, str]] = field(default_factory=dict)
+    _made: dict[GraphValue | None, tuple[_NodeInputs, Any, str]] = field(default_factory=dict)
 
     def add(
         self,
@@ -49,7 +49,7 @@ class References:
         inputs = {word: values[word] for word in words}
         if any(not isinstance(value, GraphValue) for value in inputs.values()):
             raise GraphError("it reads a sequence")
-        part = _Part(node, inputs, {w: builder.constants.get(v) for w, v in inputs.items()})
+        part = _NodeInputs(node, inputs, {w: builder.constants.get(v) for w, v in inputs.items()})
         model = part.model(versions)
         types = self._types(part, model, name)
         program = base64.b64encode(model.SerializeToString()).decode()
@@ -70,7 +70,7 @@ class References:
             return False
         return True
 
-    def _types(self, part: _Part, model: Any, name: str) -> dict[str, TensorType]:
+    def _types(self, part: _NodeInputs, model: Any, name: str) -> dict[str, TensorType]:
         inferred = {**part.carried(), **part.inferred(model)}
         wanted = [word for word in part.node.output if word]
         types = {w: inferred.get(w) or self.declared.get(w) for w in wanted}
@@ -83,7 +83,7 @@ class References:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _NodeInputs:
     """A node, what it reads, and which of that is known."""
 
     node: Any

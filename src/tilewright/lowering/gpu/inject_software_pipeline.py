@@ -63,7 +63,7 @@ class _Uses(ir.Visitor):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PipelinedStmt:
     """A statement of a pipelined loop."""
 
     stmt: ir.Stmt
@@ -98,7 +98,9 @@ class _Versions(ir.BufferRewriter):
 class _Pipeline:
     """One loop to be pipelined."""
 
-    def __init__(self, loop: ir.For, parts: Sequence[_Part], buffers: Iterable[ir.Buffer]) -> None:
+    def __init__(
+        self, loop: ir.For, parts: Sequence[_PipelinedStmt], buffers: Iterable[ir.Buffer]
+    ) -> None:
         self._loop = loop
         self._parts = sorted(parts, key=lambda part: part.order)
         self._depth = max(part.stage for part in parts)
@@ -163,13 +165,13 @@ class _Pipeline:
                 made.append(_call("tir.ptx_commit_group"))
         return ir.seq(made)
 
-    def _runs(self, part: _Part, number: int | None) -> bool:
+    def _runs(self, part: _PipelinedStmt, number: int | None) -> bool:
         if number is None:
             return True
         assert isinstance(self._loop.extent, ir.IntImm)
         return 0 <= number - part.stage < self._loop.extent.value
 
-    def _pending(self, reader: _Part, number: int | None, last_copy: int) -> int | None:
+    def _pending(self, reader: _PipelinedStmt, number: int | None, last_copy: int) -> int | None:
         """How many groups may be under way when `reader` runs; None: it reads nothing of them."""
         writers = [
             part
@@ -187,7 +189,7 @@ class _Pipeline:
             started = late - done
         return max(started, 0)
 
-    def _instance(self, part: _Part, step: ir.PrimExpr, guarded: bool) -> ir.Stmt:
+    def _instance(self, part: _PipelinedStmt, step: ir.PrimExpr, guarded: bool) -> ir.Stmt:
         """A part for the iteration that it handles when the new loop is at `step`."""
         loop = self._loop
         own = Analyzer().simplify(step - part.stage)
@@ -206,7 +208,7 @@ def _call(name: str, *args: int) -> ir.Stmt:
     return ir.Evaluate(call_intrin("handle", name, *args))
 
 
-def _version_count(buffer: ir.Buffer, parts: Sequence[_Part]) -> int:
+def _version_count(buffer: ir.Buffer, parts: Sequence[_PipelinedStmt]) -> int:
     """How many iterations use a buffer at the same time."""
     writers = [part for part in parts if buffer in part.uses.writes]
     readers = [part for part in parts if buffer in part.uses.reads]
@@ -260,7 +262,7 @@ class _Injector(StmtRewriter):
                 "is not an order of its statements"
             )
         parts = [
-            _Part(stmt, int(stage), int(order), int(stage) in late, _Uses(stmt))
+            _PipelinedStmt(stmt, int(stage), int(order), int(stage) in late, _Uses(stmt))
             for stmt, stage, order in zip(statements, stages or (), orders, strict=True)
         ]
         _check_order(loop, parts)
@@ -290,7 +292,7 @@ def _is_wrapper(realize: ir.BlockRealize) -> bool:
     return is_plain and not (block.name_hint or block.annotations or block.match_buffers)
 
 
-def _check_order(loop: ir.For, parts: Sequence[_Part]) -> None:
+def _check_order(loop: ir.For, parts: Sequence[_PipelinedStmt]) -> None:
     """What a part reads is written in an earlier stage, or earlier in the same iteration."""
     for place, writer in enumerate(parts):
         for reader in parts[place + 1 :]:

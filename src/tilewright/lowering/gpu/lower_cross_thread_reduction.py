@@ -26,7 +26,7 @@ _MOST_LANES = 8
 
 
 @dataclass(frozen=True)
-class _Nest:
+class _ThreadReduction:
     """A reduction over threads: the loops of its steps within a thread, and its block."""
 
     loops: Sequence[ir.For]
@@ -63,7 +63,7 @@ class _Lowerer(StmtRewriter):
         nest = self._nest([], node)
         return self.generic_visit(node) if nest is None else _lowered(nest)
 
-    def _nest(self, loops: list[ir.For], stmt: ir.Stmt) -> _Nest | None:
+    def _nest(self, loops: list[ir.For], stmt: ir.Stmt) -> _ThreadReduction | None:
         """The reduction over threads that a statement carries out, if it is nothing else."""
         if isinstance(stmt, ir.For) and not bound_tag(stmt):
             return self._nest([*loops, stmt], stmt.body)
@@ -76,7 +76,7 @@ class _Lowerer(StmtRewriter):
         if not all(loop.loop_var in reducing for loop in loops):
             return None  # a loop further inside begins the reduction
         _check_spatial(stmt, [*threads, *(loop.loop_var for loop in loops)])
-        return _Nest(loops, stmt, threads, _recognized(stmt.block))
+        return _ThreadReduction(loops, stmt, threads, _recognized(stmt.block))
 
 
 def _vars_of(realize: ir.BlockRealize, kind: ir.IterType) -> set[ir.Var]:
@@ -115,7 +115,7 @@ def _opaque(name: str, body: ir.Stmt, predicate: ir.PrimExpr = ir.TRUE) -> ir.St
     return ir.BlockRealize((), predicate, block)
 
 
-def _lowered(nest: _Nest) -> ir.Stmt:
+def _lowered(nest: _ThreadReduction) -> ir.Stmt:
     names = [store.buffer.name for store in nest.reduction.targets]
     dtypes = [store.buffer.dtype for store in nest.reduction.targets]
     pairs = list(zip(names, dtypes, strict=True))
@@ -155,7 +155,7 @@ def _stores(
     return [body]
 
 
-def _within_thread(nest: _Nest, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
+def _within_thread(nest: _ThreadReduction, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
     """What each thread does for itself; the first register has the result."""
     reducer, name = nest.reduction.reducer, nest.realize.block.name_hint
     start = reducer.identity([buffer.dtype for buffer in partial])
@@ -182,7 +182,7 @@ def _started(partial: Sequence[ir.Buffer], values: Values, lanes: int) -> ir.Stm
     return ir.For(lane, ir.const(0), ir.const(lanes), ir.ForKind.UNROLLED, stores)
 
 
-def _in_pairs(nest: _Nest, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
+def _in_pairs(nest: _ThreadReduction, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
     """The registers of all lanes are combined; pairs do not wait for each other."""
     steps: list[ir.Stmt] = []
     left = nest.lanes
@@ -203,7 +203,9 @@ def _comm_reducer(reducer: CommutativeReducer, dtypes: Sequence[ir.DType]) -> ir
     return ir.CommReducer(left, right, reducer.combine(left, right), reducer.identity(dtypes))
 
 
-def _exchange(nest: _Nest, partial: Sequence[ir.Buffer], total: Sequence[ir.Buffer]) -> ir.Stmt:
+def _exchange(
+    nest: _ThreadReduction, partial: Sequence[ir.Buffer], total: Sequence[ir.Buffer]
+) -> ir.Stmt:
     reducer = _comm_reducer(nest.reduction.reducer, [buffer.dtype for buffer in partial])
     call = call_intrin(
         "handle",
@@ -226,7 +228,7 @@ def _exchange(nest: _Nest, partial: Sequence[ir.Buffer], total: Sequence[ir.Buff
     return ir.root_realize(block)
 
 
-def _write_back(nest: _Nest, total: Sequence[ir.Buffer]) -> ir.Stmt:
+def _write_back(nest: _ThreadReduction, total: Sequence[ir.Buffer]) -> ir.Stmt:
     """The result goes where the block would have written it."""
     steps = {*nest.threads, *(loop.loop_var for loop in nest.loops)}
     predicate = nest.substituted(nest.realize.predicate)

@@ -42,7 +42,7 @@ def is_barrier(stmt: ir.Stmt) -> bool:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SyncedStmt:
     """A statement with its barriers: what comes before the first of them, and after the last."""
 
     stmt: ir.Stmt
@@ -84,7 +84,7 @@ class _Planner:
 
     # --- one statement -------------------------------------------------------------------------
 
-    def _visit(self, stmt: ir.Stmt) -> _Part:
+    def _visit(self, stmt: ir.Stmt) -> _SyncedStmt:
         match stmt:
             case ir.SeqStmt():
                 return self._sequence([self._visit(each) for each in stmt.seq])
@@ -95,24 +95,24 @@ class _Planner:
             case ir.While():
                 return self._while(stmt)
             case ir.AttrStmt(attr_key=key) if key == SYNCHRONIZED:
-                return _Part(stmt, waits=True, has_barrier=True)
+                return _SyncedStmt(stmt, waits=True, has_barrier=True)
             case ir.LetStmt() | ir.AttrStmt() | ir.Allocate() | ir.AssertStmt():
                 return self._wrapper(stmt)
         if is_barrier(stmt):
-            return _Part(stmt, waits=True, has_barrier=True)
+            return _SyncedStmt(stmt, waits=True, has_barrier=True)
         found = self._finder.of(stmt, tuple(self._loops))
-        return _Part(stmt, found.entry, found.exit)
+        return _SyncedStmt(stmt, found.entry, found.exit)
 
-    def _wrapper(self, stmt: ir.LetStmt | ir.AttrStmt | ir.Allocate | ir.AssertStmt) -> _Part:
+    def _wrapper(self, stmt: ir.LetStmt | ir.AttrStmt | ir.Allocate | ir.AssertStmt) -> _SyncedStmt:
         if isinstance(stmt, ir.LetStmt):
             self._finder.bind(stmt.var, stmt.value)
             if self._differs(stmt.value):
                 self._varying.add(stmt.var)
         own = self._finder.of_header(stmt, tuple(self._loops))
         inner = self._visit(stmt.body)
-        whole = self._sequence([_Part(ir.no_op(), own, own), inner])
+        whole = self._sequence([_SyncedStmt(ir.no_op(), own, own), inner])
         stmt = ir.updated(stmt, body=inner.stmt)
-        return _Part(stmt, whole.entry, whole.exit, inner.waits, inner.has_barrier)
+        return _SyncedStmt(stmt, whole.entry, whole.exit, inner.waits, inner.has_barrier)
 
     def _differs(self, expr: ir.PrimExpr) -> bool:
         """True unless all threads of a block have the same value."""
@@ -120,7 +120,9 @@ class _Planner:
 
     # --- statements after one another ----------------------------------------------------------
 
-    def _sequence(self, parts: Sequence[_Part], carried: _Carried | None = None) -> _Part:
+    def _sequence(
+        self, parts: Sequence[_SyncedStmt], carried: _Carried | None = None
+    ) -> _SyncedStmt:
         pending: list[Access] = []
         before = () if carried is None else carried.pending
         entry: list[Access] = []
@@ -137,7 +139,7 @@ class _Planner:
                 pending, before, waits = [], (), True
             pending += part.exit
             has_barrier = has_barrier or part.has_barrier
-        return _Part(
+        return _SyncedStmt(
             ir.seq(statements),
             tuple(_distinct(entry)),
             tuple(_distinct(pending)),
@@ -145,11 +147,13 @@ class _Planner:
             has_barrier,
         )
 
-    def _meets(self, pending: Sequence[Access], part: _Part) -> bool:
+    def _meets(self, pending: Sequence[Access], part: _SyncedStmt) -> bool:
         still = [loop.loop_var for loop in self._loops]
         return any(self._conflicts.between(a, b, still) for a in pending for b in part.entry)
 
-    def _meets_next(self, before: Sequence[Access], part: _Part, carried: _Carried | None) -> bool:
+    def _meets_next(
+        self, before: Sequence[Access], part: _SyncedStmt, carried: _Carried | None
+    ) -> bool:
         if carried is None or not before:
             return False
         var = carried.loop.loop_var
@@ -165,7 +169,7 @@ class _Planner:
 
     # --- loops and branches --------------------------------------------------------------------
 
-    def _loop(self, loop: ir.For) -> _Part:
+    def _loop(self, loop: ir.For) -> _SyncedStmt:
         if isinstance(loop.extent, ir.IntImm) and isinstance(loop.min, ir.IntImm):
             first = loop.min.value
             self._conflicts.ranges[loop.loop_var] = range(first, first + loop.extent.value)
@@ -182,9 +186,9 @@ class _Planner:
         new = ir.updated(loop, body=wrap(body.stmt))
         own = self._finder.of_header(loop, tuple(self._loops))
         waits = body.waits and not may_be_empty
-        return _Part(new, (*own, *body.entry), (*own, *body.exit), waits, body.has_barrier)
+        return _SyncedStmt(new, (*own, *body.entry), (*own, *body.exit), waits, body.has_barrier)
 
-    def _body(self, body: ir.Stmt) -> tuple[Callable[[ir.Stmt], ir.Stmt], list[_Part]]:
+    def _body(self, body: ir.Stmt) -> tuple[Callable[[ir.Stmt], ir.Stmt], list[_SyncedStmt]]:
         """The statements of a loop, and what puts bindings back around them."""
         if isinstance(body, ir.SeqStmt):
             return (lambda stmt: stmt), [self._visit(each) for each in body.seq]
@@ -201,7 +205,7 @@ class _Planner:
         inner, parts = self._body(body.body)
         return (lambda stmt: ir.updated(body, body=inner(stmt))), parts
 
-    def _branches(self, stmt: ir.IfThenElse) -> _Part:
+    def _branches(self, stmt: ir.IfThenElse) -> _SyncedStmt:
         own = self._finder.of_header(stmt, tuple(self._loops))
         with self._finder.under(stmt.condition):
             then_case = self._visit(stmt.then_case)
@@ -212,7 +216,7 @@ class _Planner:
         cases = [case for case in (then_case, else_case) if case is not None]
         if self._differs(stmt.condition) and any(case.has_barrier for case in cases):
             return self._divided(stmt)
-        return _Part(
+        return _SyncedStmt(
             ir.updated(
                 stmt,
                 then_case=then_case.stmt,
@@ -224,7 +228,7 @@ class _Planner:
             any(case.has_barrier for case in cases),
         )
 
-    def _divided(self, stmt: ir.IfThenElse) -> _Part:
+    def _divided(self, stmt: ir.IfThenElse) -> _SyncedStmt:
         """A condition that differs between threads is tested again after each barrier."""
         body = stmt.then_case
         if stmt.else_case is not None or not isinstance(body, ir.SeqStmt):
@@ -234,12 +238,12 @@ class _Planner:
         parts = []
         for each in body.seq:
             if is_barrier(each):
-                parts.append(_Part(each, waits=True, has_barrier=True))
+                parts.append(_SyncedStmt(each, waits=True, has_barrier=True))
             else:
                 parts.append(self._branches(ir.IfThenElse(stmt.condition, each)))
         return self._sequence(parts)
 
-    def _while(self, stmt: ir.While) -> _Part:
+    def _while(self, stmt: ir.While) -> _SyncedStmt:
         own = self._finder.of_header(stmt, tuple(self._loops))
         body = self._visit(stmt.body)
         accesses = (*own, *body.entry, *body.exit)
@@ -253,7 +257,7 @@ class _Planner:
                 raise _divergent(f"`while {stmt.condition}`")
             new = ir.seq((body.stmt, barrier()))
         stmt = ir.updated(stmt, body=new)
-        return _Part(stmt, accesses, accesses, False, meets or body.has_barrier)
+        return _SyncedStmt(stmt, accesses, accesses, False, meets or body.has_barrier)
 
 
 def _distinct(accesses: Sequence[Access]) -> list[Access]:

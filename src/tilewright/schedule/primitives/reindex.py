@@ -115,11 +115,11 @@ def _simplified(block: ir.Block, indices: Exprs) -> tuple[ir.PrimExpr, ...]:
 def _reindexed(buffer: ir.Buffer, covered: Sequence[ir.IterVar]) -> ir.Buffer:
     name = f"{buffer.name}_reindex"
     data = ir.Var(name, ir.HANDLE, ir.PointerType(buffer.dtype, buffer.scope))
-    shape = tuple(_extent_of(iter_var) for iter_var in covered)
+    shape = tuple(_extent_from_zero(iter_var) for iter_var in covered)
     return ir.Buffer(data, buffer.dtype, shape, name=name, data_alignment=buffer.data_alignment)
 
 
-def _extent_of(iter_var: ir.IterVar) -> ir.PrimExpr:
+def _extent_from_zero(iter_var: ir.IterVar) -> ir.PrimExpr:
     domain = domain_of(iter_var)
     if not ir.is_zero(domain.min):
         raise IteratorNotFromZero(iterator=iter_var.var.name, begin=domain.min)

@@ -111,7 +111,7 @@ def _checked_decision(decision: object, n: int) -> list[int]:
     return list(decision)
 
 
-def _extent_of(sch: ScheduleCore, loop: LoopRV) -> int | None:
+def _loop_extent(sch: ScheduleCore, loop: LoopRV) -> int | None:
     extent = sch.get_sref(loop).loop.extent
     return extent.value if isinstance(extent, IntImm) else None
 
@@ -125,7 +125,7 @@ class SamplePerfectTile(Primitive[list[ExprRV]]):
     max_innermost_factor: int
 
     def decide(self, sch: ScheduleCore, decision: object) -> tuple[list[ExprRV], list[int]]:
-        n, extent = self.n, _extent_of(sch, self.loop)
+        n, extent = self.n, _loop_extent(sch, self.loop)
         if n < 1 or (extent is not None and extent < 1):
             raise BadTileRequest(sch.get_sref(self.loop), extent=extent, n=n)
         if extent is None:
@@ -158,7 +158,7 @@ class SamplePartitionedTile(Primitive[list[ExprRV]]):
 
     def decide(self, sch: ScheduleCore, decision: object) -> tuple[list[ExprRV], list[int]]:
         n, position, factor = self.n, self.partition_pos, self.innerpart_factor
-        extent = _extent_of(sch, self.loop)
+        extent = _loop_extent(sch, self.loop)
         if n < 1 or not 0 < position < n or factor <= 0:
             raise BadPartition(sch.get_sref(self.loop), position=position, factor=factor, n=n)
         if extent is None or extent % factor:

@@ -138,7 +138,7 @@ def _touched(
     starts = [
         _evaluate(ir.substitute(item.min, realize.values), grid)[runs] for item in region.region
     ]
-    offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)
+    offsets = np.indices([_limited_extent(item) for item in region.region]).reshape(len(starts), -1)
     shape = tuple(_number(extent) for extent in region.buffer.shape)
     count = len(offsets[0]) if len(offsets) else 1
     if count * len(runs) > _MOST_ITERATIONS * 16:
@@ -156,7 +156,7 @@ def _touched(
     return np.unique(numbers[inside])
 
 
-def _extent(item: ir.Range) -> int:
+def _limited_extent(item: ir.Range) -> int:
     extent = _number(item.extent)
     if extent > _MOST_ITERATIONS:
         raise _TooMuch

@@ -28,27 +28,31 @@ class SeparatePhases(OneSketchRule):
     """Renumbers the iterators of a contraction whose terms are zero at a period."""
 
     def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
-        found = Contraction.of(block.block)
-        if found is None or found.right is None:
+        contraction = Contraction.of(block.block)
+        if contraction is None or contraction.right is None:
             return "it is not a sum of products that runs along the last axis of its result"
         if not has_trivial_binding(block):
             return UNUSUAL_BINDING
         nest = BlockNest(block.block)
         if not nest.writes[0].ends_in([nest.iters[n] for n in nest.spatial]):
             return "its iterators are not the axes of its result"
-        return "" if _periods(found, found.rows) else "none of its terms are zero at a period"
+        return (
+            ""
+            if _periods(contraction, contraction.rows)
+            else "none of its terms are zero at a period"
+        )
 
     def _schedule(self, sch: Schedule, block: BlockRV) -> None:
         stmt = sch.get_sref(block).block
-        found = Contraction.of(stmt)
-        assert found is not None
+        contraction = Contraction.of(stmt)
+        assert contraction is not None
         spatial = BlockNest(stmt).spatial
-        phases = _periods(found, found.rows)
+        phases = _periods(contraction, contraction.rows)
         results = _renumbering({spatial.index(n): period for n, period in phases.items()})
         consumer = self._write_back(sch, block)
         sch.transform_layout(block, ("write", 0), results, assume_injective_transform=True)
         sch.transform_block_layout(consumer, results)
-        depth = _periods(found, found.depth)
+        depth = _periods(contraction, contraction.depth)
         sch.transform_block_layout(block, _renumbering({**phases, **depth}))
 
     def _write_back(self, sch: Schedule, block: BlockRV) -> BlockRV:
@@ -61,14 +65,14 @@ class SeparatePhases(OneSketchRule):
         return sch.cache_write(block, 0, "global")
 
 
-def _periods(found: Contraction, iterators: tuple[int, ...]) -> dict[int, int]:
+def _periods(contraction: Contraction, iterators: tuple[int, ...]) -> dict[int, int]:
     """The periods of some iterators, as far as they divide their extents and are not all of it."""
     return {
-        n: found.periods[n]
+        n: contraction.periods[n]
         for n in iterators
-        if n in found.periods
-        and found.extents[n] > found.periods[n] > 1
-        and found.extents[n] % found.periods[n] == 0
+        if n in contraction.periods
+        and contraction.extents[n] > contraction.periods[n] > 1
+        and contraction.extents[n] % contraction.periods[n] == 0
     }
 
 

@@ -62,12 +62,12 @@ class RegisterTiling(CpuRule):
         sref = sch.get_sref(block)
         if taken := why_not_free(sref):
             return NotApplied(sch, taken)
-        found = Contraction.of(sref.block)
+        contraction = Contraction.of(sref.block)
         variants = []
-        if found is not None and found.right is not None:
-            variants = self._variants(sch, block, found)
-        elif (found := _turned(sref)) is not None:
-            variants = self._turned_variants(sch, block, found)
+        if contraction is not None and contraction.right is not None:
+            variants = self._variants(sch, block, contraction)
+        elif (contraction := _turned(sref)) is not None:
+            variants = self._turned_variants(sch, block, contraction)
         sketches = []
         for variant in variants:
             copy = sch.copy()
@@ -79,62 +79,67 @@ class RegisterTiling(CpuRule):
             except (tile_builder.NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)
-        if found is not None and sketches and variants[0].turned and not _is_reused(found):
+        if (
+            contraction is not None
+            and sketches
+            and variants[0].turned
+            and not _is_reused(contraction)
+        ):
             sketches.append(sch)
         return sketches or NotApplied(sch, _why_no_tile(sref.block))
 
     def _variants(
-        self, sch: Schedule, block: BlockRV, found: Contraction
+        self, sch: Schedule, block: BlockRV, contraction: Contraction
     ) -> list[tile_builder.TileVariant]:
         sref = sch.get_sref(block)
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         producers = [p for p in neighbours(sch, sref, before=True) if not is_tiled(p)]
         places = [tile_builder.ProducerPlace.BEFORE]
-        if producers and found.rows:
+        if producers and contraction.rows:
             places.append(tile_builder.ProducerPlace.BESIDE)
-        may_inline = self._wide or tile_builder.is_window(found)
+        may_inline = self._wide or tile_builder.is_window(contraction)
         if may_inline and any(tile_builder.pads(producer.block) for producer in producers):
             places.append(tile_builder.ProducerPlace.INLINE)
         func = sch.mod[sch.state.function_of(sref)]
-        may_pack = _is_worth_packing(func, sref, found, producers)
+        may_pack = _is_worth_packing(func, sref, contraction, producers)
         packing = {
-            wide: _ways_to_store(func, sref, found, wide) if may_pack else (False,)
-            for wide in (vectors * lanes for vectors in self._widths(found, lanes))
+            wide: _ways_to_store(func, sref, contraction, wide) if may_pack else (False,)
+            for wide in (vectors * lanes for vectors in self._widths(contraction, lanes))
         }
         return [
             tile_builder.TileVariant(wide, packed, place, rows_outside=rows_outside)
             for wide, ways in packing.items()
             for packed in ways
             for place in places
-            for rows_outside in self._orders(found, wide)
+            for rows_outside in self._orders(contraction, wide)
         ]
 
-    def _orders(self, found: Contraction, wide: int) -> tuple[bool, ...]:
+    def _orders(self, contraction: Contraction, wide: int) -> tuple[bool, ...]:
         """Whether rows may be outside of columns; where there are several of both."""
-        has_order = found.rows and found.extents[found.vector] > wide
+        has_order = contraction.rows and contraction.extents[contraction.vector] > wide
         return (False, True) if self._wide and has_order else (False,)
 
-    def _widths(self, found: Contraction, lanes: int) -> list[int]:
+    def _widths(self, contraction: Contraction, lanes: int) -> list[int]:
         """How many vectors wide a tile may be."""
-        used = _used_shares(found, lanes, WIDEST if self._wide else MAX_VECTORS)
+        used = _used_shares(contraction, lanes, WIDEST if self._wide else MAX_VECTORS)
         best = max(used.values(), default=0.0)
         least = (tile_builder.WIDE if self._wide else tile_builder.NARROW).least_use * best
         good = [count for count, share in used.items() if share >= least]
         return good if self._wide else [count for count in good if count > 1] or good
 
     def _turned_variants(
-        self, sch: Schedule, block: BlockRV, found: Contraction
+        self, sch: Schedule, block: BlockRV, contraction: Contraction
     ) -> list[tile_builder.TileVariant]:
         sref = sch.get_sref(block)
         func = sch.mod[sch.state.function_of(sref)]
-        if _row_count(found) < TURNING_REUSE and not has_bound_weights(func):
+        if _row_count(contraction) < TURNING_REUSE and not has_bound_weights(func):
             return []  # the copy costs more than it saves
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         return [
             tile_builder.TileVariant(
                 vectors * lanes, packed=True, place=tile_builder.ProducerPlace.BEFORE, turned=True
             )
-            for vectors in self._widths(found, lanes)
+            for vectors in self._widths(contraction, lanes)
         ]
 
 
@@ -142,25 +147,27 @@ def _why_no_tile(block: Block) -> str:
     """Why none of the ways to tile a block has worked."""
     if all_iters_spatial(block):
         return NO_REDUCTION
-    if (found := Contraction.of(block)) is None:
+    if (contraction := Contraction.of(block)) is None:
         return "it is not a sum of products that runs along the last axis of its result"
-    if found.right is None:
+    if contraction.right is None:
         return "no input is contiguous along the last axis of its result"
     return "no register tile fits the program around it"
 
 
 def _turned(block: StmtSRef) -> Contraction | None:
     """A contraction whose right operand lies across the vectors; its only one."""
-    found = Contraction.of(block.block, any_layout=True)
-    if found is None or found.right is None or not found.rows:
+    contraction = Contraction.of(block.block, any_layout=True)
+    if contraction is None or contraction.right is None or not contraction.rows:
         return None
-    return found if len(found.left) == len(BlockNest(block.block).operands) - 1 else None
+    return (
+        contraction if len(contraction.left) == len(BlockNest(block.block).operands) - 1 else None
+    )
 
 
-def _used_shares(found: Contraction, lanes: int, most: int) -> dict[int, float]:
+def _used_shares(contraction: Contraction, lanes: int, most: int) -> dict[int, float]:
     """The share of lanes that are not wasted in the last tile, by the vectors in a row of it."""
-    width = found.extents[found.vector]
-    limit = found.vector_limit or width
+    width = contraction.extents[contraction.vector]
+    limit = contraction.vector_limit or width
     return {
         count: tile_builder.used_share(width, count * lanes)
         for count in range(1, most + 1)
@@ -169,37 +176,37 @@ def _used_shares(found: Contraction, lanes: int, most: int) -> dict[int, float]:
 
 
 def _is_worth_packing(
-    func: PrimFunc, block: StmtSRef, found: Contraction, producers: Sequence[StmtSRef]
+    func: PrimFunc, block: StmtSRef, contraction: Contraction, producers: Sequence[StmtSRef]
 ) -> bool:
     """Copies pay if they are made once, or of a large input that many rows use again."""
-    assert found.right is not None
-    buffer = block.block.reads[found.right].buffer
+    assert contraction.right is not None
+    buffer = block.block.reads[contraction.right].buffer
     if any(write.buffer is buffer for producer in producers for write in producer.block.writes):
         return False
     if is_layout_free(func, buffer):
         return True
-    return _is_reused(found) and whole_bytes(buffer) >= PACKING_BYTES
+    return _is_reused(contraction) and whole_bytes(buffer) >= PACKING_BYTES
 
 
 def _ways_to_store(
-    func: PrimFunc, block: StmtSRef, found: Contraction, wide: int
+    func: PrimFunc, block: StmtSRef, contraction: Contraction, wide: int
 ) -> tuple[bool, ...]:
     """The right operand as it is, in panels, or both; one of them where packing costs nothing."""
-    assert found.right is not None
-    buffer = block.block.reads[found.right].buffer
+    assert contraction.right is not None
+    buffer = block.block.reads[contraction.right].buffer
     if not has_bound_weights(func) or not is_layout_free(func, buffer):
         return (False, True)
-    is_one_panel = found.extents[found.vector] <= wide
+    is_one_panel = contraction.extents[contraction.vector] <= wide
     return (not is_one_panel and whole_bytes(buffer) >= FREE_PACKING_BYTES,)
 
 
-def _is_reused(found: Contraction) -> bool:
+def _is_reused(contraction: Contraction) -> bool:
     """Do many rows use each element of the right operand?"""
-    return _row_count(found) >= PACKING_REUSE
+    return _row_count(contraction) >= PACKING_REUSE
 
 
-def _row_count(found: Contraction) -> int:
-    return math.prod(found.extents[n] for n in found.rows)
+def _row_count(contraction: Contraction) -> int:
+    return math.prod(contraction.extents[n] for n in contraction.rows)
 
 
 # Results of that many bytes are gone from the caches before anyone reads them.
@@ -342,8 +349,8 @@ def _follows(consumer: ir.Block, maker: ir.Block) -> bool:
     """Is a block elementwise, but for the places that `SeparatePhases` has given to results?"""
     if is_elementwise(consumer, maker):
         return True
-    found, nest = Contraction.of(maker), BlockNest(consumer)
-    if found is None or not found.phases or not all_iters_spatial(consumer):
+    contraction, nest = Contraction.of(maker), BlockNest(consumer)
+    if contraction is None or not contraction.phases or not all_iters_spatial(consumer):
         return False
     made = [access for access in nest.reads if access.buffer is maker.writes[0].buffer]
     return (

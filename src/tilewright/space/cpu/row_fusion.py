@@ -103,8 +103,8 @@ def _why_not_fused(block: StmtSRef) -> str:
 
 def shares_an_operand(reduction: StmtSRef) -> bool:
     """Is this a product, of which several rows read the same columns?"""
-    found = Contraction.of(reduction.block, any_layout=True)
-    return found is not None and found.right is not None and bool(found.left)
+    contraction = Contraction.of(reduction.block, any_layout=True)
+    return contraction is not None and contraction.right is not None and bool(contraction.left)
 
 
 def _row_axes(before: list[StmtSRef]) -> int:

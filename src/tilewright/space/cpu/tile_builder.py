@@ -236,10 +236,10 @@ class TileBuilder:
 
     def _find_contraction(self) -> Contraction:
         """The computation of the block as it is now."""
-        found = Contraction.of(self._site.stmt, self._operands.any_layout)
-        if found is None or found.right is None:
+        contraction = Contraction.of(self._site.stmt, self._operands.any_layout)
+        if contraction is None or contraction.right is None:
             raise NotTiled
-        return found
+        return contraction
 
     def _inline_moves(self) -> list[BlockRV]:
         """Producers of the left operand that only move data vanish; the others are returned.
@@ -298,11 +298,13 @@ class TileBuilder:
 
     def _split_rows(self, loops: Sequence[LoopRV]) -> Rows:
         """Cut tiles from row loops, and blocks for tasks from the outermost long one."""
-        sch, found = self._sch, self._contraction
-        sizes, phases = self._row_choices(), found.phases
-        blocked = next((n for n in found.rows if found.extents[n] > 1 and n not in phases), None)
+        sch, contraction = self._sch, self._contraction
+        sizes, phases = self._row_choices(), contraction.phases
+        blocked = next(
+            (n for n in contraction.rows if contraction.extents[n] > 1 and n not in phases), None
+        )
         rows = Rows([], [], [], [])
-        for n in found.rows:
+        for n in contraction.rows:
             if n in phases:
                 rows.phases.append(loops[n])
                 continue
@@ -310,7 +312,7 @@ class TileBuilder:
             outside = rows.tasks if blocked is None or n < blocked else rows.inside
             if n == blocked:
                 counts = _block_counts(
-                    found.extents[n],
+                    contraction.extents[n],
                     sizes.get(n, [1]),
                     self._site.cores,
                     self._site.breadth.block_choices,
@@ -331,45 +333,51 @@ class TileBuilder:
 
     def _row_choices(self) -> dict[int, list[int]]:
         """For each loop that is tiled, the tile sizes to choose from."""
-        found, vectors = self._contraction, self._registers.vectors
+        contraction, vectors = self._contraction, self._registers.vectors
         wide = self._registers.wide
         limit = self._site.shape.tile_rows(self._site.stmt, wide, wide // vectors)
-        if is_window(found):  # all of its right operand stays in registers, too
+        if is_window(contraction):  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
-        long = [n for n in found.rows if found.extents[n] > 1 and n not in found.phases]
+        long = [
+            n
+            for n in contraction.rows
+            if contraction.extents[n] > 1 and n not in contraction.phases
+        ]
         choices: dict[int, list[int]] = {}
         for n in reversed(long):
-            period = found.periods.get(n, 1)
+            period = contraction.periods.get(n, 1)
             if period > 1 and choices:
                 choices[n] = [period]
                 continue
-            share = math.prod(found.periods.get(m, 1) for m in long if m != n)
+            share = math.prod(contraction.periods.get(m, 1) for m in long if m != n)
             most = max(1, limit // share)
-            sizes = _tile_sizes(found.extents[n], most, period, vectors, self._site.breadth)
+            sizes = _tile_sizes(contraction.extents[n], most, period, vectors, self._site.breadth)
             if not choices or period > 1:
                 choices[n] = sizes
             elif max(choices[long[-1]]) * 2 <= limit:  # the innermost one leaves registers free
                 room = limit // max(choices[long[-1]])
-                choices[n] = [size for size in range(1, room + 1) if found.extents[n] % size == 0]
+                choices[n] = [
+                    size for size in range(1, room + 1) if contraction.extents[n] % size == 0
+                ]
                 break
         return {n: [1] for n in choices} if self._registers.has_one_row else choices
 
     def _split_depth(self, loops: Sequence[LoopRV]) -> tuple[list[LoopRV], list[LoopRV]]:
         """Reduction loops that stay loops, and pieces of them that are written out."""
-        sch, found = self._sch, self._contraction
+        sch, contraction = self._sch, self._contraction
         depth: list[LoopRV] = []
         steps: list[LoopRV] = []
-        whole = is_window(found)
-        for n in found.depth:
-            loop, extent = loops[n], found.extents[n]
-            period = found.periods.get(n, 1)
+        whole = is_window(contraction)
+        for n in contraction.depth:
+            loop, extent = loops[n], contraction.extents[n]
+            period = contraction.periods.get(n, 1)
             if whole and depth:
                 steps.append(loop)
             elif period > 1 and extent % period == 0:
                 outer, piece = sch.split(loop, [None, period])
                 depth.append(outer)
                 steps.append(piece)
-            elif n == found.depth[-1] and extent > MANY_STEPS:
+            elif n == contraction.depth[-1] and extent > MANY_STEPS:
                 sizes = [size for size in self._site.breadth.depth_steps if extent % size == 0]
                 outer, piece = sch.split(loop, [None, choose(sch, sizes)])
                 depth.append(outer)
@@ -407,10 +415,10 @@ def _block_counts(extent: int, tiles: Sequence[int], cores: int, most_counts: in
     return sorted({n for n in counts if n <= most} | alone)[:most_counts]
 
 
-def is_window(found: Contraction) -> bool:
+def is_window(contraction: Contraction) -> bool:
     """Is the reduction short enough to be written out?"""
-    steps = math.prod(found.extents[n] for n in found.depth)
-    return steps <= (WINDOW if found.left else OWN_WINDOW)
+    steps = math.prod(contraction.extents[n] for n in contraction.depth)
+    return steps <= (WINDOW if contraction.left else OWN_WINDOW)
 
 
 def pads(stmt: ir.Block) -> bool:

@@ -127,7 +127,7 @@ def _shares_rows(block: StmtSRef) -> bool:
 def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
     """Count and length of the rows of a reduction, and their last axis; None if it has no rows."""
     stmt = reduction.block
-    sizes = _extents(reduction)
+    sizes = _loop_extents(reduction)
     kinds = [v.iter_type for v in stmt.iter_vars]
     axes = kinds.count(ir.IterType.DATA_PAR)
     is_row = axes > 0 and set(kinds[axes:]) == {ir.IterType.COMM_REDUCE}
@@ -137,7 +137,7 @@ def _shape_of(reduction: StmtSRef) -> tuple[int, int, int] | None:
     return (count, length, sizes[-1]) if length > 1 else None
 
 
-def _extents(block: StmtSRef) -> list[int]:
+def _loop_extents(block: StmtSRef) -> list[int]:
     """Extents of all loops, 0 for those that are not known."""
     return [constant_extent(loop) or 0 for loop in block.loops]
 
@@ -165,7 +165,9 @@ def _threads_of(rows: _Rows) -> list[int]:
 def _width(rows: _Rows) -> int:
     """Elements of a vector; long rows are read element by element."""
     blocks = [
-        each.block for each in (rows.last, *rows.before) if math.prod(_extents(each)) > rows.count
+        each.block
+        for each in (rows.last, *rows.before)
+        if math.prod(_loop_extents(each)) > rows.count
     ]
     along = [
         region.buffer.dtype
@@ -209,7 +211,7 @@ class _RowBuilder:
     def _inlined(self, block: BlockRV) -> bool:
         """Compute elements where they are used, if that is one place or there is no room."""
         sch, stmt = self._sch, self._sch.get_sref(block).block
-        elements = math.prod(_extents(sch.get_sref(block)))
+        elements = math.prod(_loop_extents(sch.get_sref(block)))
         if not all_iters_spatial(stmt) or elements == self._rows.count:
             return False
         is_row = elements == self._rows.count * self._rows.length
@@ -250,7 +252,7 @@ class _RowBuilder:
         readers: dict[ir.Buffer, list[tuple[BlockRV, int]]] = {}
         for each in blocks:
             stmt = sch.get_sref(each).block
-            if math.prod(_extents(sch.get_sref(each))) == self._rows.count:
+            if math.prod(_loop_extents(sch.get_sref(each))) == self._rows.count:
                 continue  # one result for a row: it does not walk along it
             for position, region in inputs_along(stmt, stmt.iter_vars[-1].var).items():
                 if region.buffer not in self._made(blocks) and self._is_own(stmt, region):
@@ -275,7 +277,7 @@ class _RowBuilder:
         """The loop over rows, which blocks of threads share, and groups of threads of a block."""
         sch, rows = self._sch, self._rows
         loops = sch.get_loops(block)
-        loops = loops[: _leading(_extents(sch.get_sref(block)), rows.count)]
+        loops = loops[: _leading(_loop_extents(sch.get_sref(block)), rows.count)]
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         counts = [n // self._threads for n in _BLOCK_THREADS]
         together = [n for n in counts if n and rows.count % n == 0] or [1]

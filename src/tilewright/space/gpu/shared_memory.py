@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.ir import BlockRealize, Buffer, BufferRegion, For, IntImm, SeqStmt, Stmt, Var
 from tilewright.ir.access import inputs_of
@@ -35,7 +36,7 @@ _ALIKE = 16
 
 
 @dataclass
-class _Use:
+class SharedBufferUse:
     """The accesses to one buffer, each with the number of the block that does it."""
 
     buffer: Buffer
@@ -43,6 +44,18 @@ class _Use:
     writes: list[tuple[int, BufferRegion]] = field(default_factory=list)
     alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
     double_buffered: bool = False
+
+    def note_write(
+        self, number: int, position: int, region: BufferRegion, annotations: Mapping[str, Any]
+    ) -> None:
+        """Block `number`, which has these annotations, writes a region, its `position`-th."""
+        self.writes.append((number, region))
+        self.double_buffered |= annotations.get(DOUBLE_BUFFER_SCOPE) == position
+        self.alignment |= {
+            int(axis): (int(factor), int(offset))
+            for index, axis, factor, offset in annotations.get(BUFFER_DIM_ALIGN, ())
+            if int(index) == position
+        }
 
     @property
     def numbers(self) -> list[int]:
@@ -95,11 +108,11 @@ def _fitting_slot(free: Sequence[_Slot], size: int) -> _Slot | None:
     return max(alike, key=lambda slot: slot.size, default=None)
 
 
-def _uses(kernel: Kernel) -> list[_Use]:
-    found: dict[Buffer, _Use] = {}
+def _uses(kernel: Kernel) -> list[SharedBufferUse]:
+    found: dict[Buffer, SharedBufferUse] = {}
 
-    def use_of(buffer: Buffer) -> _Use:
-        return found.setdefault(buffer, _Use(buffer))
+    def use_of(buffer: Buffer) -> SharedBufferUse:
+        return found.setdefault(buffer, SharedBufferUse(buffer))
 
     for number, leaf in enumerate(kernel.leaves):
         block = leaf.realize.block
@@ -107,28 +120,20 @@ def _uses(kernel: Kernel) -> list[_Use]:
             if region.buffer.scope.startswith("shared"):
                 use_of(region.buffer).reads.append(number)
         for position, region in enumerate(block.writes):
-            if not region.buffer.scope.startswith("shared"):
-                continue
-            use = use_of(region.buffer)
-            use.writes.append((number, region))
-            use.double_buffered |= block.annotations.get(DOUBLE_BUFFER_SCOPE) == position
-            use.alignment |= {
-                int(axis): (int(factor), int(offset))
-                for index, axis, factor, offset in block.annotations.get(BUFFER_DIM_ALIGN, ())
-                if int(index) == position
-            }
+            if region.buffer.scope.startswith("shared"):
+                use_of(region.buffer).note_write(number, position, region, block.annotations)
     return list(found.values())
 
 
 # --- when a buffer lives ------------------------------------------------------------------------
 
 
-def _common_loops(kernel: Kernel, use: _Use) -> tuple[For, ...]:
+def _common_loops(kernel: Kernel, use: SharedBufferUse) -> tuple[For, ...]:
     """The loops around all accesses: inside of the innermost one, a buffer is allocated."""
     return functools.reduce(common_prefix, [kernel.leaves[n].loops for n in use.numbers])
 
 
-def _lifetime(kernel: Kernel, use: _Use) -> range:
+def _lifetime(kernel: Kernel, use: SharedBufferUse) -> range:
     """The blocks during which a buffer holds values: whole loops inside its allocation."""
     depth = len(_common_loops(kernel, use))
     first, last = use.numbers[0], use.numbers[-1]
@@ -147,7 +152,7 @@ def _share_loop(kernel: Kernel, a: int, b: int, depth: int) -> bool:
 # --- how large it is ----------------------------------------------------------------------------
 
 
-def _bytes(kernel: Kernel, use: _Use) -> int:
+def _bytes(kernel: Kernel, use: SharedBufferUse) -> int:
     around = _common_loops(kernel, use)
     shape = _compact_shape(kernel, use, len(around))
     dtype = use.buffer.dtype
@@ -155,7 +160,7 @@ def _bytes(kernel: Kernel, use: _Use) -> int:
     return elements * -(-dtype.bits // 8) * dtype.lanes
 
 
-def _compact_shape(kernel: Kernel, use: _Use, depth: int) -> list[int]:
+def _compact_shape(kernel: Kernel, use: SharedBufferUse, depth: int) -> list[int]:
     """The extents of the smallest box that holds all that is written."""
     boxes = [_written(kernel.leaves[number], region, depth) for number, region in use.writes]
     shape = []
@@ -217,7 +222,7 @@ def _aligned_size(shape: Sequence[int], alignment: Mapping[int, tuple[int, int]]
 # --- how many copies a software pipeline needs --------------------------------------------------
 
 
-def _versions(kernel: Kernel, use: _Use, around: Sequence[For]) -> int:
+def _versions(kernel: Kernel, use: SharedBufferUse, around: Sequence[For]) -> int:
     """How many copies of a buffer exist that is allocated inside the innermost loop `around`."""
     loop = around[-1] if around else None
     if loop is None or not isinstance(loop.body, SeqStmt):

@@ -13,11 +13,11 @@ from tilewright.space.cpu.vector_reduction import walks_over_neighbours
 
 def is_thin_product(block: Block) -> bool:
     """True for `y[n] = sum(x[k] * w[n, k])`, whatever axes of extent 1 there are."""
-    found = Contraction.of(block, any_layout=True)
+    contraction = Contraction.of(block, any_layout=True)
     return (
-        found is not None
-        and found.right is not None
-        and bool(found.left)
-        and all(found.extents[n] == 1 for n in found.rows)
+        contraction is not None
+        and contraction.right is not None
+        and bool(contraction.left)
+        and all(contraction.extents[n] == 1 for n in contraction.rows)
         and walks_over_neighbours(block)
     )

@@ -37,7 +37,7 @@ class TensorFit:
     """How an instruction fits a contraction; numbers are positions of iterators or of reads."""
 
     tile: TensorTile
-    found: Contraction
+    contraction: Contraction
     depth: int  # the reduction that the instruction does some steps of
     units: Mapping[int, int]  # how many iterations of each iterator the instruction does
     shifted: int | None  # the read that has the wrong sign
@@ -47,7 +47,7 @@ class TensorFit:
     @property
     def work(self) -> float:
         """The products that one instruction contributes, those with padding left out."""
-        tile, extents = self.tile, self.found.extents
+        tile, extents = self.tile, self.contraction.extents
         lacking = self.paddings or (0,) * len(extents)
         share = math.prod(e / (e + n) for e, n in zip(extents, lacking, strict=True))
         return tile.rows * tile.lanes * tile.depth * share
@@ -65,65 +65,73 @@ class TensorFit:
         The right operand is shifted while it is packed, unless that was done ahead. What results
         start from then is a sum over the left one, which windows would compute again and again.
         """
-        is_right = self.shifted is not None and self.shifted == self.found.right
-        is_expensive = is_right and (self.is_constant(func, block) or len(self.found.depth) > 1)
+        is_right = self.shifted is not None and self.shifted == self.contraction.right
+        is_expensive = is_right and (
+            self.is_constant(func, block) or len(self.contraction.depth) > 1
+        )
         return self.shifted is not None, self.paddings is not None, is_expensive
 
     def is_constant(self, func: PrimFunc, block: Block) -> bool:
         """Is the right operand packed once, ahead of all calls?"""
-        assert self.found.right is not None
-        return is_layout_free(func, block.reads[self.found.right].buffer)
+        assert self.contraction.right is not None
+        return is_layout_free(func, block.reads[self.contraction.right].buffer)
 
     @staticmethod
-    def of(block: Block, found: Contraction, tile: TensorTile) -> TensorFit | None:
+    def of(block: Block, contraction: Contraction, tile: TensorTile) -> TensorFit | None:
         """How the instruction fits a block, None if it does not."""
-        assert found.right is not None
-        (left,) = found.left
+        assert contraction.right is not None
+        (left,) = contraction.left
         if block.writes[0].buffer.dtype != tile.out.buffer.dtype:
             return None
         wrong: list[int] = []
-        for number, wanted in ((left, tile.left), (found.right, tile.right)):
+        for number, wanted in ((left, tile.left), (contraction.right, tile.right)):
             dtype = block.reads[number].buffer.dtype
             if dtype != wanted.buffer.dtype:
                 if wrong or _SIGNED.get(str(dtype)) != str(wanted.buffer.dtype):
                     return None
                 wrong.append(number)
-        depth = _contiguous_depth(block, found, left)
-        row = next((n for n in reversed(found.rows) if found.extents[n] > 1), None)
+        depth = _contiguous_depth(block, contraction, left)
+        row = next((n for n in reversed(contraction.rows) if contraction.extents[n] > 1), None)
         if depth is None or (tile.rows > 1 and row is None):
             return None
-        units = {found.vector: tile.lanes, depth: tile.depth}
+        units = {contraction.vector: tile.lanes, depth: tile.depth}
         if tile.rows > 1 and row is not None:
             units[row] = tile.rows
-        lacking = tuple(-e % units.get(n, 1) for n, e in enumerate(found.extents))
+        lacking = tuple(-e % units.get(n, 1) for n, e in enumerate(contraction.extents))
         return TensorFit(
             tile,
-            found,
+            contraction,
             depth,
             units,
             wrong[0] if wrong else None,
             lacking if any(lacking) else None,
-            _is_packed(block, found, tile, depth),
+            _is_packed(block, contraction, tile, depth),
         )
 
 
-def _contiguous_depth(block: Block, found: Contraction, left: int) -> int | None:
+def _contiguous_depth(block: Block, contraction: Contraction, left: int) -> int | None:
     """The reduction along which the left operand is contiguous and the right one has an axis."""
-    assert found.right is not None
+    assert contraction.right is not None
     nest = BlockNest(block)
-    for n in found.depth:
+    for n in contraction.depth:
         var = nest.iters[n]
-        if nest.reads[left].runs_along(var) and nest.reads[found.right].axis_of(var) is not None:
+        if (
+            nest.reads[left].runs_along(var)
+            and nest.reads[contraction.right].axis_of(var) is not None
+        ):
             return n
     return None
 
 
-def _is_packed(block: Block, found: Contraction, tile: TensorTile, depth: int) -> bool:
-    assert found.right is not None
-    if found.extents[found.vector] != tile.lanes or found.extents[depth] != tile.depth:
+def _is_packed(block: Block, contraction: Contraction, tile: TensorTile, depth: int) -> bool:
+    assert contraction.right is not None
+    if (
+        contraction.extents[contraction.vector] != tile.lanes
+        or contraction.extents[depth] != tile.depth
+    ):
         return False
-    lane, step = block.iter_vars[found.vector].var, block.iter_vars[depth].var
-    return BufferAccess.of(block.reads[found.right]).ends_in(tile.right_indices(lane, step))
+    lane, step = block.iter_vars[contraction.vector].var, block.iter_vars[depth].var
+    return BufferAccess.of(block.reads[contraction.right]).ends_in(tile.right_indices(lane, step))
 
 
 # Padding pays as long as no more than half of the work is for nothing: an instruction does several

@@ -37,17 +37,17 @@ class TensorTile:
     @property
     def lanes(self) -> int:
         """Results side by side."""
-        return self._extent(self.lane)
+        return self._iter_extent(self.lane)
 
     @property
     def rows(self) -> int:
         """Rows of results."""
-        return 1 if self.row is None else self._extent(self.row)
+        return 1 if self.row is None else self._iter_extent(self.row)
 
     @property
     def depth(self) -> int:
         """Products in each result."""
-        return self._extent(self.depth_iter)
+        return self._iter_extent(self.depth_iter)
 
     def right_indices(self, lane: ir.PrimExpr, depth: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
         """Where an element of the right operand lies within a unit."""
@@ -55,7 +55,7 @@ class TensorTile:
         indices = [index.expr(self.lane.dtype) for index in self.right.indices]
         return tuple([ir.substitute(index, values) for index in indices])
 
-    def _extent(self, var: ir.Var) -> int:
+    def _iter_extent(self, var: ir.Var) -> int:
         (iter_var,) = (iter_var for iter_var in self.iters if iter_var.var is var)
         return known_extent(iter_var) or 0
 

@@ -27,7 +27,7 @@ class StartSums:
         """Add up by an instruction on packed units, or along the operand as it is."""
         if instruction is not None:
             self.by_instruction(instruction, task)
-        elif self.fit.shifted == self.fit.found.right:
+        elif self.fit.shifted == self.fit.contraction.right:
             self.of_rows()
         else:
             self.of_columns()
@@ -35,7 +35,7 @@ class StartSums:
     def instruction(self) -> str | None:
         """The instruction that adds up the right operand in the order of the other one."""
         tile = self.fit.tile
-        if self.fit.shifted in self.fit.found.left:
+        if self.fit.shifted in self.fit.contraction.left:
             for name, computes in intrins_for("sum", str(tile.right.buffer.dtype), self.features):
                 if (computes.lanes, computes.depth) == (tile.lanes, tile.depth):
                     return name

@@ -48,14 +48,14 @@ class TensorTiling(CpuRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        found = Contraction.of(sref.block, any_layout=True)
-        if reason := why_not_free(sref) or _why_not_product(sref.block, found):
+        contraction = Contraction.of(sref.block, any_layout=True)
+        if reason := why_not_free(sref) or _why_not_product(sref.block, contraction):
             return NotApplied(sch, reason)
-        assert found is not None
+        assert contraction is not None
         func = sch.mod[sch.state.function_of(sref)]
         taken: list[TensorFit] = []
         made: list[Schedule] = []
-        for group, fit in self._fits(func, sref.block, found):
+        for group, fit in self._fits(func, sref.block, contraction):
             if all(_competes(fit, other, func, sref.block) for other in taken):
                 sketches = self._sketches(sch, block, fit, group)
                 if sketches:
@@ -66,7 +66,7 @@ class TensorTiling(CpuRule):
         return [*made, sch] if self.plain_competes else made
 
     def _fits(
-        self, func: PrimFunc, block: Block, found: Contraction
+        self, func: PrimFunc, block: Block, contraction: Contraction
     ) -> list[tuple[TensorGroup, TensorFit]]:
         """The instructions that fit a block; first those that take its operands as they are.
 
@@ -77,7 +77,7 @@ class TensorTiling(CpuRule):
             tile = group.tile
             if tile is None or not features_of_intrin(group.compute) <= self._features:
                 continue
-            fit = TensorFit.of(block, found, tile)
+            fit = TensorFit.of(block, contraction, tile)
             # Only sums that start from zero can be set by a fill instruction.
             if fit is not None and (fit.shifted is None or group.fill is None):
                 fits.append((group, fit))
@@ -102,13 +102,13 @@ class TensorTiling(CpuRule):
     def _variants(
         self, sch: Schedule, block: BlockRV, fit: TensorFit, group: TensorGroup
     ) -> list[tile_builder.TileVariant]:
-        units = -(-fit.found.extents[fit.found.vector] // fit.tile.lanes)
+        units = -(-fit.contraction.extents[fit.contraction.vector] // fit.tile.lanes)
         most = MAX_VECTORS if group.store is None else 1
         widths = [count for count in range(1, most + 1) if units % count == 0]
         wide = [count for count in widths if count > 1] or widths
         has_producers = bool(neighbours(sch, sch.get_sref(block), before=True))
         places = [tile_builder.ProducerPlace.BEFORE]
-        if fit.found.rows and (has_producers or fit.shifted in fit.found.left):
+        if fit.contraction.rows and (has_producers or fit.shifted in fit.contraction.left):
             places.append(tile_builder.ProducerPlace.BESIDE)
         variants = [
             tile_builder.TileVariant(count, packed=not fit.is_packed, place=place)
@@ -128,13 +128,13 @@ class TensorTiling(CpuRule):
         return variants
 
 
-def _why_not_product(block: Block, found: Contraction | None) -> str:
+def _why_not_product(block: Block, contraction: Contraction | None) -> str:
     """Why a block is no product of two operands."""
     if all_iters_spatial(block):
         return NO_REDUCTION
-    if found is None:
+    if contraction is None:
         return "it is not a contraction"
-    return UNFIT if found.right is None or len(found.left) != 1 else ""
+    return UNFIT if contraction.right is None or len(contraction.left) != 1 else ""
 
 
 def _competes(fit: TensorFit, taken: TensorFit, func: PrimFunc, block: Block) -> bool:

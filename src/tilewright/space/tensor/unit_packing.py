@@ -204,7 +204,7 @@ class UnitOperands:
         """Let the block work on copies that have whole units."""
         if self._fit.paddings is None:
             return
-        left, right = self._fit.found.left, self._fit.found.right
+        left, right = self._fit.contraction.left, self._fit.contraction.right
         assert right is not None
         roles = [*(("read", number) for number in left), ("read", right), ("write", 0)]
         copies = pad_to_units(self._site.sch, self._site.block, self._fit.paddings, roles)
@@ -226,7 +226,7 @@ class UnitOperands:
         source = self._site.stmt.reads[number].buffer
         shifted, start = sch.shift_operand(self._site.block, number)
         self._start = start
-        if number == self._fit.found.right:
+        if number == self._fit.contraction.right:
             self._flipping = shifted  # becomes part of the packing
             return stages
         kept = []

@@ -26,7 +26,7 @@ THREAD_X = "threadIdx.x"
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ConsumerLoop:
     """Where a reduction may move to: into a loop of the block that uses its result."""
 
     consumer: BlockRV
@@ -84,7 +84,7 @@ class CrossThreadReduction(ScheduleRule):
         sch.bind(inner, THREAD_X)
 
 
-def _find_place(sch: Schedule, block: BlockRV) -> _Place | None:
+def _find_place(sch: Schedule, block: BlockRV) -> _ConsumerLoop | None:
     """The loop of the first consumer under which the reduction has just what that loop needs."""
     if len(sch.get_sref(block).block.writes) != 1:
         return None
@@ -99,7 +99,7 @@ def _find_place(sch: Schedule, block: BlockRV) -> _Place | None:
     position = _depth_to_join(sch, around_block, around_consumer, common)
     if position < 0:
         return None
-    return _Place(consumers[0], around_consumer[position], around_consumer[-1])
+    return _ConsumerLoop(consumers[0], around_consumer[position], around_consumer[-1])
 
 
 def _depth_to_join(
@@ -120,7 +120,7 @@ def _depth_to_join(
 
 
 def _move_to_consumer(
-    sch: Schedule, block: BlockRV, place: _Place, threads: ExprRV
+    sch: Schedule, block: BlockRV, place: _ConsumerLoop, threads: ExprRV
 ) -> int | ExprRV:
     """Compute the reduction in shared memory where it is used; the number of threads there."""
     loop = place.loop

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, BufferRegion, IntImm, IterType, annotation_keys as keys
+from tilewright.nest.loops import known_extent
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.vta.names import ACC, BLOCK, GEMM, INP, WGT
@@ -43,17 +44,11 @@ def why_not(block: Block) -> str:
     if str(block.writes[0].buffer.dtype) != "int32":
         return "its sums are not int32"
     last = [kinds.index(IterType.COMM_REDUCE) - 1, len(kinds) - 1]
-    if any(_extent(block, axis) != BLOCK for axis in last):
+    if any(known_extent(block.iter_vars[axis]) != BLOCK for axis in last):
         return f"its last axes of results and of the sum are not blocks of {BLOCK}"
     if _weights_of(block) is None:
         return f"no operand consists of blocks of {BLOCK}x{BLOCK}"
     return ""
-
-
-def _extent(block: Block, axis: int) -> int:
-    domain = block.iter_vars[axis].dom
-    extent = None if domain is None else domain.extent
-    return extent.value if isinstance(extent, IntImm) else 0
 
 
 def _weights_of(block: Block) -> int | None:

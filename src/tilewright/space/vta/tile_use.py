@@ -77,8 +77,8 @@ def tile_use(func: ir.PrimFunc) -> TileUse | None:
         return None
     _, around = found["gemm"]
     out = _tile(ACC, *found["out"], around)
-    steps = math.prod(map(_extent, around)) * BLOCK // _lanes_left(found["gemm"][0])
-    inner = math.prod(_extent(loop) for loop in around[_common(found[INP][1], around) :])
+    steps = math.prod(map(_iterations, around)) * BLOCK // _lanes_left(found["gemm"][0])
+    inner = math.prod(_iterations(loop) for loop in around[_common(found[INP][1], around) :])
     return TileUse(
         _tile(INP, *found[INP], around),
         _tile(WGT, *found[WGT], around),
@@ -106,7 +106,7 @@ def _leaves(stmt: ir.Stmt, loops: _Loops) -> Iterator[tuple[ir.Block, _Loops]]:
             yield from _leaves(block.body, loops)
 
 
-def _extent(loop: ir.For) -> int:
+def _iterations(loop: ir.For) -> int:
     return loop.extent.value if isinstance(loop.extent, ir.IntImm) else 1
 
 
@@ -118,11 +118,11 @@ def _common(loops: Sequence[ir.For], others: Sequence[ir.For]) -> int:
 
 def _tile(scope: str, block: ir.Block, loops: _Loops, around: _Loops) -> ScratchpadTile:
     shared = _common(loops, around)
-    extents = [_extent(loop) for loop in loops[shared:]]
+    extents = [_iterations(loop) for loop in loops[shared:]]
     elements = math.prod(extents) // _LANES[scope]
     region = block.writes[0] if scope == ACC else block.reads[0]
     row = _row(extents, region.buffer.shape) // _LANES[scope]
-    visits = math.prod(_extent(loop) for loop in loops[:shared])
+    visits = math.prod(_iterations(loop) for loop in loops[:shared])
     return ScratchpadTile(scope, max(1, elements), max(1, elements // max(1, row)), visits)
 
 

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.ir import IntImm, IRModule
+from tilewright.ir import IRModule
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult, args_info_of
-from tilewright.schedule import LoopRV, Schedule
+from tilewright.schedule import Schedule
 from tilewright.space.base import SpaceGenerator
+from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.testing.te_workload import create_te_workload
@@ -71,16 +72,10 @@ def made_up_results(candidates: Sequence[MeasureCandidate]) -> list[RunnerResult
     results = []
     for number, candidate in enumerate(candidates):
         loops = candidate.sch.get_loops(candidate.sch.get_block("Z_update"))
-        k_1, j_2 = (_extent(candidate.sch, loop) for loop in loops[-2:])
+        k_1, j_2 = (extent_of(candidate.sch, loop) for loop in loops[-2:])
         secs = 1e-3 / (1 + j_2) + 1e-6 * k_1
         if number == 2:
             results.append(RunnerResult(None, "made up", FailureKind.RUN_ERROR))
         else:
             results.append(RunnerResult((secs, secs * 1.01)))
     return results
-
-
-def _extent(sch: Schedule, loop: LoopRV) -> int:
-    extent = getattr(sch.get(loop), "extent", None)
-    assert isinstance(extent, IntImm)
-    return extent.value

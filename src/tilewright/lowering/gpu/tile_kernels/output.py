@@ -26,7 +26,7 @@ from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordina
 from tilewright.lowering.gpu.tile_kernels.wide_results import in_float32
 
 if TYPE_CHECKING:
-    from tilewright.lowering.gpu.tile_kernels.roles import _Place
+    from tilewright.lowering.gpu.tile_kernels.roles import KernelVars
 
 _OTHER_REGISTERS = 32  # of a thread, besides sums and what is fetched for their results
 
@@ -71,7 +71,7 @@ class OutputWriter:
             if is_alone and is_along and is_even and any(_uses(i, self.row) for i in outer):
                 yield load
 
-    def fetch_ahead(self, place: Mapping[ir.Var, ir.PrimExpr], at: _Place) -> Sequence[ir.Stmt]:
+    def fetch_ahead(self, place: Mapping[ir.Var, ir.PrimExpr], at: KernelVars) -> Sequence[ir.Stmt]:
         """Fetch operands of the formula for one tile."""
         axes, layout = self.layout.form.output.axes, self.layout
         origin = {var: ir.substitute(axis.origin, place) for var, axis in axes.items()}
@@ -114,7 +114,11 @@ class OutputWriter:
         return self.layout.form.output_axes[1]
 
     def write(
-        self, sums: ir.Buffer, output: TensorMap, place: Mapping[ir.Var, ir.PrimExpr], at: _Place
+        self,
+        sums: ir.Buffer,
+        output: TensorMap,
+        place: Mapping[ir.Var, ir.PrimExpr],
+        at: KernelVars,
     ) -> ir.Stmt:
         """All parts of a tile, one after another through the same shared memory."""
         axes = self.layout.form.output.axes
@@ -130,7 +134,7 @@ class OutputWriter:
         sums: ir.Buffer,
         output: TensorMap,
         origin: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
         first: int,
     ) -> ir.Stmt:
         layout = self.layout
@@ -165,7 +169,7 @@ class OutputWriter:
     # --- into shared memory ---------------------------------------------------------------------
 
     def _address(
-        self, at: _Place, row: ir.PrimExpr, column: ir.PrimExpr, chunk: ir.PrimExpr
+        self, at: KernelVars, row: ir.PrimExpr, column: ir.PrimExpr, chunk: ir.PrimExpr
     ) -> ir.PrimExpr:
         """Of a chunk of 16 bytes in the panel of a column."""
         layout = self.layout
@@ -177,7 +181,7 @@ class OutputWriter:
         )
         return at.base + word(layout.output_offset) + ir.cast(UINT32, offset)
 
-    def _first_row(self, at: _Place, matrix: int) -> ir.PrimExpr:
+    def _first_row(self, at: KernelVars, matrix: int) -> ir.PrimExpr:
         """The first row of a warp in a matrix."""
         layout = self.layout
         group, warp = ir.floordiv(at.warp, 4), ir.floormod(at.warp, 4)
@@ -187,7 +191,7 @@ class OutputWriter:
         self,
         sums: ir.Buffer,
         origin: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
         first: int,
         matrix: int,
     ) -> ir.Stmt:
@@ -215,7 +219,7 @@ class OutputWriter:
         self,
         sums: ir.Buffer,
         origin: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
         first: int,
         matrix: int,
     ) -> ir.Stmt:
@@ -243,7 +247,7 @@ class OutputWriter:
         self,
         sums: ir.Buffer,
         origin: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
         matrix: int,
         first: int,
         column: ir.PrimExpr,
@@ -267,7 +271,7 @@ class OutputWriter:
     def _where(
         self,
         origin: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
         matrix: int,
         column: ir.PrimExpr,
         element: int,

@@ -20,7 +20,7 @@ from tilewright.lowering.gpu.tile_kernels.layout import WARP_GROUP
 from tilewright.lowering.gpu.tile_kernels.turns import SharedSteps, Turn
 
 if TYPE_CHECKING:
-    from tilewright.lowering.gpu.tile_kernels.roles import _Place
+    from tilewright.lowering.gpu.tile_kernels.roles import KernelVars
 
 _WIDTH = 4  # registers that a thread stores at once
 _FIRST_BARRIER = 8  # of those with numbers; others use the first ones
@@ -59,7 +59,7 @@ class PartialSums:
             kernel = ir.Allocate(buffer.data, buffer.dtype, buffer.shape, ir.TRUE, kernel)
         return kernel
 
-    def finish(self, sums: ir.Buffer, turn: Turn, at: _Place, write: ir.Stmt) -> ir.Stmt:
+    def finish(self, sums: ir.Buffer, turn: Turn, at: KernelVars, write: ir.Stmt) -> ir.Stmt:
         """At the end of a turn: give sums away, or take those of others and write results."""
         finished = ir.seq([self._take_all(sums, turn, at), write])
         return ir.IfThenElse(self.is_last(turn), finished, self._give(sums, at))
@@ -68,7 +68,7 @@ class PartialSums:
         """Does a turn end with the last step of its tile?"""
         return ir.equal(turn.first + turn.steps, self.turns.layout.steps)
 
-    def _give(self, sums: ir.Buffer, at: _Place) -> ir.Stmt:
+    def _give(self, sums: ir.Buffer, at: KernelVars) -> ir.Stmt:
         def store(piece: ir.Var) -> ir.Stmt:
             values = [sums[piece * _WIDTH + n] for n in range(_WIDTH)]
             to = address_of(self.sums[self._place(at.block, piece, at)])
@@ -82,7 +82,7 @@ class PartialSums:
             ]
         )
 
-    def _take_all(self, sums: ir.Buffer, turn: Turn, at: _Place) -> ir.Stmt:
+    def _take_all(self, sums: ir.Buffer, turn: Turn, at: KernelVars) -> ir.Stmt:
         """Add what the blocks have that did the first steps of a tile."""
         first = self.turns.block_of(turn.tile * self.turns.layout.steps)
         count = ir.Select(ir.greater(turn.first, 0), at.block - first, ir.const(0))
@@ -108,20 +108,20 @@ class PartialSums:
     def _kind(self) -> str:
         return "s32" if self.turns.layout.form.sums.dtype.is_int else "f32"
 
-    def _group(self, block: ir.PrimExpr, at: _Place) -> ir.PrimExpr:
+    def _group(self, block: ir.PrimExpr, at: KernelVars) -> ir.PrimExpr:
         return block * self.turns.layout.form.consumers + ir.floordiv(at.warp, 4)
 
-    def _place(self, block: ir.PrimExpr, piece: ir.PrimExpr, at: _Place) -> ir.PrimExpr:
+    def _place(self, block: ir.PrimExpr, piece: ir.PrimExpr, at: KernelVars) -> ir.PrimExpr:
         own = ir.floormod(at.thread, WARP_GROUP)
         return ((self._group(block, at) * self._pieces + piece) * WARP_GROUP + own) * _WIDTH
 
-    def _flag(self, block: ir.PrimExpr, at: _Place) -> ir.PrimExpr:
+    def _flag(self, block: ir.PrimExpr, at: KernelVars) -> ir.PrimExpr:
         return address_of(self.flags[self._group(block, at)])
 
-    def _barrier(self, at: _Place) -> ir.Stmt:
+    def _barrier(self, at: KernelVars) -> ir.Stmt:
         """All threads of a group meet."""
         number = ir.floordiv(at.warp, 4) + _FIRST_BARRIER
         return run("tw_named_barrier", number, WARP_GROUP)
 
-    def _is_leader(self, at: _Place) -> ir.PrimExpr:
+    def _is_leader(self, at: KernelVars) -> ir.PrimExpr:
         return ir.equal(ir.floormod(at.thread, WARP_GROUP), 0)

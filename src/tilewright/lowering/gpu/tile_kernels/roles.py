@@ -73,7 +73,7 @@ class TileKernel:
                 "warp": call_extern(ir.INT32, "tw_warp_of_thread", thread),
                 "lane": ir.floormod(thread, 32),
             },
-            lambda base, warp, lane: self._roles(_Place(block, thread, base, warp, lane)),
+            lambda base, warp, lane: self._roles(KernelVars(block, thread, base, warp, lane)),
         )
         inside = ir.Block((), (), (), "tile_kernel", body, alloc_buffers=(memory,))
         stmt: ir.Stmt = ir.BlockRealize((), ir.TRUE, inside)
@@ -94,7 +94,7 @@ class TileKernel:
         made = (image, layout.left.map, layout.right.map, layout.output_map)
         return [each for each in made if each is not None]
 
-    def _roles(self, at: _Place) -> ir.Stmt:
+    def _roles(self, at: KernelVars) -> ir.Stmt:
         fetching = ir.greater_equal(ir.floordiv(at.warp, _WARPS), self.layout.form.consumers)
         fewer, more = self._registers()
         start = [
@@ -124,7 +124,7 @@ class TileKernel:
         fewer, more = self.layout.registers
         return [run(f"tw_registers_dec_{fewer}")], [run(f"tw_registers_inc_{more}")]
 
-    def _barriers(self, at: _Place) -> ir.Stmt:
+    def _barriers(self, at: KernelVars) -> ir.Stmt:
         layout, consumers = self.layout, self.layout.form.consumers
 
         def start(stage: ir.Var) -> ir.Stmt:
@@ -157,37 +157,37 @@ class TileKernel:
         """All threads of the blocks that share a tile wait for each other."""
         return [run("tw_cluster_barrier")] if self.layout.form.splits > 1 else []
 
-    def _each_tile(self, at: _Place, body: Callable[[Turn], ir.Stmt]) -> ir.Stmt:
+    def _each_tile(self, at: KernelVars, body: Callable[[Turn], ir.Stmt]) -> ir.Stmt:
         """`body` of all turns of a block of threads."""
         return self.turns.each(at.block, body)
 
-    def _rank(self, at: _Place) -> ir.PrimExpr:
+    def _rank(self, at: KernelVars) -> ir.PrimExpr:
         """The number of a block of threads among those that share a tile."""
         return ir.floormod(at.block, self.layout.form.splits)
 
     def _each_step(
-        self, turn: Turn, body: Callable[[ir.Var, _Use], ir.Stmt], *, unrolled: bool = False
+        self, turn: Turn, body: Callable[[ir.Var, _StageUse], ir.Stmt], *, unrolled: bool = False
     ) -> ir.Stmt:
         """`body` of the step and its use of a stage, for all steps of a turn."""
         return loop(
             "step",
             turn.steps,
             lambda step: bound(
-                "count", turn.uses + step, lambda count: body(step, _Use(self.layout, count))
+                "count", turn.uses + step, lambda count: body(step, _StageUse(self.layout, count))
             ),
             unrolled=unrolled,
         )
 
     # --- fetching -------------------------------------------------------------------------------
 
-    def _fetch(self, at: _Place) -> ir.Stmt:
+    def _fetch(self, at: KernelVars) -> ir.Stmt:
         layout, form, images = self.layout, self.layout.form, self.layout.images
         groups = form.gatherers
         is_first = ir.equal(at.warp, _WARPS * form.consumers)
         is_fetcher = ir.logical_and(is_first, ir.equal(at.lane, 0))
 
         def step(turn: Turn) -> ir.Stmt:
-            def fetch(step: ir.Var, use: _Use) -> ir.Stmt:
+            def fetch(step: ir.Var, use: _StageUse) -> ir.Stmt:
                 place = {form.tiles.loop_var: turn.tile, form.steps.loop_var: turn.place(step)}
                 staged = images.address(at.base, turn.number) if images else word(0)
                 where = use.tiles(at.base), staged
@@ -209,7 +209,7 @@ class TileKernel:
         body = ir.seq([*self._bring_resident(at), self._each_tile(at, step)])
         return body if groups else when(is_fetcher, body)
 
-    def _bring_resident(self, at: _Place) -> Sequence[ir.Stmt]:
+    def _bring_resident(self, at: KernelVars) -> Sequence[ir.Stmt]:
         """The operand that stays, once: one group brings it."""
         layout = self.layout
         if not layout.is_resident:
@@ -225,7 +225,7 @@ class TileKernel:
         is_first = ir.equal(ir.floordiv(at.warp, _WARPS), layout.form.consumers)
         return [when(is_first, body) if layout.form.gatherers > 1 else body]
 
-    def _resident(self, at: _Place, step: ir.Var) -> ir.PrimExpr:
+    def _resident(self, at: KernelVars, step: ir.Var) -> ir.PrimExpr:
         """The address of a tile of the operand that stays."""
         first = at.base + word(self.layout.resident_offset)
         return first + ir.cast(UINT32, step) * word(self.layout.right.bytes)
@@ -233,7 +233,7 @@ class TileKernel:
     def _bring(
         self,
         operands: Sequence[OperandMap],
-        at: _Place,
+        at: KernelVars,
         where: tuple[ir.PrimExpr, ir.PrimExpr],
         full: ir.PrimExpr,
         place: Mapping[ir.Var, ir.PrimExpr],
@@ -265,7 +265,7 @@ class TileKernel:
             gathered += [run("tw_fence_async_shared"), run("tw_warp_sync"), arrived]
         return [*([when(_is_leader(at), *bulk)] if bulk else []), *gathered]
 
-    def _fetch_or_stage(self, at: _Place) -> ir.Stmt:
+    def _fetch_or_stage(self, at: KernelVars) -> ir.Stmt:
         """The last warp stages images where there are any."""
         layout, images = self.layout, self.layout.images
         if images is None:
@@ -283,7 +283,7 @@ class TileKernel:
 
     # --- multiplying ----------------------------------------------------------------------------
 
-    def _multiply(self, at: _Place) -> ir.Stmt:
+    def _multiply(self, at: KernelVars) -> ir.Stmt:
         layout = self.layout
         sums, is_leader = sums_of(layout), _is_leader(at)
         writer = None if layout.output_map is None else OutputWriter(layout)
@@ -291,7 +291,7 @@ class TileKernel:
 
         def tile(turn: Turn) -> ir.Stmt:
             place = {layout.form.tiles.loop_var: turn.tile}
-            last = _Use(layout, turn.uses + (turn.steps - 1))
+            last = _StageUse(layout, turn.uses + (turn.steps - 1))
             written = self._write(at, writer, sums.results, place)
             if self._partial is not None:
                 written = self._partial.finish(sums.results, turn, at, written)
@@ -317,7 +317,7 @@ class TileKernel:
         writer: OutputWriter | None,
         turn: Turn,
         place: Mapping[ir.Var, ir.PrimExpr],
-        at: _Place,
+        at: KernelVars,
     ) -> Sequence[ir.Stmt]:
         """What results are made of beside sums, in a turn that ends with results."""
         fetched = [] if writer is None else writer.fetch_ahead(place, at)
@@ -325,14 +325,14 @@ class TileKernel:
             return [when(self._partial.is_last(turn), *fetched)]
         return fetched
 
-    def _wait_for_resident(self, at: _Place) -> Sequence[ir.Stmt]:
+    def _wait_for_resident(self, at: KernelVars) -> Sequence[ir.Stmt]:
         if not self.layout.is_resident:
             return []
         return [run("tw_barrier_wait", at.base + word(self.layout.resident_barrier), word(0))]
 
     def _write(
         self,
-        at: _Place,
+        at: KernelVars,
         writer: OutputWriter | None,
         sums: ir.Buffer,
         place: Mapping[ir.Var, ir.PrimExpr],
@@ -343,7 +343,7 @@ class TileKernel:
         return writer.write(sums, layout.output_map, place, at)
 
     def _step(
-        self, at: _Place, sums: Sums, step: ir.Var, use: _Use, is_leader: ir.PrimExpr
+        self, at: KernelVars, sums: Sums, step: ir.Var, use: _StageUse, is_leader: ir.PrimExpr
     ) -> ir.Stmt:
         """Wait for the tiles of one stage, and multiply them."""
         layout = self.layout
@@ -354,7 +354,7 @@ class TileKernel:
             if layout.is_resident
             else use.tiles(at.base) + word(layout.left.bytes)
         )
-        before = _Use(layout, use.count - 1)
+        before = _StageUse(layout, use.count - 1)
         free = when(is_leader, run("tw_barrier_arrive", use.empty(at.base)))
         ready = ir.logical_and(ir.greater(step, 0), is_leader)
         free_before = when(ready, run("tw_barrier_arrive", before.empty(at.base)))
@@ -371,7 +371,7 @@ class TileKernel:
 
 
 @dataclass(frozen=True)
-class _Place:
+class KernelVars:
     """The names that all statements of a kernel share."""
 
     block: ir.Var
@@ -381,7 +381,7 @@ class _Place:
     lane: ir.Var
 
 
-def _is_leader(at: _Place) -> ir.PrimExpr:
+def _is_leader(at: KernelVars) -> ir.PrimExpr:
     """Whether a thread is the first of its group."""
     return ir.logical_and(ir.equal(ir.floormod(at.warp, _WARPS), 0), ir.equal(at.lane, 0))
 
@@ -393,7 +393,7 @@ def _arrivals(operands: Sequence[OperandMap]) -> int:
 
 
 @dataclass(frozen=True)
-class _Use:
+class _StageUse:
     """A use of a stage, by its number among all uses."""
 
     layout: GroupLayout

@@ -29,7 +29,7 @@ from tilewright.lowering.gpu.tile_kernels.tensor_maps import linear_terms
 from tilewright.lowering.gpu.tile_kernels.wide_results import rounded_once
 
 if TYPE_CHECKING:
-    from tilewright.lowering.gpu.tile_kernels.roles import _Place
+    from tilewright.lowering.gpu.tile_kernels.roles import KernelVars
 
 _WIDTH = 4  # neighbours that a thread takes at most
 _MOST_LOADS = 16  # of a thread on their way at a time
@@ -42,7 +42,11 @@ class RowWriter:
     layout: GroupLayout
 
     def write(
-        self, sums: ir.Buffer, place: Mapping[ir.Var, ir.PrimExpr], at: _Place, rank: ir.PrimExpr
+        self,
+        sums: ir.Buffer,
+        place: Mapping[ir.Var, ir.PrimExpr],
+        at: KernelVars,
+        rank: ir.PrimExpr,
     ) -> ir.Stmt:
         """Put the sums in order, meet, and write the rows of this block."""
         meet = run("tw_named_barrier", 1, self._threads)
@@ -65,11 +69,11 @@ class RowWriter:
 
     # --- into shared memory ---------------------------------------------------------------------
 
-    def _address(self, at: _Place, row: ir.PrimExpr, column: ir.PrimExpr) -> ir.PrimExpr:
+    def _address(self, at: KernelVars, row: ir.PrimExpr, column: ir.PrimExpr) -> ir.PrimExpr:
         first = at.base + word(self.layout.output_offset)
         return first + ir.cast(UINT32, row * self.layout.pitch + column * 4)
 
-    def _put(self, sums: ir.Buffer, at: _Place, matrix: int) -> ir.Stmt:
+    def _put(self, sums: ir.Buffer, at: KernelVars, matrix: int) -> ir.Stmt:
         """The sums of one instruction: a thread has pairs of neighbours, in two rows."""
         layout = self.layout
         group, warp = ir.floordiv(at.warp, 4), ir.floormod(at.warp, 4)
@@ -103,7 +107,9 @@ class RowWriter:
         numbers = (*others, base, output.axes[column].size)
         return 1 if any(number % _WIDTH for number in numbers) else _WIDTH
 
-    def _rows(self, place: Mapping[ir.Var, ir.PrimExpr], at: _Place, rank: ir.PrimExpr) -> ir.Stmt:
+    def _rows(
+        self, place: Mapping[ir.Var, ir.PrimExpr], at: KernelVars, rank: ir.PrimExpr
+    ) -> ir.Stmt:
         """The rows of this block; several loads of a thread are on their way at the same time."""
         form, width = self.layout.form, self._width
         rows, across = form.row.extent // form.splits, self.layout.columns // width

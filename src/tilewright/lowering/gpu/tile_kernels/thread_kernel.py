@@ -31,7 +31,7 @@ from tilewright.lowering.gpu.tile_kernels.thread_tiles import WIDTH, ThreadTiles
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ThreadPosition:
     """Where a thread is: first row and column of its results in the tile, and its slice."""
 
     thread: ir.Var
@@ -75,7 +75,7 @@ class ThreadKernel:
         row = ir.floordiv(warp, across) * (high * rows) + ir.floordiv(lane, wide) * WIDTH
         column = ir.floormod(warp, across) * (wide * columns) + ir.floormod(lane, wide) * WIDTH
         which = ir.floordiv(thread, sizes.tile_threads)
-        body = self._body(_Place(thread, row, column, own, which))
+        body = self._body(_ThreadPosition(thread, row, column, own, which))
         buffers = [self._tiles, self._sums, *self._operands]
         if self._form.slices > 1:
             buffers.append(self._results)
@@ -98,7 +98,7 @@ class ThreadKernel:
         assert isinstance(extent, ir.IntImm)
         return extent.value
 
-    def _body(self, at: _Place) -> ir.Stmt:
+    def _body(self, at: _ThreadPosition) -> ir.Stmt:
         sizes = self._sizes
         rows, columns = sizes.tile
         ahead = sizes.stages - 1
@@ -117,7 +117,7 @@ class ThreadKernel:
             added = [exchange.statement(at.slice, at.in_slice)]
         return ir.seq([*start, steps, self._settle(), *added, self._write(at)])
 
-    def _step(self, at: _Place, step: ir.Var) -> ir.Stmt:
+    def _step(self, at: _ThreadPosition, step: ir.Var) -> ir.Stmt:
         """Multiply one step while others are on their way."""
         sizes = self._sizes
         ahead, last = sizes.stages - 1, self._own_depth - 1
@@ -145,7 +145,7 @@ class ThreadKernel:
 
     # --- from memory to shared memory -----------------------------------------------------------
 
-    def _fetch(self, at: _Place, step: ir.PrimExpr) -> ir.Stmt:
+    def _fetch(self, at: _ThreadPosition, step: ir.PrimExpr) -> ir.Stmt:
         """Start the copies of a step, if there is one; they count as one group in any case."""
         form, sizes = self._form, self._sizes
         stage = ir.floormod(step, sizes.stages)
@@ -166,7 +166,10 @@ class ThreadKernel:
     # --- from shared memory to registers --------------------------------------------------------
 
     def _from(
-        self, at: _Place, stage: ir.PrimExpr, body: Callable[[Sequence[ir.PrimExpr]], ir.Stmt]
+        self,
+        at: _ThreadPosition,
+        stage: ir.PrimExpr,
+        body: Callable[[Sequence[ir.PrimExpr]], ir.Stmt],
     ) -> ir.Stmt:
         """Statements that load from a stage, with where the rows of a thread begin there.
 
@@ -240,7 +243,7 @@ class ThreadKernel:
 
         return loop("i", self._sizes.tile[0] * self._sizes.tile[1], one, unrolled=True)
 
-    def _write(self, at: _Place) -> ir.Stmt:
+    def _write(self, at: _ThreadPosition) -> ir.Stmt:
         """The results of a thread, after the output's formula."""
         rows, columns = self._sizes.tile
         rows //= self._form.slices
