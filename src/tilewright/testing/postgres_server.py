@@ -116,10 +116,11 @@ def _children(process: int) -> list[int]:
 
 
 def _kill(process: int) -> None:
-    """End a process, and wait until it is gone."""
-    with contextlib.suppress(ProcessLookupError):
-        while True:
-            os.kill(process, signal.SIGKILL)
+    """End a process, and wait until it has let go of everything."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(process, signal.SIGKILL)
+        status = Path(f"/proc/{process}/stat")
+        while status.read_text().rpartition(")")[2].split()[0] != "Z":  # nobody may ask for it
             time.sleep(0.01)
 
 
