@@ -98,14 +98,19 @@ def test_large_copies() -> None:
 
 
 def test_the_pool_gives_memory_back() -> None:
+    # Other processes take and give memory of the same GPU meanwhile.
+    assert any(pool_gives_memory_back() for _ in range(10))
+
+
+def pool_gives_memory_back() -> bool:
     pool = memory_pool(0)
     pool.trim()
     free, _ = cuda_driver()("cuMemGetInfo")
     for _ in range(20):
         nd.empty((64 << 20,), "uint8", cuda())
-    assert free - cuda_driver()("cuMemGetInfo")[0] <= 128 << 20
+    held = free - cuda_driver()("cuMemGetInfo")[0]
     pool.trim()
-    assert free - cuda_driver()("cuMemGetInfo")[0] <= 16 << 20
+    return held <= 128 << 20 and free - cuda_driver()("cuMemGetInfo")[0] <= 16 << 20
 
 
 def test_too_little_memory() -> None:
