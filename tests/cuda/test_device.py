@@ -105,12 +105,16 @@ def test_the_pool_gives_memory_back() -> None:
 def pool_gives_memory_back() -> bool:
     pool = memory_pool(0)
     pool.trim()
-    free, _ = cuda_driver()("cuMemGetInfo")
+    free = free_bytes()
     for _ in range(20):
         nd.empty((64 << 20,), "uint8", cuda())
-    held = free - cuda_driver()("cuMemGetInfo")[0]
+    held = free - free_bytes()
     pool.trim()
-    return held <= 128 << 20 and free - cuda_driver()("cuMemGetInfo")[0] <= 16 << 20
+    return held <= 128 << 20 and free - free_bytes() <= 16 << 20
+
+
+def free_bytes() -> int:
+    return int(cuda_driver()("cuMemGetInfo")[0])
 
 
 def test_too_little_memory() -> None:
