@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright import te, topi
 from tilewright.errors import LowerError
-from tilewright.ir import IRModule, as_module, structural_equal
+from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
 from tilewright.script import tir as T
 from tilewright.space.gpu.plain_loops import with_threads
 from tilewright.target import Target
@@ -23,17 +24,13 @@ from tilewright.tune import default_schedule
 GPU = Target("nvidia/nvidia-h200")
 
 
-@T.prim_func
-def matmul(a: T.handle, B: T.Buffer((16, 12), "float32"), c: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n, 16), "float32")
-    C = T.match_buffer(c, (n, 12), "float32")
-    for i, j, k in T.grid(n, 12, 16):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
+def product_of_any_size() -> PrimFunc:
+    rows = te.var("rows")
+    a, b = te.placeholder((rows, 16), name="A"), te.placeholder((16, 12), name="B")
+    return te.create_prim_func([a, b, topi.matmul(a, b)])
+
+
+matmul = product_of_any_size()
 
 
 @T.prim_func
@@ -57,7 +54,8 @@ def on_cores(A: T.Buffer((6, 40), "float32"), B: T.Buffer((6, 40), "float32")):
 
 def bound() -> tw.tir.Schedule:
     sch = tw.tir.Schedule(matmul)
-    sch.bind(sch.get_loops("C")[0], "threadIdx.x")
+    (block,) = sch.get_child_blocks(sch.get_block("root"))
+    sch.bind(sch.get_loops(block)[0], "threadIdx.x")
     return sch
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import AttrStmt, For, ForKind, IRModule, Node, PrimFunc, replace, updated
-from tilewright.ir.patterns import rewrite, walk
+from tilewright.ir import AttrStmt, For, ForKind, IRModule, PrimFunc, replace, updated
+from tilewright.ir.patterns import nodes_of, rewrite
+from tilewright.lowering.gpu.threads import THREAD_EXTENT, bound_tag
 from tilewright.schedule import Schedule
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.postprocs.rewrite_reduction_block import RewriteReductionBlock
-from tilewright.space.postprocs.rewrite_unbound_block import RewriteUnboundBlock
+from tilewright.space.postprocs.rewrite_unbound_block import bind_unbound_blocks
 from tilewright.target import Target
 
 
@@ -18,9 +19,7 @@ def plain_schedule(mod: IRModule, target: Target) -> Schedule:
         return Schedule(mod)
     functions = {name: _with_serial_loops(func) for name, func in mod.functions.items()}
     sch = Schedule(replace(mod, functions=functions))
-    binding = RewriteUnboundBlock()
-    binding.max_threads_per_block = required_gpu_number(target, MAX_THREADS, "a plain schedule")
-    binding.apply(sch)
+    bind_unbound_blocks(sch, required_gpu_number(target, MAX_THREADS, "a plain schedule"))
     RewriteReductionBlock().apply(sch)
     return sch
 
@@ -37,13 +36,14 @@ def _with_serial_loops(func: PrimFunc) -> PrimFunc:
 
 def with_threads(mod: IRModule, target: Target) -> IRModule:
     """A module for a GPU, where functions without threads share their loops among threads."""
-    plain = {name: func for name, func in mod.functions.items() if not _has_threads(func)}
+    plain = {name: func for name, func in mod.functions.items() if not _binds_threads(func)}
     changed = {name: _on_threads(func, target) for name, func in plain.items()}
     return replace(mod, functions={**mod.functions, **changed}) if changed else mod
 
 
-def _has_threads(func: PrimFunc) -> bool:
-    return any(map(_binds_a_thread, walk(func.body)))
+def _binds_threads(func: PrimFunc) -> bool:
+    launches = (node.attr_key == THREAD_EXTENT for node in nodes_of(func.body, AttrStmt))
+    return any(map(bound_tag, nodes_of(func.body, For))) or any(launches)
 
 
 def _on_threads(func: PrimFunc, target: Target) -> PrimFunc:
@@ -51,12 +51,3 @@ def _on_threads(func: PrimFunc, target: Target) -> PrimFunc:
         return plain_schedule(IRModule({"main": func}), target).mod["main"]
     except ScheduleError:
         return func  # lowering says what cannot run
-
-
-def _binds_a_thread(node: Node) -> bool:
-    match node:
-        case For():
-            return node.thread_binding is not None
-        case AttrStmt():
-            return node.attr_key == "thread_extent"
-    return False
