@@ -6,10 +6,15 @@ it is. So its server is asked something before: what listens there, and whether 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import platform
+import signal
 import socket
+import threading
 import warnings
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tilewright.config import ray_token
@@ -19,9 +24,11 @@ from tilewright.fleet.ray_library import in_one_line, require_ray
 LOCAL = "ray"  # the address of a cluster that is started here
 SCHEME = "ray://"
 _PROBE_SECS = 5.0
+JOIN_SECS = 120.0  # a busy machine takes a quarter of a minute to start the server of a client
 _QUESTION = "/ray.rpc.RayletDriver/ClusterInfo"  # of Ray's client servers
 # A cluster has a process for each client, which now and then dies as it starts.
 _NOT_STARTED = ("Starting Ray client server failed", "psutil.")
+_NO_ANSWER = "it did not let this process in within"
 _TOKEN = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN as it was when the cluster started"
 
 
@@ -42,16 +49,35 @@ def join(address: str) -> None:
 
 def _init(address: str, **options: object) -> None:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _limited(JOIN_SECS):
             warnings.simplefilter("ignore")
             require_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:
         raise TuneError(_why_not_joined(address, in_one_line(error))) from error
 
 
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Give up after a time, where that can be done: Ray waits for ever for a server that hangs."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"{_NO_ANSWER} {seconds:.0f} s; try again")
+
+    if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _why_not_joined(address: str, why: str) -> str:
     text = f"cannot use the Ray cluster at {address}: {why}"
-    if "ersion mismatch" in why:  # Ray names both
+    if "ersion mismatch" in why or _NO_ANSWER in why:  # Ray names both versions
         return text
     here = f"Ray {require_ray().__version__} and Python {platform.python_version()}"
     return f"{text}; this machine has {here}, and so must the cluster"

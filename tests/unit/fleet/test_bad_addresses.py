@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -147,3 +149,18 @@ def test_servers_that_die_as_they_start_are_started_again(
     with pytest.raises(TuneError) if len(failures) >= calls else nullcontext():
         join("ray://host:1")
     assert len(asked) == calls
+
+
+def test_a_server_that_hangs_as_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    ray = SimpleNamespace(init=lambda *_, **__: threading.Event().wait(), __version__="2.60.0")
+    monkeypatch.setattr(joining, "require_ray", lambda: ray)
+    monkeypatch.setattr(joining, "_require_server", print)
+    monkeypatch.setattr(joining, "JOIN_SECS", 0.1)
+    with pytest.raises(TuneError) as caught:
+        join("ray://host:1")
+    assert str(caught.value) == (
+        "cannot use the Ray cluster at ray://host:1: it did not let this process in within 0 s; "
+        "try again"
+    )
+    assert signal.getsignal(signal.SIGALRM) is before
