@@ -47,7 +47,7 @@ class MeasureOptions:
 def measure_candidates(
     folder: str | Path,
     models: Collection[str] | None = None,
-    options: MeasureOptions = MeasureOptions(),  # noqa: B008  (frozen)
+    options: MeasureOptions = MeasureOptions(),
     tell: Tell = print,
 ) -> Dataset:
     """Measure the candidates that have no measurement yet."""

@@ -1,6 +1,6 @@
 """Targets of compilation: `Target`, its kinds and tags, and the abilities of this machine."""
 
-from tilewright.target.cpu import CpuDescription as CpuDescription
+from tilewright.target.cpu import CpuDescription as CpuDescription, host_topology as host_topology
 from tilewright.target.intrin_rules import (
     register_intrin_rule as register_intrin_rule,
     remove_intrin_rule as remove_intrin_rule,

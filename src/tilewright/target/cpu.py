@@ -36,7 +36,7 @@ class CpuDescription:
 
 
 @functools.cache
-def _host_topology() -> Topology:
+def host_topology() -> Topology:
     """This machine, with no more cores than threads may run."""
     machine = topology.detect()
     threads = thread_limit() or machine.logical_cores
@@ -53,7 +53,7 @@ def describe(attrs: Mapping[str, AttrValue]) -> CpuDescription:
     triple = _text(attrs, "mtriple") or here.triple
     name = _text(attrs, "mcpu") or (here.cpu if triple == here.triple else "generic")
     is_host = name == here.cpu and triple == here.triple
-    machine = _host_topology() if is_host else Topology(1, 1, Caches())
+    machine = host_topology() if is_host else Topology(1, 1, Caches())
     mattr = attrs.get("mattr", ())
     features = isa.features_of(name, triple, mattr if isinstance(mattr, tuple) else ())
     cores = _number(attrs, "num-cores")

@@ -55,7 +55,7 @@ class FuzzCase:
     arguments: tuple[Any, ...]
 
 
-def random_case(seed: int, options: FuzzOptions = FuzzOptions()) -> FuzzCase:  # noqa: B008 - frozen
+def random_case(seed: int, options: FuzzOptions = FuzzOptions()) -> FuzzCase:
     """The program of a seed."""
     return _ProgramFuzzer(random.Random(seed), options).case(seed)
 

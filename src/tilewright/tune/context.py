@@ -25,7 +25,7 @@ from tilewright.search.base import Chosen, DatabaseLike, SearchStrategy, search_
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import create_space_generator
 from tilewright.support.member_failures import MemberFailures
-from tilewright.target import Target
+from tilewright.target import Target, host_topology
 
 
 def thread_count(num_threads: int | str) -> int:
@@ -36,7 +36,7 @@ def thread_count(num_threads: int | str) -> int:
         case int():
             return num_threads
         case "physical":
-            return Target("llvm").cpu.physical_cores
+            return host_topology().physical_cores
         case "logical":
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     raise TuneError(f'num_threads is a number, "physical" or "logical", got {num_threads!r}')

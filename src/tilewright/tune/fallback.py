@@ -76,14 +76,15 @@ def default_schedule(
             if where.is_cpu:
                 best = best_of_sketches(context, sketches)
             else:
-                ranked = _ranked(context, sketches)
-                improved = [_improved(context, ranked)] if ranked else []
+                replayer = _replayer(context)
+                ranked = _ranked(context, sketches, replayer)
+                improved = [_improved(context, ranked, replayer)] if ranked else []
                 best = _first_that_lowers([*improved, *ranked], where, logger)
             return plain_schedule(module, where) if best is None else best
         stand_in = func.specialize(stand_in_sizes(func))
         for space in _SPACES:
             context = _context(stand_in, where, space)
-            ranked = _ranked(context, context.generate_design_space())
+            ranked = _ranked(context, context.generate_design_space(), _replayer(context))
             found = _for_all_sizes(module, ranked, where)
             if found is not None:
                 return found
@@ -97,20 +98,20 @@ def default_schedule(
 
 def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Schedule | None:
     """The best schedule that a space offers, by calculation; None if the program is better."""
-    ranked = _ranked(context, sketches)
+    replayer = _replayer(context)
+    ranked = _ranked(context, sketches, replayer)
     if not ranked or ranked[0].trace is None or not ranked[0].trace.has_steps():
         return None
     if context.target is None or context.target.is_cpu:
         return ranked[0]
-    return _improved(context, ranked)
+    return _improved(context, ranked, replayer)
 
 
-def _improved(context: TuneContext, ranked: Sequence[Schedule]) -> Schedule:
+def _improved(context: TuneContext, ranked: Sequence[Schedule], replayer: Replayer) -> Schedule:
     """The first schedule, or one with other choices that should be faster.
 
     The best of some other sketches gets a chance as well: drafts are few.
     """
-    replayer = _replayer(context)
     known = {_decisions_of(sch.trace) for sch in ranked if sch.trace is not None}
 
     def replay(trace: Trace) -> Schedule | None:
@@ -155,7 +156,9 @@ def _context(
     return TuneContext(mod, target=target, space_generator=chosen, rand_state=SEED)
 
 
-def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
+def _ranked(
+    context: TuneContext, sketches: Sequence[Schedule], replayer: Replayer
+) -> list[Schedule]:
     """Schedules of a program, the one that should be the fastest first; the program is one."""
     assert context.mod is not None
     assert context.target is not None
@@ -163,7 +166,7 @@ def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule
     most, chosen = DRAFTS, _around_instructions(sketches) if context.target.is_cpu else []
     if chosen:
         sketches, most = chosen, DRAFTS_AROUND_INSTRUCTIONS
-    drafts = _drafts(context, sketches, most)
+    drafts = _drafts(context, sketches, most, replayer)
     schedules = [draft.candidate.sch for draft in drafts] + [plain]
     costs = _costs(context, schedules)
     costs[-1] += PLAIN_HANDICAP if context.target.is_cpu else PLAIN_HANDICAP_ON_GPU
@@ -238,8 +241,9 @@ def _replayer(context: TuneContext) -> Replayer:
     )
 
 
-def _drafts(context: TuneContext, sketches: Sequence[Schedule], most: int) -> list[Draft]:
-    replayer = _replayer(context)
+def _drafts(
+    context: TuneContext, sketches: Sequence[Schedule], most: int, replayer: Replayer
+) -> list[Draft]:
     engine, numbered = RandomEngine(SEED), [Sketch(*item) for item in enumerate(sketches)]
     found: dict[int, Draft] = {}
     tried: set[Origin | None] = set()

@@ -15,7 +15,7 @@ import contextlib
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -78,6 +78,22 @@ class Way(NamedTuple):
 
     shapes: Sequence[TileShape]
     packs_matrices: bool = False
+
+    @property
+    def on_threads(self) -> bool:
+        """Whether threads multiply on their own, without tensor cores."""
+        return any(THREAD_ROWS in shape.annotations for shape in self.shapes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Staged:
+    """A product whose operands and result have copies that are still to be moved into tiles."""
+
+    sch: Schedule
+    block: BlockRV
+    fetched: Sequence[BlockRV]
+    output: BlockRV
+    loops: Sequence[LoopRV]
 
 
 class TileRule(ScheduleRule):
@@ -163,9 +179,12 @@ class _Tiling:
             operands = self._as_product(product, block)
         except ScheduleError as error:
             return NotApplied(sch, _reason(error))
+        staged = functools.cache(
+            lambda *packed: self._staged(product.copy(), block, operands, packed)
+        )
         for shape in self.way.shapes:
             try:
-                made.append(self._sketch(product, block, operands, shape, packed))
+                made.append(self._sketch(staged, shape, packed))
             except (ScheduleError, LowerError) as error:
                 reason = _reason(error)
         return made or NotApplied(sch, reason)
@@ -180,55 +199,43 @@ class _Tiling:
         return transform_for_tensorization(sch, block, mapping)
 
     def _sketch(
-        self,
-        sch: Schedule,
-        block: BlockRV,
-        operands: Reindexed,
-        shape: TileShape,
-        packed: list[int],
+        self, staged: Callable[..., _Staged], shape: TileShape, packed: list[int]
     ) -> Schedule:
         """A sketch that can be lowered; what must be packed for that is added to `packed`."""
-        made, copies = self._tile(sch.copy(), block, operands, shape, packed)
+        product = staged(*packed)
+        made = self._tiled(product, shape)
         try:
             LowerTileKernels()(made.mod, self.target)
         except CopyRefused as error:
-            written = [made.get_sref(copy).block.writes[0].buffer for copy in copies]
+            written = [made.get_sref(copy).block.writes[0].buffer for copy in product.fetched]
             position = written.index(error.written)
             may_pack = self.way.packs_matrices and not error.is_windows
             if not may_pack or position in packed:
                 raise
             packed.append(position)
             try:
-                return self._sketch(sch, block, operands, shape, packed)
+                return self._sketch(staged, shape, packed)
             except LowerError:
                 packed.remove(position)  # it did not help
                 raise error from None
         return made
 
-    def _tile(
-        self,
-        sch: Schedule,
-        block: BlockRV,
-        operands: Reindexed,
-        shape: TileShape,
-        packed: Sequence[int],
-    ) -> tuple[Schedule, list[BlockRV]]:
-        """Tile a block; also gives the blocks that copy both operands.
+    def _staged(
+        self, sch: Schedule, block: BlockRV, operands: Reindexed, packed: Sequence[int]
+    ) -> _Staged:
+        """Give a block copies of both operands and of its result, for all shapes alike.
 
-        At some of these positions kernels of their own pack operands.
+        At some of these positions kernels of their own pack operands. No decision changes any of
+        this: replays begin behind it.
         """
-        on_threads = THREAD_ROWS in shape.annotations
+        on_threads = self.way.on_threads
         converted = [on_threads and given != self.dtypes.sums for given in self.dtypes[:2]]
         for copy, is_converted in zip(operands.reads, converted, strict=True):
             if is_converted:
                 sch.unsafe_set_dtype(copy, 0, self.dtypes.sums)
-        step, tiles = self._loops(sch, block, shape)
         output = sch.cache_write(block, 0, "local" if on_threads else "wgmma.accumulator")
-        sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
-        fetched = []
+        fetched = [sch.cache_read(block, position, "shared.dyn") for position in range(2)]
         for position, copy in enumerate(operands.reads):
-            fetched.append(sch.cache_read(block, position, "shared.dyn"))
-            sch.compute_at(fetched[-1], step, preserve_unit_loops=True)
             if converted[position]:
                 sch = packed_operand(sch, copy, is_turned=False)
             elif position in packed:
@@ -239,17 +246,28 @@ class _Tiling:
         _inline_consumers(sch, output, on_threads=on_threads)
         for each in (*fetched, block, output):
             sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
-        return sch, fetched
+        return _Staged(sch, block, fetched, output, sch.get_loops(block))
 
-    def _loops(self, sch: Schedule, block: BlockRV, shape: TileShape) -> tuple[LoopRV, LoopRV]:
+    def _tiled(self, product: _Staged, shape: TileShape) -> Schedule:
+        """Tile a product; its copies move to where tiles need them."""
+        sch = product.sch.copy()
+        step, tiles = self._loops(sch, product.loops, shape)
+        sch.reverse_compute_at(product.output, tiles, preserve_unit_loops=True)
+        for copy in product.fetched:
+            sch.compute_at(copy, step, preserve_unit_loops=True)
+        return sch
+
+    def _loops(
+        self, sch: Schedule, loops: Sequence[LoopRV], shape: TileShape
+    ) -> tuple[LoopRV, LoopRV]:
         """The loop over steps of the sum, and the one over tiles."""
-        *batch, rows, columns, depth = sch.get_loops(block)
+        *batch, rows, columns, depth = loops
         extents = [extent_of(sch, loop) for loop in (*batch, rows, columns)]
         widths = _columns_of(extents[-1], shape)
         width = sampled(sch, widths)
         row, inner_row = sch.split(rows, [None, shape.rows])
         column, inner_column = sch.split(columns, [None, width])
-        on_threads = THREAD_ROWS in shape.annotations
+        on_threads = self.way.on_threads
         size = ir.DType(self.dtypes.sums if on_threads else self.dtypes.left).itemsize
         step, inner_depth = sch.split(depth, [None, shape.depth // size])
         outer, together = sch.split(row, [None, sampled(sch, _orders_of(extent_of(sch, row)))])
@@ -258,7 +276,7 @@ class _Tiling:
         sch.bind(tiles, "blockIdx.x")
         for key, value in {TILE_STAGES: 0, **shape.annotations, **self.marks}.items():
             sch.annotate(tiles, key, value)
-        if THREAD_ROWS not in shape.annotations:
+        if not on_threads:
             counts = [
                 math.prod(extents[:-2]) * math.ceil(extents[-2] / shape.rows) * across
                 for across in (math.ceil(extents[-1] / width) for width in _wide(widths))

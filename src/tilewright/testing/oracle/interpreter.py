@@ -31,7 +31,7 @@ def run(
     program: PrimFunc | IRModule,
     *args: Any,
     name: str = "main",
-    options: OracleOptions = OracleOptions(),  # noqa: B008 - frozen
+    options: OracleOptions = OracleOptions(),
 ) -> Any:
     """Interpret a function on NumPy arrays and scalars; outputs are written into the arrays.
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError, LowerError
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileAxis, refused
 
@@ -121,11 +122,13 @@ def _check_limits(windows: Windows, load: ir.BufferLoad) -> None:
 
 def _evaluator(
     load: ir.BufferLoad, row: TileAxis, depth: TileAxis
-) -> Callable[[int, int], tuple[int, ...]]:
-    def at(i: int, k: int) -> tuple[int, ...]:
+) -> Callable[[npt.ArrayLike, npt.ArrayLike, int], Values]:
+    """The index of an axis that is read at rows and depths."""
+
+    def at(i: npt.ArrayLike, k: npt.ArrayLike, axis: int) -> Values:
         values = {row.var: np.asarray(i), depth.var: np.asarray(k)}
         try:
-            return tuple(int(evaluate_on_arrays(index, values)) for index in load.indices)
+            return evaluate_on_arrays(load.indices[axis], values)
         except ArithError:
             raise refused(f"`{load}` depends on more than the tile") from None
 
@@ -133,18 +136,18 @@ def _evaluator(
 
 
 def _guessed(
-    at: Callable[[int, int], tuple[int, ...]],
+    at: Callable[[npt.ArrayLike, npt.ArrayLike, int], Values],
     shape: tuple[int, int, int, int],
     pixels: int,
     taps: int,
 ) -> Windows:
     """Windows that agree with some points."""
-    channels, start = shape[3], at(0, 0)
-    columns = next((q for q in range(1, pixels) if at(q, 0)[1] != start[1]), pixels)
-    across = next((s for s in range(1, taps) if at(0, s * channels)[1] != start[1]), taps)
+    channels, start = shape[3], [int(at(0, 0, axis)) for axis in range(len(shape))]
+    columns = _constant_part(at(np.arange(pixels), 0, 1), pixels)
+    across = _constant_part(at(0, np.arange(taps) * channels, 1), taps)
 
     def step(axis: int, i: int, k: int, is_there: bool) -> int:
-        return at(i, k)[axis] - start[axis] if is_there else 1
+        return int(at(i, k, axis)) - start[axis] if is_there else 1
 
     rows, down = pixels // columns, taps // across
     width = WindowAxis(
@@ -162,6 +165,12 @@ def _guessed(
         -start[1],
     )
     return Windows(shape, height, width)
+
+
+def _constant_part(values: Values, count: int) -> int:
+    """How many of `count` values are the first one, before another comes."""
+    others = np.flatnonzero(values != np.ravel(values)[0])
+    return int(others[0]) if others.size else count
 
 
 @dataclass(frozen=True)
