@@ -54,8 +54,8 @@ def test_bench_says_why_rivals_do_not_run(command: Any, model: str, gpu: FakeDri
     text = "\n".join(lines)
     for name, reason in (
         ("onnxruntime", "it is compared on the CPU; --target llvm"),
-        ("torch", "sums is no module of PyTorch"),
-        ("torch-compile", "sums is no module of PyTorch"),
+        ("torch", "sums is not a PyTorch module"),
+        ("torch-compile", "sums is not a PyTorch module"),
     ):
         assert f"{name}: {reason}" in text or f"{name}: not installed here" in text
 

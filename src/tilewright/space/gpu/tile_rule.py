@@ -90,7 +90,6 @@ class _Staged:
     """A product whose operands and result have copies that are still to be moved into tiles."""
 
     sch: Schedule
-    block: BlockRV
     fetched: Sequence[BlockRV]
     output: BlockRV
     loops: Sequence[LoopRV]
@@ -246,7 +245,7 @@ class _Tiling:
         _inline_consumers(sch, output, on_threads=on_threads)
         for each in (*fetched, block, output):
             sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
-        return _Staged(sch, block, fetched, output, sch.get_loops(block))
+        return _Staged(sch, fetched, output, sch.get_loops(block))
 
     def _tiled(self, product: _Staged, shape: TileShape) -> Schedule:
         """Tile a product; its copies move to where tiles need them."""
