@@ -6,6 +6,8 @@ nothing here, so that no case has to be told apart for them.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,8 @@ from tilewright.algebra.nest_columns import NestColumns
 from tilewright.cost_model.prior import (
     CACHE_WAY_BYTES,
     CONFLICT_CYCLES,
+    FAR_BYTES,
+    L2_WAY_BYTES,
     SCALARS_PER_CYCLE,
     TILE_SCOPES,
     Machine,
@@ -22,6 +26,13 @@ from tilewright.nest.access import LINE
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
 _FITS = 0.75  # of a cache can be used
+
+
+class _Rows(NamedTuple):
+    """Rows that accesses touch below each depth: widths, and divisors of distances; 0: one row."""
+
+    width: npt.NDArray[np.int64]
+    apart: npt.NDArray[np.int64]
 
 
 class NestCost:
@@ -177,21 +188,60 @@ class NestCost:
     def _traffic_cycles(self) -> Floats:
         """Cycles for the bytes that come from the second cache, the third, and memory."""
         machine, nest = self._machine, self.nest
-        sizes = nest.footprints[self._in_memory()].sum(0)
+        in_memory = self._in_memory()
+        touched = nest.footprints[in_memory]
+        sizes, rows = touched.sum(0), self._rows(in_memory)
         times = np.ones_like(sizes)
         np.cumprod(nest.extents, 0, out=times[1:])
         levels = (
-            (machine.l1_bytes, machine.l2_bytes_per_cycle),
-            (machine.l2_bytes, machine.l3_bytes_per_cycle),
-            (machine.l3_bytes, machine.memory_bytes_per_cycle),
+            (machine.l1_bytes, CACHE_WAY_BYTES, machine.l2_bytes_per_cycle),
+            (machine.l2_bytes, L2_WAY_BYTES, machine.l3_bytes_per_cycle),
+            (machine.l3_bytes, 0, machine.memory_bytes_per_cycle),
         )
-        moved = [_traffic(sizes, times, nest.boundaries, size) / speed for size, speed in levels]
+        moved = []
+        for capacity, way, speed in levels:
+            room = _room(touched, rows, capacity, way).sum(0) if way and rows else sizes
+            fits = nest.boundaries & (room <= _FITS * capacity)
+            moved.append(_traffic(sizes, times, fits) / speed)
         return np.vstack(moved)
 
+    def _rows(self, chosen: Masks) -> _Rows | None:
+        """Below each depth, the width of rows that accesses touch, and how far apart they lie.
 
-def _traffic(sizes: Floats, times: Floats, seen: Masks, capacity: int) -> Floats:
+        None: all of them are near.
+        """
+        nest = self.nest
+        size = nest.element_bytes[chosen, None, None]
+        moves = nest.depends[chosen] & (nest.extents > 1) & ~self._parallel & ~self._vector
+        strides = np.where(moves, nest.strides[chosen], 0).astype(np.int64) * size
+        far = (strides > 0) & (strides % FAR_BYTES == 0)
+        if not far.any():
+            return None
+        reach = np.where(far, 0, strides) * (nest.extents - 1)
+        along = self._vector & self._is_along()[chosen, None] & self._moved[chosen, None]
+        last = _innermost(self._vector) & along
+        reach = np.where(last, (self.vector_extent - 1) * size, reach)
+        width = _below(reach, np.add) + size
+        return _Rows(width, _below(np.where(far, strides, 0), np.gcd))
+
+
+def _below(values: npt.NDArray[Any], combine: np.ufunc) -> npt.NDArray[Any]:
+    """What the slots below each depth give together."""
+    nothing = np.zeros_like(values[:, :1])
+    below: npt.NDArray[Any] = combine.accumulate(values[:, ::-1], axis=1)[:, ::-1]
+    return np.concatenate([below, nothing], axis=1)
+
+
+def _room(touched: Floats, rows: _Rows, capacity: int, way: int) -> Floats:
+    """Bytes of a cache that hold what an access touches, those that it cannot use included."""
+    used = np.minimum(1.0, np.maximum(rows.width, LINE) / np.gcd(rows.apart, way))
+    part = np.where(rows.apart > 0, used, 1.0)
+    room: Floats = np.where(touched > part * capacity, touched / part, touched)
+    return room
+
+
+def _traffic(sizes: Floats, times: Floats, fits: Masks) -> Floats:
     """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
-    fits = seen & (sizes <= _FITS * capacity)
     fits[-1] = True
     depth = fits.argmax(0)
     columns = np.arange(sizes.shape[1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,9 @@ TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 # a few such places; what was pushed out of it comes from the second one.
 CACHE_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5
+L2_WAY_BYTES = 65536
+# Rows that lie a multiple of this apart use a small part of a cache.
+FAR_BYTES = 2048
 
 
 @dataclass(frozen=True)
@@ -251,32 +255,86 @@ class _NestCost:
     def _traffic_cycles(self) -> list[float]:
         """Cycles for the bytes that come from the second cache, the third, and memory."""
         machine = self._machine
-        levels = (
-            (machine.l1_bytes, machine.l2_bytes_per_cycle),
-            (machine.l2_bytes, machine.l3_bytes_per_cycle),
-            (machine.l3_bytes, machine.memory_bytes_per_cycle),
-        )
-        sizes = self._footprints()
-        return [self._traffic(sizes, capacity) / speed for capacity, speed in levels]
-
-    def _footprints(self) -> list[int]:
-        """For each depth (0: the whole nest) the bytes that all accesses touch below it."""
-        accesses = (self._nest.store, *self._nest.loads)
-        in_memory = [
-            access.footprints(self._loops)
-            for access in accesses
+        accesses = [
+            access
+            for access in (self._nest.store, *self._nest.loads)
             if not access.buffer.scope.startswith(("local", TILE_SCOPES))
         ]
-        return list(map(sum, zip(*in_memory, strict=True))) or [0] * (len(self._loops) + 1)
+        # Of each access, the bytes that it touches below each depth (0: the whole nest).
+        touched = [access.footprints(self._loops) for access in accesses]
+        sizes = _sums(touched) or [0] * (len(self._loops) + 1)
+        rows = [self._rows(access) for access in accesses]
+        levels = (
+            (machine.l1_bytes, CACHE_WAY_BYTES, machine.l2_bytes_per_cycle),
+            (machine.l2_bytes, L2_WAY_BYTES, machine.l3_bytes_per_cycle),
+            (machine.l3_bytes, 0, machine.memory_bytes_per_cycle),
+        )
+        cycles = []
+        for capacity, way, speed in levels:
+            room = sizes
+            if way and any(rows):
+                pairs = zip(touched, rows, strict=True)
+                room = _sums([_room(own, each, capacity, way) for own, each in pairs])
+            cycles.append(self._traffic(sizes, room, capacity) / speed)
+        return cycles
 
-    def _traffic(self, sizes: Sequence[int], capacity: int) -> float:
+    def _rows(self, access: MemoryAccess) -> list[_Rows]:
+        """Below each depth, how far apart rows lie that an access touches; none if they are near.
+
+        Other cores have caches of their own.
+        """
+        width, apart, found = access.element_bytes, 0, []
+        for loop in reversed(self._loops):
+            found.append(_Rows(width, apart))
+            if loop.kind is _PARALLEL:
+                continue
+            stride = abs(access.stride(loop) or 0) * access.element_bytes
+            if loop is self._vector:
+                width += stride * (loop.extent - 1) if stride == access.element_bytes else 0
+            elif stride % FAR_BYTES:
+                width += stride * (loop.extent - 1)
+            else:
+                apart = math.gcd(apart, stride)
+        found.append(_Rows(width, apart))
+        return found[::-1] if apart else []
+
+    def _traffic(self, sizes: Sequence[float], room: Sequence[float], capacity: int) -> float:
         """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
         times = 1.0
         for depth, below in enumerate(sizes):
-            if below <= 0.75 * capacity or depth == len(sizes) - 1:
+            if room[depth] <= 0.75 * capacity or depth == len(sizes) - 1:
                 return times * below if depth else 0.0
             times *= self._loops[depth].extent
         return 0.0
+
+
+class _Rows(NamedTuple):
+    """Rows that an access touches: their width, and a divisor of their distances; 0: one row."""
+
+    width: int
+    apart: int
+
+
+def _sums(rows: Sequence[Sequence[float]]) -> list[float]:
+    return list(map(sum, zip(*rows, strict=True)))
+
+
+def _room(
+    touched: Sequence[float], rows: Sequence[_Rows], capacity: int, way: int
+) -> Sequence[float]:
+    """Bytes of a cache that hold what an access touches, those that it cannot use included."""
+    if not rows:
+        return touched
+    return [
+        size / part if size > part * capacity else size
+        for size, part in zip(touched, (_usable(each, way) for each in rows), strict=True)
+    ]
+
+
+def _usable(rows: _Rows, way: int) -> float:
+    """The part of a cache with room for rows."""
+    distance = math.gcd(rows.apart, way)
+    return min(1.0, max(rows.width, LINE) / distance) if rows.apart else 1.0
 
 
 _PER_LANE = 4.0  # two multiply-adds

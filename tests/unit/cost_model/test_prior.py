@@ -84,6 +84,20 @@ def test_rows_that_share_a_place_in_the_cache() -> None:
     assert shared[0] < 1.05 * even[0]
 
 
+def test_rows_far_apart_share_a_part_of_the_second_cache() -> None:
+    slow = replace(MACHINE, l3_bytes_per_cycle=1.0)
+
+    def flop_seconds(size: int) -> float:
+        sch = tiled(size, columns=64, kinds="vectorize")
+        i0, j0, *_ = sch.get_loops(sch.get_block("C"))
+        sch.reorder(j0, i0)  # tiles of rows use the same 64 columns
+        return seconds(sch, slow) / size**3
+
+    # 1024 rows of 256 bytes, 4096 bytes apart, in a cache of 1 MB: a sixteenth of it has room.
+    assert flop_seconds(1024) > 2 * flop_seconds(1024 + 64)
+    assert flop_seconds(512) < 1.2 * flop_seconds(512 + 64)  # an eighth of it, where they fit
+
+
 def test_two_cores_are_faster() -> None:
     assert seconds(tiled()) * 1.5 < seconds(tiled(kinds="vectorize"))
 
