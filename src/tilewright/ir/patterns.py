@@ -7,11 +7,14 @@ from typing import Any, TypeVar
 
 from tilewright.ir.buffer import BufferLoad
 from tilewright.ir.node import Node, NodeT, map_children, nodes_in
-from tilewright.ir.stmt import SeqStmt, flattened
+from tilewright.ir.stmt import SeqStmt, Stmt, flattened
 
 __all__ = ["walk", "nodes_of", "has_load", "rewrite"]
 
 Kind = TypeVar("Kind", bound=Node)
+Change = Callable[[Any], Any]
+Patterns = Mapping[Any, Change]  # by a class of nodes or a tuple of some; the first to fit counts
+_NONE: Patterns = {}
 
 
 def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[Any]:
@@ -41,24 +44,40 @@ def has_load(node: Node) -> bool:
     return any(isinstance(each, BufferLoad) for each in walk(node))
 
 
-def rewrite(node: NodeT, patterns: Mapping[Any, Callable[[Any], Any]]) -> NodeT:
-    """Exchange the nodes of some classes, children first, for what functions make of them.
+def rewrite(node: NodeT, patterns: Patterns = _NONE, *, before: Patterns = _NONE) -> NodeT:
+    """Exchange the nodes of some classes for what functions make of them.
 
-    What does not change is shared with the old tree.
+    `patterns` get a node when its children are done. `before` gets it first and may give what is to
+    stand there, all below it included; None lets the walk go on below. What does not change is
+    shared with the old tree, and where only statements may change no expression is looked at.
     """
-
-    changes: dict[type, Callable[[Any], Any] | None] = {}
+    below = Stmt if all(map(_is_statement, (*patterns, *before))) else Node
+    known: dict[type, tuple[Change | None, ...]] = {}
 
     def visit(old: Any) -> Any:
+        kind = type(old)
+        changes = known.get(kind)
+        if changes is None:
+            found = _fitting(kind, before), _fitting(kind, patterns)
+            changes = known[kind] = found if issubclass(kind, below) else ()
+        if not changes:
+            return old
+        first, last = changes
+        if first is not None and (made := first(old)) is not None:
+            return made
         new = map_children(old, visit) if old.child_fields else old
-        kind = type(new)
         if kind is SeqStmt and new is not old:
-            return flattened(new)
-        if kind not in changes:
-            fitting = (change for base, change in patterns.items() if issubclass(kind, base))
-            changes[kind] = next(fitting, None)
-        change = changes[kind]
-        return new if change is None else change(new)
+            new = flattened(new)
+        return new if last is None else last(new)
 
     made: NodeT = visit(node)
     return made
+
+
+def _is_statement(kind: type | tuple[type, ...]) -> bool:
+    return all(map(_is_statement, kind)) if isinstance(kind, tuple) else issubclass(kind, Stmt)
+
+
+def _fitting(kind: type, patterns: Patterns) -> Change | None:
+    """What is to be done with nodes of a class."""
+    return next((change for base, change in patterns.items() if issubclass(kind, base)), None)

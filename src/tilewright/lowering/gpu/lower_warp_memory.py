@@ -16,7 +16,6 @@ from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import launched_tag
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.lowering.storage_rewrite import scope_of
 
 WARP_SIZE = 32
@@ -154,22 +153,20 @@ def _step(data: ir.Var, found: set[int]) -> int:
     return next(iter(found))
 
 
-class _Kernels(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if launched_tag(node) != "threadIdx.x":
-            return self.generic_visit(node)
-        allocations = ir.nodes_of(node.body, ir.Allocate)
-        if not any(scope_of(each.buffer_var) == "warp" for each in allocations):
-            return node
-        if not isinstance(node.value, ir.IntImm) or node.value.value != WARP_SIZE:
-            raise LowerError(
-                f"memory in scope 'warp' needs {WARP_SIZE} threads along threadIdx.x, got "
-                f"{node.value}"
-            )
-        return ir.replace(node, body=_Distributor(node.node.var, node.body).rewrite(node.body))
+def _distributed(node: ir.AttrStmt) -> ir.Stmt | None:
+    if launched_tag(node) != "threadIdx.x":
+        return None
+    allocations = ir.nodes_of(node.body, ir.Allocate)
+    if not any(scope_of(each.buffer_var) == "warp" for each in allocations):
+        return node
+    if not isinstance(node.value, ir.IntImm) or node.value.value != WARP_SIZE:
+        raise LowerError(
+            f"memory in scope 'warp' needs {WARP_SIZE} threads along threadIdx.x, got {node.value}"
+        )
+    return ir.replace(node, body=_Distributor(node.node.var, node.body).rewrite(node.body))
 
 
 @function_pass
 def LowerWarpMemory(func: ir.PrimFunc) -> ir.PrimFunc:
     """Spread buffers of a warp over the registers of its threads."""
-    return func.with_body(_Kernels().rewrite(func.body))
+    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _distributed}))
