@@ -8,14 +8,12 @@ dynamic shared memory, its bytes, in the order of the attribute `tir.kernel_laun
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.intrinsics import call_packed
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.gpu.threads import launched_tag, launches_of
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.target import Target
 
 DEVICE_KERNEL = 2  # the calling convention of a function that a host launches
@@ -24,17 +22,22 @@ DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
 
 
 @dataclass
-class _Splitter(StmtRewriter):
+class _Splitter:
     """Takes the kernels out of one function."""
 
     func: ir.PrimFunc
     name: str
     kernels: dict[str, ir.PrimFunc] = field(default_factory=dict)
 
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        return self._launch(node) if launched_tag(node) else self.generic_visit(node)
+    def host(self) -> ir.PrimFunc:
+        """What is left of the function."""
+        stays = (ir.BufferStore, ir.While, ir.Evaluate)
+        before = {ir.AttrStmt: self._launch, stays: self._checked}
+        return self.func.with_body(ir.rewrite(self.func.body, before=before))
 
-    def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt:
+    def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt | None:
+        if not launched_tag(kernel):
+            return None
         number = len(self.kernels)
         name = f"{self.name}_kernel" + (f"_{number}" if number else "")
         _check_sizes(kernel)
@@ -58,16 +61,13 @@ class _Splitter(StmtRewriter):
         used = used_vars(kernel)
         return tuple({**{param: None for param in self.func.params if param in used}, **used})
 
-    def _on_host(self, node: Any) -> Any:
+    def _checked(self, node: ir.Stmt) -> ir.Stmt:
+        if ir.is_no_op(node):
+            return node
         raise LowerError(
             f"function {self.name!r} computes `{_first_line(node)}` outside of all threads; bind a "
             "loop around it to blockIdx.x or threadIdx.x"
         )
-
-    visit_buffer_store = visit_while = _on_host
-
-    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
-        return node if ir.is_no_op(node) else self._on_host(node)
 
 
 def _first_line(node: ir.Stmt) -> str:
@@ -156,6 +156,6 @@ class SplitHostDevice(FunctionPass):
                 functions[name] = func
                 continue
             splitter = _Splitter(func, name)
-            functions[name] = func.with_body(splitter.rewrite(func.body))
+            functions[name] = splitter.host()
             functions |= splitter.kernels
         return ir.replace(module, functions=functions)
