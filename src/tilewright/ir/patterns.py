@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tilewright.ir.buffer import BufferLoad
-from tilewright.ir.node import Node, NodeT, map_children, nodes_in
-from tilewright.ir.stmt import SeqStmt, Stmt, flattened
+from tilewright.ir.function import PrimFunc
+from tilewright.ir.node import Node, NodeT, children, map_children, nodes_in
+from tilewright.ir.stmt import For, SeqStmt, Stmt, flattened
 
-__all__ = ["walk", "nodes_of", "has_load", "rewrite"]
+__all__ = ["walk", "nodes_of", "with_loops", "has_load", "rewrite"]
 
 Kind = TypeVar("Kind", bound=Node)
 Change = Callable[[Any], Any]
 Patterns = Mapping[Any, Change]  # by a class of nodes or a tuple of some; the first to fit counts
 _NONE: Patterns = {}
+_HOLDERS = (Stmt, PrimFunc)  # all that statements stand in
+
+
+def _holds_statements(node: Node) -> bool:
+    return isinstance(node, _HOLDERS)
 
 
 def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[Any]:
@@ -35,8 +41,21 @@ def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[A
 
 
 def nodes_of(node: Node, kind: type[Kind]) -> Iterator[Kind]:
-    """The nodes of one class in a tree, parents first."""
-    return (each for each in walk(node) if isinstance(each, kind))
+    """The nodes of one class in a tree, parents first; statements are not sought in expressions."""
+    into = _holds_statements if issubclass(kind, Stmt) else None
+    return (each for each in walk(node, into=into) if isinstance(each, kind))
+
+
+def with_loops(
+    stmt: Stmt, into: Callable[[Stmt], bool] = _holds_statements, loops: tuple[For, ...] = ()
+) -> Iterator[tuple[Stmt, tuple[For, ...]]]:
+    """A statement and those below it, parents first, each with the loops around it."""
+    yield stmt, loops
+    if into(stmt):
+        inside = (*loops, stmt) if isinstance(stmt, For) else loops
+        for child in children(stmt):
+            if isinstance(child, Stmt):
+                yield from with_loops(child, into, inside)
 
 
 def has_load(node: Node) -> bool:
@@ -51,7 +70,7 @@ def rewrite(node: NodeT, patterns: Patterns = _NONE, *, before: Patterns = _NONE
     stand there, all below it included; None lets the walk go on below. What does not change is
     shared with the old tree, and where only statements may change no expression is looked at.
     """
-    below = Stmt if all(map(_is_statement, (*patterns, *before))) else Node
+    below = _HOLDERS if all(map(_is_statement, (*patterns, *before))) else Node
     known: dict[type, tuple[Change | None, ...]] = {}
 
     def visit(old: Any) -> Any:

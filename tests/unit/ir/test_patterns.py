@@ -17,6 +17,7 @@ from tilewright.ir import (
     nodes_of,
     rewrite,
     walk,
+    with_loops,
 )
 from tilewright.ir.node import replace
 from tilewright.testing.handwritten import matmul
@@ -37,6 +38,14 @@ def test_a_walk_stays_outside_of_what_it_is_told() -> None:
     assert any(isinstance(node, Block) for node in outside)
     below = list(walk(FUNC.body, into=lambda node: not isinstance(node, For)))
     assert [node.loop_var.name for node in below if isinstance(node, For)] == ["i"]
+
+
+def test_statements_come_with_the_loops_around_them() -> None:
+    assert [stmt for stmt, _ in with_loops(FUNC.body)] == list(nodes_of(FUNC.body, Stmt))
+    around = [loops for stmt, loops in with_loops(FUNC.body) if isinstance(stmt, BufferStore)]
+    assert [[loop.loop_var.name for loop in loops] for loops in around] == [["i", "j", "r"]] * 2
+    outside = with_loops(FUNC.body, lambda stmt: not isinstance(stmt, For))
+    assert [loops for stmt, loops in outside if isinstance(stmt, For)] == [()]
 
 
 def test_loads_are_found() -> None:
@@ -91,8 +100,9 @@ def test_expressions_are_left_alone_where_only_statements_may_change() -> None:
 
     visited = rewrite(FUNC.body, {BufferStore: store})
     regions = [block.reads for block in nodes_of(visited, Block)]
-    assert regions == [block.reads for block in nodes_of(FUNC.body, Block)]
+    assert regions == [block.reads for block in nodes_of(FUNC, Block)]
     assert not has_load(visited)
+    assert not has_load(rewrite(FUNC, {BufferStore: store}))
 
 
 def test_a_sequence_is_flat_before_a_function_sees_it() -> None:
