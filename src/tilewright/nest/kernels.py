@@ -41,12 +41,12 @@ def _kernels(stmt: ir.Stmt) -> Iterator[Kernel]:
     if isinstance(stmt, ir.For) and tag_of(stmt):
         yield Kernel(list(_leaves(stmt)))
         return
-    for child in (stmt.block.body,) if isinstance(stmt, ir.BlockRealize) else ir.children(stmt):
-        if isinstance(child, ir.Stmt):
-            yield from _kernels(child)
+    for child in ir.statements_in(stmt.block if isinstance(stmt, ir.BlockRealize) else stmt):
+        yield from _kernels(child)
 
 
 def _leaves(kernel: ir.For) -> Iterator[Leaf]:
-    for stmt, loops in ir.with_loops(kernel, lambda node: not isinstance(node, ir.BlockRealize)):
+    outside = ir.with_loops(kernel, into=lambda stmt: not isinstance(stmt, ir.BlockRealize))
+    for stmt, loops in outside:
         if isinstance(stmt, ir.BlockRealize):
             yield Leaf(stmt, loops)

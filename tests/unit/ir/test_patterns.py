@@ -44,7 +44,7 @@ def test_statements_come_with_the_loops_around_them() -> None:
     assert [stmt for stmt, _ in with_loops(FUNC.body)] == list(nodes_of(FUNC.body, Stmt))
     around = [loops for stmt, loops in with_loops(FUNC.body) if isinstance(stmt, BufferStore)]
     assert [[loop.loop_var.name for loop in loops] for loops in around] == [["i", "j", "r"]] * 2
-    outside = with_loops(FUNC.body, lambda stmt: not isinstance(stmt, For))
+    outside = with_loops(FUNC.body, into=lambda stmt: not isinstance(stmt, For))
     assert [loops for stmt, loops in outside if isinstance(stmt, For)] == [()]
 
 

@@ -28,6 +28,8 @@ def _moved(kernel: ir.AttrStmt) -> ir.Stmt | None:
         count = count * extent
         number = number * extent + ir.cast(ir.INT32, launch.node.var)
     found = [a for a in ir.nodes_of(kernel, ir.Allocate) if scope_of(a.buffer_var) == "global"]
+    if not found:
+        return kernel
     sizes = {each.buffer_var: (each.dtype, _size(each)) for each in found}
     made: ir.Stmt = _in_parts_of(sizes, kernel, count, number)
     for var, (dtype, size) in sizes.items():

@@ -74,47 +74,31 @@ def _first_line(node: ir.Stmt) -> str:
     return str(node).strip().splitlines()[-1].strip()
 
 
+_ACCESSES = (ir.BufferLoad, ir.BufferStore)
+_DEFINED: dict[type, str] = {
+    ir.For: "loop_var",
+    ir.Let: "var",
+    ir.LetStmt: "var",
+    ir.Allocate: "buffer_var",
+    ir.AllocateConst: "buffer_var",
+}
+
+
 def used_vars(stmt: ir.Stmt) -> dict[ir.Var, None]:
     """Variables that a kernel uses but does not define, memory behind buffers included."""
-    finder = _Used()
-    finder.visit(stmt)
-    return {var: None for var in finder.used if var not in finder.defined}
-
-
-class _Used(ir.Visitor):
-    def __init__(self) -> None:
-        self.used: dict[ir.Var, None] = {}
-        self.defined: set[ir.Var] = set()
-
-    def visit_var(self, node: ir.Var) -> None:
-        self.used[node] = None
-
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self.used[node.buffer.data] = None
-        self.generic_visit(node)
-
-    visit_buffer_store = visit_buffer_load
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
-        if isinstance(node.node, ir.IterVar):
-            self.defined.add(node.node.var)
-        self.generic_visit(node)
-
-    def visit_for(self, node: ir.For) -> None:
-        self.defined.add(node.loop_var)
-        self.generic_visit(node)
-
-    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
-        self.defined.add(node.var)
-        self.generic_visit(node)
-
-    visit_let_stmt = visit_let
-
-    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
-        self.defined.add(node.buffer_var)
-        self.generic_visit(node)
-
-    visit_allocate_const = visit_allocate
+    used: dict[ir.Var, None] = {}
+    defined: set[ir.Var] = set()
+    for node in ir.walk(stmt):
+        kind = type(node)
+        if kind in _ACCESSES:
+            used[node.buffer.data] = None
+        elif kind in _DEFINED:
+            defined.add(getattr(node, _DEFINED[kind]))
+        elif kind is ir.AttrStmt and isinstance(node.node, ir.IterVar):
+            defined.add(node.node.var)
+        elif not node.child_fields and isinstance(node, ir.Var):
+            used[node] = None
+    return {var: None for var in used if var not in defined}
 
 
 def _check_sizes(kernel: ir.Stmt) -> None:

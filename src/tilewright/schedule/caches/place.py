@@ -64,11 +64,8 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Cach
             if not holds_leaf(body, earlier.stmt):
                 return CachePlace(location, body, siblings=siblings)
         else:
-            body = next(
-                child
-                for child in ir.children(body)
-                if isinstance(child, ir.Stmt) and holds_leaf(child, later.stmt)
-            )
+            inside = ir.statements_in(body)
+            body = next(child for child in inside if holds_leaf(child, later.stmt))
 
 
 @dataclass(frozen=True)

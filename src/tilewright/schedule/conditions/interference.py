@@ -20,9 +20,10 @@ class TouchedRegion:
 
 def accesses_of(stmt: ir.Stmt) -> list[TouchedRegion]:
     """What the blocks of a statement touch, in terms of the loops around it."""
+    outside = ir.with_loops(stmt, into=lambda node: not isinstance(node, ir.BlockRealize))
     return [
         TouchedRegion(region.buffer, _relaxed(ir.substitute(region, each.values), loops), is_write)
-        for each, loops in ir.with_loops(stmt, lambda node: not isinstance(node, ir.BlockRealize))
+        for each, loops in outside
         if isinstance(each, ir.BlockRealize)
         for regions, is_write in ((each.block.reads, False), (each.block.writes, True))
         for region in regions

@@ -136,7 +136,7 @@ class KernelNeeds:
 
 def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
     """The needs of each outermost launch of threads with no block in it."""
-    outside = ir.walk(stmt, into=lambda node: isinstance(node, ir.Stmt) and not is_launch(node))
+    outside = ir.walk_statements(stmt, into=lambda node: not is_launch(node))
     for launch in filter(is_launch, outside):
         if not any(ir.nodes_of(launch, ir.BlockRealize)):
             needs = KernelNeeds()
