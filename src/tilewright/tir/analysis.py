@@ -254,7 +254,7 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
 
     def visit(node: ir.Node) -> None:
         if not isinstance(node, ir.Allocate):
-            for child in ir.children(node):
+            for child in ir.statements_in(node):
                 visit(child)
             return
         pointer = node.buffer_var.type_annotation
