@@ -65,12 +65,11 @@ def FlattenBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
             return node
         return ir.replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
 
-    body = ir.rewrite(
-        func.body,
+    return ir.rewrite(
+        func,
         {
             (ir.BufferLoad, ir.BufferStore): access,
             (ir.Allocate, ir.AllocateConst): _of_one_extent,
             ir.DeclBuffer: lambda node: node.body,
         },
     )
-    return func.with_body(body)

@@ -23,4 +23,4 @@ def _hoisted(node: ir.For) -> ir.Stmt:
 @function_pass
 def HoistIfThenElse(func: ir.PrimFunc) -> ir.PrimFunc:
     """Test conditions outside the loops that do not change them."""
-    return func.with_body(ir.rewrite(func.body, {ir.For: _hoisted}))
+    return ir.rewrite(func, {ir.For: _hoisted})

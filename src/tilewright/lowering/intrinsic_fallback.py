@@ -120,4 +120,4 @@ class IntrinsicFallback(FunctionPass):
             missing = _missing_intrin(block, features)
             return None if missing is None else _described(block, missing)
 
-        return func.with_body(ir.rewrite(func.body, before={ir.Block: described}))
+        return ir.rewrite(func, before={ir.Block: described})

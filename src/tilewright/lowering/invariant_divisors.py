@@ -39,6 +39,4 @@ def _with_reciprocals(loop: ir.For) -> ir.For | None:
 @function_pass
 def InvariantDivisors(func: ir.PrimFunc) -> ir.PrimFunc:
     """Multiply by reciprocals, where the schedule allows it."""
-    return func.with_body(
-        ir.rewrite(func.body, {ir.For: _unmarked}, before={ir.For: _with_reciprocals})
-    )
+    return ir.rewrite(func, {ir.For: _unmarked}, before={ir.For: _with_reciprocals})

@@ -184,4 +184,4 @@ def _vectorized(node: ir.For) -> ir.Stmt | None:
 @function_pass
 def VectorReduction(func: ir.PrimFunc) -> ir.PrimFunc:
     """Run marked reduction loops in vectors of partial results."""
-    return func.with_body(ir.rewrite(func.body, before={ir.For: _vectorized}))
+    return ir.rewrite(func, before={ir.For: _vectorized})

@@ -225,7 +225,7 @@ class VectorizeLoop(FunctionPass):
     enable_vectorize: bool = True
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
-        return func.with_body(ir.rewrite(func.body, {ir.For: self._without_lanes}))
+        return ir.rewrite(func, {ir.For: self._without_lanes})
 
     def _without_lanes(self, node: ir.For) -> ir.Stmt:
         if node.kind != ir.ForKind.VECTORIZED:

@@ -11,16 +11,13 @@ from tilewright.ir.access import inputs_of
 
 def with_results_read(func: PrimFunc) -> PrimFunc:
     """The function with the results of its reductions among their reads, behind all others."""
-    return replace(func, body=rewrite(func.body, {Block: _naming}))
+    return rewrite(func, {Block: _naming})
 
 
 def without_results_read(module: IRModule) -> IRModule:
     """Functions whose reductions do not name their results; updates name theirs first."""
-    functions = {
-        name: replace(func, body=rewrite(func.body, {Block: _hiding}))
-        for name, func in module.functions.items()
-    }
-    return IRModule(functions)
+    functions = module.functions.items()
+    return IRModule({name: rewrite(func, {Block: _hiding}) for name, func in functions})
 
 
 def _naming(block: Block) -> Block:

@@ -149,7 +149,7 @@ def check_result(program: ir.PrimFunc, sch: Schedule) -> Failure | None:
 def _threads_as_loops(module: ir.IRModule) -> ir.IRModule:
     """Threads one after the other; their blocks, which may run in any order, the last one first."""
     main = module["main"]
-    return module.with_function("main", main.with_body(ir.rewrite(main.body, {ir.For: _in_turn})))
+    return module.with_function("main", ir.rewrite(main, {ir.For: _in_turn}))
 
 
 def _in_turn(loop: ir.For) -> ir.For:

@@ -70,4 +70,4 @@ def _first(index: ir.PrimExpr) -> ir.PrimExpr | None:
 @function_pass
 def InjectPTXAsyncCopy(func: ir.PrimFunc) -> ir.PrimFunc:
     """Copy asynchronously what a software pipeline marked."""
-    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _inside}))
+    return ir.rewrite(func, before={ir.AttrStmt: _inside})

@@ -309,4 +309,4 @@ def _check_order(loop: ir.For, parts: Sequence[_PipelinedStmt]) -> None:
 @function_pass
 def InjectSoftwarePipeline(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let parts of loops run for later iterations than others."""
-    return func.with_body(ir.rewrite(func.body, before={ir.For: _injected}))
+    return ir.rewrite(func, before={ir.For: _injected})

@@ -172,4 +172,4 @@ def _one_by_one(node: ir.AttrStmt) -> ir.Stmt:
 @function_pass
 def InjectVirtualThread(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let each thread do the work of its virtual threads."""
-    return func.with_body(ir.rewrite(func.body, {ir.AttrStmt: _one_by_one}))
+    return ir.rewrite(func, {ir.AttrStmt: _one_by_one})

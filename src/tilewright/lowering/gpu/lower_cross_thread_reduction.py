@@ -240,4 +240,4 @@ def LowerCrossThreadReduction(func: ir.PrimFunc) -> ir.PrimFunc:
         nest = _nest(threads, node)
         return None if nest is None else _lowered(nest)
 
-    return func.with_body(ir.rewrite(func.body, before={(ir.For, ir.BlockRealize): lowered}))
+    return ir.rewrite(func, before={(ir.For, ir.BlockRealize): lowered})

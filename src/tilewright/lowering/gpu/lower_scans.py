@@ -240,4 +240,4 @@ def _put(buffer: ir.Buffer, place: int, value: ir.PrimExpr) -> ir.Stmt:
 @function_pass
 def LowerScans(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let threads compute running totals together."""
-    return func.with_body(ir.rewrite(func.body, before={ir.For: _together}))
+    return ir.rewrite(func, before={ir.For: _together})

@@ -166,4 +166,4 @@ def _distributed(node: ir.AttrStmt) -> ir.Stmt | None:
 @function_pass
 def LowerWarpMemory(func: ir.PrimFunc) -> ir.PrimFunc:
     """Spread buffers of a warp over the registers of its threads."""
-    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _distributed}))
+    return ir.rewrite(func, before={ir.AttrStmt: _distributed})

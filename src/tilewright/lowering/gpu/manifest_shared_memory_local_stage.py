@@ -80,4 +80,4 @@ def _around(loops: list[ir.For], body: ir.Stmt) -> ir.Stmt:
 @function_pass
 def ManifestSharedMemoryLocalStage(func: ir.PrimFunc) -> ir.PrimFunc:
     """Copy marked blocks into registers first, and from there into shared memory."""
-    return func.with_body(ir.rewrite(func.body, {ir.SeqStmt: _with_registers}))
+    return ir.rewrite(func, {ir.SeqStmt: _with_registers})

@@ -181,4 +181,4 @@ def _merged(launch: ir.AttrStmt) -> ir.Stmt | None:
 @function_pass
 def MergeSharedMemoryAllocations(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let buffers in shared memory use the same bytes one after another."""
-    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _merged}))
+    return ir.rewrite(func, before={ir.AttrStmt: _merged})

@@ -76,4 +76,4 @@ def _in_parts_of(
 @function_pass
 def MoveWorkspaces(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let the host allocate memory that threads work in."""
-    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _moved}))
+    return ir.rewrite(func, before={ir.AttrStmt: _moved})

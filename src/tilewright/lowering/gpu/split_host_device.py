@@ -33,7 +33,7 @@ class _Splitter:
         """What is left of the function."""
         stays = (ir.BufferStore, ir.While, ir.Evaluate)
         before = {ir.AttrStmt: self._launch, stays: self._checked}
-        return self.func.with_body(ir.rewrite(self.func.body, before=before))
+        return ir.rewrite(self.func, before=before)
 
     def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt | None:
         if not launched_tag(kernel):

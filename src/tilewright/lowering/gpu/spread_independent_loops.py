@@ -79,4 +79,4 @@ def bound_to_threads(
 @function_pass
 def SpreadIndependentLoops(func: ir.PrimFunc) -> ir.PrimFunc:
     """Share loops without an order among threads."""
-    return func.with_body(ir.rewrite(func.body, before={ir.For: _shared_out}))
+    return ir.rewrite(func, before={ir.For: _shared_out})

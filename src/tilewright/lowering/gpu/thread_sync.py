@@ -277,4 +277,4 @@ def _synced(node: ir.AttrStmt) -> ir.Stmt | None:
 @function_pass
 def ThreadSync(func: ir.PrimFunc) -> ir.PrimFunc:
     """Put barriers where threads of a block exchange values through shared memory."""
-    return func.with_body(ir.rewrite(func.body, before={ir.AttrStmt: _synced}))
+    return ir.rewrite(func, before={ir.AttrStmt: _synced})

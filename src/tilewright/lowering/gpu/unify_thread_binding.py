@@ -103,4 +103,4 @@ def UnifyThreadBinding(func: ir.PrimFunc) -> ir.PrimFunc:
     def kernel(node: ir.Stmt) -> ir.Stmt | None:
         return _Kernel().lowered(node) if bound_tag(node) or launched_tag(node) else None
 
-    return func.with_body(ir.rewrite(func.body, before={(ir.For, ir.AttrStmt): kernel}))
+    return ir.rewrite(func, before={(ir.For, ir.AttrStmt): kernel})

@@ -44,8 +44,7 @@ class LowerTileKernels(FunctionPass):
             kept = tuple(buffer for buffer in block.alloc_buffers if buffer not in gone)
             return ir.updated(block, alloc_buffers=kept)
 
-        body = ir.rewrite(func.body, {ir.Block: without_tiles}, before={ir.For: kernel})
-        return func.with_body(body)
+        return ir.rewrite(func, {ir.Block: without_tiles}, before={ir.For: kernel})
 
 
 def _blocks(layout: GroupLayout) -> int:
