@@ -40,7 +40,7 @@ def block_of_one_thread(node: ir.For) -> ir.BlockRealize | None:
 
 def _independent_loops(block: ir.Block) -> list[ir.For]:
     """The loops that a block is made of; none if it is made of anything else."""
-    parts = block.body.seq if isinstance(block.body, ir.SeqStmt) else (block.body,)
+    parts = ir.statements_of(block.body)
     loops = [part for part in parts if isinstance(part, ir.For) and _is_independent(part)]
     return loops if len(loops) == len(parts) else []
 
