@@ -36,7 +36,7 @@ def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[A
 
 
 def walk_statements(node: Node, *, into: Callable[[Stmt], bool] | None = None) -> Iterator[Stmt]:
-    """The same without what statements are made of other than statements."""
+    """`walk` among statements alone."""
     return (stmt for stmt, _ in with_loops(node, into=into))
 
 

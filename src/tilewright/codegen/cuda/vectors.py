@@ -197,8 +197,9 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
 
     def _hoisted(self, load: ir.BufferLoad) -> ir.PrimExpr:
         """A load of a whole vector, as a variable that is printed before the statement."""
-        aligned = self.alignment(load, load.dtype.lanes)
-        if load.dtype.lanes == 1 or aligned <= load.buffer.dtype.itemsize:
+        lanes = load.dtype.lanes
+        aligned = self.alignment(load, lanes) if lanes > 1 else 0
+        if aligned <= load.buffer.dtype.itemsize:
             return load
         var = ir.Var(f"{self.names[load.buffer.data]}_lanes", load.dtype)
         kind, value = self.vector_type(load.dtype, aligned), self.define(var)
