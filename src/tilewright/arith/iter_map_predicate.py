@@ -54,7 +54,9 @@ def parse_predicate(
         found = _parse_comparison(analyzer, condition, iters)
         key = analyzer.representative(found.expr)
         merged[key] = _merge(analyzer, merged.get(key), found)
-    return sorted(merged.values(), key=lambda constraint: _size(constraint.expr))
+    return sorted(
+        merged.values(), key=lambda found: len(list(ir.nodes_of(found.expr, ir.PrimExpr)))
+    )
 
 
 def _fails_at_the_end(condition: ir.PrimExpr, iters: Mapping[ir.Var, ir.Range]) -> bool:
@@ -115,10 +117,6 @@ def _ordered(condition: ir.BinaryOp) -> tuple[ir.PrimExpr, ir.PrimExpr]:
     if isinstance(condition, (ir.LT, ir.LE)):
         return condition.a, condition.b
     return condition.b, condition.a
-
-
-def _size(expr: ir.PrimExpr) -> int:
-    return 1 + sum(_size(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr))
 
 
 def shrink_domains(

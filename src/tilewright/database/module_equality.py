@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewright import ir
 from tilewright.errors import ScheduleError, TuneError
-from tilewright.ir.node import map_children, replace
-from tilewright.ir.patterns import nodes_of
+from tilewright.ir.node import NodeT, replace
+from tilewright.ir.patterns import nodes_of, rewrite
 from tilewright.records import entry_function
 from tilewright.schedule.analysis import estimate_tir_flops
 from tilewright.support.plugins import Family
@@ -89,9 +89,8 @@ def without_constants(mod: ir.IRModule) -> ir.IRModule:
     return replace(mod, functions=functions)
 
 
-def _stripped(node: Any) -> Any:
-    node = map_children(node, _stripped)
-    return replace(node, data=()) if isinstance(node, ir.AllocateConst) else node
+def _stripped(node: NodeT) -> NodeT:
+    return rewrite(node, {ir.AllocateConst: lambda constant: replace(constant, data=())})
 
 
 def find_anchor_block(mod: ir.IRModule) -> ir.Block | None:

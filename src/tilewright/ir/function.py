@@ -51,6 +51,7 @@ class PrimFunc(_Printable, frozen=True):
     """A function on scalars and buffers."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("body",)
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     params: tuple[Var, ...]
     body: Stmt
     buffer_map: Mapping[Var, Buffer] = {}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-__all__ = ["Node", "replace", "updated", "children", "map_children", "map_tuple"]
+__all__ = ["Node", "replace", "updated", "children", "map_children", "map_statements", "map_tuple"]
 
 NodeT = TypeVar("NodeT", bound="Node")
 _PathT = TypeVar("_PathT", list[Any], tuple[Any, ...])
@@ -31,6 +31,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An immutable piece of IR. Trees are acyclic, so the cycle collector never looks at them."""
 
     child_fields: ClassVar[tuple[str, ...]] = ()
+    statement_fields: ClassVar[tuple[str, ...]] = ()  # those of them that hold statements
     has_annotations: ClassVar[bool] = False  # it has a field of that name
 
     def __str__(self) -> str:
@@ -100,6 +101,18 @@ def map_children(node: NodeT, change: Callable[[Any], Any]) -> NodeT:
         if notes is not node.annotations:  # type: ignore[attr-defined]
             changes = {**(changes or {}), "annotations": notes}
     return node if changes is None else msgspec.structs.replace(node, **changes)
+
+
+def map_statements(node: NodeT, change: Callable[[Any], Any]) -> NodeT:
+    """`map_children` for those that are statements."""
+    changes: dict[str, Any] = {}
+    for name in node.statement_fields:
+        old = getattr(node, name)
+        if old is not None:
+            new = map_tuple(old, change) if type(old) is tuple else change(old)
+            if new is not old:
+                changes[name] = new
+    return msgspec.structs.replace(node, **changes) if changes else node
 
 
 def map_tuple(items: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:

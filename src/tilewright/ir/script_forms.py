@@ -15,7 +15,7 @@ from tilewright.ir import intrinsics, nodes as ir
 from tilewright.ir.arithmetic import FOLDERS
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
-from tilewright.ir.patterns import walk
+from tilewright.ir.patterns import nodes_of
 from tilewright.ir.structure import expr_deep_equal
 
 Builder = Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]
@@ -145,5 +145,4 @@ def body_needs_root(body: ir.Stmt) -> bool:
     """
     if isinstance(body, ir.BlockRealize):
         return bool(body.iter_values)
-    nodes = walk(body, into=lambda node: isinstance(node, ir.Stmt))
-    return any(isinstance(node, ir.BlockRealize) for node in nodes)
+    return any(nodes_of(body, ir.BlockRealize))

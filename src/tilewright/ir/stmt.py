@@ -15,8 +15,8 @@ from tilewright.ir.node import Node
 __all__ = [
     "Stmt", "ForKind", "BufferStore", "For", "While", "IfThenElse", "LetStmt", "AttrStmt",
     "AssertStmt", "Allocate", "AllocateConst", "DeclBuffer", "SeqStmt", "Evaluate",
-    "MatchBufferRegion", "Block", "BlockRealize", "seq", "statements_of", "no_op", "is_no_op",
-    "root_realize",
+    "MatchBufferRegion", "Block", "BlockRealize", "seq", "statements_in", "statements_of", "no_op",
+    "is_no_op", "root_realize",
 ]  # fmt: skip
 
 
@@ -52,6 +52,7 @@ class For(Stmt, frozen=True):
 
     has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("min", "extent", "body", "thread_binding")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     loop_var: Var
     min: PrimExpr
     extent: PrimExpr
@@ -68,12 +69,14 @@ class For(Stmt, frozen=True):
 
 class While(Stmt, frozen=True):
     child_fields: ClassVar[tuple[str, ...]] = ("condition", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     condition: PrimExpr
     body: Stmt
 
 
 class IfThenElse(Stmt, frozen=True):
     child_fields: ClassVar[tuple[str, ...]] = ("condition", "then_case", "else_case")
+    statement_fields: ClassVar[tuple[str, ...]] = ("then_case", "else_case")
     condition: PrimExpr
     then_case: Stmt
     else_case: Stmt | None = None
@@ -83,6 +86,7 @@ class LetStmt(Stmt, frozen=True):
     """`body` with `var` standing for `value`."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("value", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     var: Var
     value: PrimExpr
     body: Stmt
@@ -92,6 +96,7 @@ class AttrStmt(Stmt, frozen=True):
     """`body`, with the attribute `attr_key` of `node` set to `value`."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("value", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     node: Any
     attr_key: str
     value: PrimExpr
@@ -102,6 +107,7 @@ class AssertStmt(Stmt, frozen=True):
     """Check `condition`, then run `body`."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("condition", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     condition: PrimExpr
     message: str
     body: Stmt
@@ -112,6 +118,7 @@ class Allocate(Stmt, frozen=True):
 
     has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("extents", "condition", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     buffer_var: Var
     dtype: DType
     extents: tuple[PrimExpr, ...]
@@ -125,6 +132,7 @@ class AllocateConst(Stmt, frozen=True):
 
     has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("extents", "body")
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     buffer_var: Var
     dtype: DType
     extents: tuple[PrimExpr, ...]
@@ -137,6 +145,7 @@ class DeclBuffer(Stmt, frozen=True):
     """Give the name of a buffer to memory that exists already."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("body",)
+    statement_fields: ClassVar[tuple[str, ...]] = ("body",)
     buffer: Buffer
     body: Stmt
 
@@ -145,6 +154,7 @@ class SeqStmt(Stmt, frozen=True):
     """Statements one after another; at least two, none of them a SeqStmt."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("seq",)
+    statement_fields: ClassVar[tuple[str, ...]] = ("seq",)
     seq: tuple[Stmt, ...]
 
     def __getitem__(self, position: int) -> Stmt:
@@ -181,6 +191,7 @@ class Block(Stmt, frozen=True):
         "init",
         "match_buffers",
     )
+    statement_fields: ClassVar[tuple[str, ...]] = ("body", "init")
     iter_vars: tuple[IterVar, ...]
     reads: tuple[BufferRegion, ...]
     writes: tuple[BufferRegion, ...]
@@ -196,6 +207,7 @@ class BlockRealize(Stmt, frozen=True):
     """Run `block` with its iterators bound to `iter_values`, where `predicate` holds."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("iter_values", "predicate", "block")
+    statement_fields: ClassVar[tuple[str, ...]] = ("block",)
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
@@ -233,6 +245,13 @@ def enclosed(items: Sequence[Stmt | Enclose], *, keeps_no_ops: bool = False) -> 
         else:
             after = [item(seq(reversed(after), keeps_no_ops=keeps_no_ops))]
     return seq(reversed(after), keeps_no_ops=keeps_no_ops)
+
+
+def statements_in(node: Node) -> Sequence[Stmt]:
+    """The statements right inside of another one, or of a function, in order."""
+    if isinstance(node, SeqStmt):
+        return node.seq
+    return [each for name in node.statement_fields if (each := getattr(node, name)) is not None]
 
 
 def statements_of(stmt: Stmt) -> tuple[Stmt, ...]:

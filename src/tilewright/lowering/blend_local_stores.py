@@ -11,30 +11,28 @@ nothing to blend, which would cost as much as a multiply-add.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter
 
 
-class _Enlarger(FoldingSubstituter):
+def _with_size(body: ir.Stmt, data: ir.Var, size: int) -> ir.Stmt:
     """Gives some allocated memory another size, in everything that refers to it."""
 
-    def __init__(self, data: ir.Var, size: int) -> None:
-        super().__init__({})
-        self._data = data
-        self._size = size
+    @functools.cache
+    def sized(buffer: ir.Buffer) -> ir.Buffer:
+        return ir.replace(buffer, shape=(ir.const(size, buffer.shape[0].dtype),))
 
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        known = self._buffers.get(buffer)
-        if known is None:
-            known = super().visit_buffer(buffer)
-            if buffer.data is self._data:
-                known = ir.replace(known, shape=(ir.const(self._size, buffer.shape[0].dtype),))
-            self._buffers[buffer] = known
-        return known
+    def access(node: Any) -> Any:
+        own = node.buffer.data is data
+        return ir.replace(node, buffer=sized(node.buffer)) if own else node
+
+    return ir.rewrite(body, {(ir.BufferLoad, ir.BufferStore, ir.DeclBuffer): access})
 
 
 def _has_one_mask(data: ir.Var, body: ir.Stmt, analyzer: Analyzer) -> bool:
@@ -81,7 +79,7 @@ class _Blender(StmtRewriter):
         needed = self._needed[data]
         if needed == size.value:
             return node
-        body = _Enlarger(data, needed).rewrite(node.body)
+        body = _with_size(node.body, data, needed)
         return ir.replace(node, extents=(ir.const(needed, size.dtype),), body=body)
 
     def visit_for(self, node: ir.For) -> ir.Stmt:

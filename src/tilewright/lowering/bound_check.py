@@ -27,38 +27,18 @@ class Condition:
     loops: tuple[ir.For, ...]
 
 
-class _ConditionFinder(ir.Visitor):
-    def __init__(self) -> None:
-        self.found: list[Condition] = []
-        self.stores = 0
-        self._loops: tuple[ir.For, ...] = ()
-
-    def visit_prim_expr(self, node: ir.PrimExpr) -> None:
-        """Only statements have the conditions that are looked for."""
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self.stores += 1
-
-    def visit_for(self, node: ir.For) -> None:
-        outside = self._loops
-        self._loops = (*outside, node)
-        self.generic_visit(node)
-        self._loops = outside
-
-    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
-        condition = node.condition
-        marked = isinstance(condition, ir.Call) and condition.op is LIKELY
-        for part in conjuncts(condition):
-            if marked or isinstance(part, ir.EQ):
-                self.found.append(Condition(part, self._loops))
-        self.generic_visit(node)
-
-
 def conditions_in(stmt: ir.Stmt) -> tuple[list[Condition], int]:
     """The bound checks and first-step tests below a statement, and its number of stores."""
-    finder = _ConditionFinder()
-    finder.visit(stmt)
-    return finder.found, finder.stores
+    found, stores = [], 0
+    for node, loops in ir.with_loops(stmt):
+        if isinstance(node, ir.BufferStore):
+            stores += 1
+        elif isinstance(node, ir.IfThenElse):
+            condition = node.condition
+            marked = isinstance(condition, ir.Call) and condition.op is LIKELY
+            parts = [p for p in conjuncts(condition) if marked or isinstance(p, ir.EQ)]
+            found += [Condition(part, loops) for part in parts]
+    return found, stores
 
 
 @dataclass(frozen=True)

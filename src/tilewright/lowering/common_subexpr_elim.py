@@ -7,9 +7,12 @@ so the pipeline runs this pass for targets that do not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+
 from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.rewriters import StmtRewriter, with_lets
+from tilewright.lowering.rewriters import with_lets
 from tilewright.target import Target
 
 _SHAREABLE = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)
@@ -85,52 +88,35 @@ class _Counter(ir.Visitor):
         self.generic_visit(node)
 
 
-class _Replacer(ir.Rewriter):
-    def __init__(self, numbering: _Numbering, by_number: dict[int, ir.Var]) -> None:
-        self._numbering = numbering
-        self._by_number = by_number
+def _shared(body: ir.Stmt, numbers: Iterator[int]) -> ir.Stmt:
+    """`body` with what occurs repeatedly in it bound to variables, then the same inside it."""
+    numbering = _Numbering()
+    counter = _Counter(numbering)
+    counter.visit(body)
+    repeated = [
+        number
+        for number, count in counter.counts.items()
+        if count > 1 and numbering.vars[number] and not numbering.vars[number] & counter.bound
+    ]
+    by_number: dict[int | None, ir.Var] = {}
+    by_value = {ir.BinaryOp: lambda node: by_number.get(numbering.of(node))}
+    # Parts come before the whole, so that a larger value is computed from a smaller one.
+    bindings = []
+    for number in sorted(repeated):
+        example = counter.examples[number]
+        value = ir.rewrite(example, before=by_value)
+        var = by_number[number] = ir.Var(f"cse_{next(numbers)}", example.dtype)
+        bindings.append((var, value))
+    body = ir.rewrite(body, before=by_value) if repeated else body
 
-    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
-        number = self._numbering.of(node)
-        shared = None if number is None else self._by_number.get(number)
-        return self.generic_visit(node) if shared is None else shared
-
-
-class _Sharer(StmtRewriter):
-    def __init__(self) -> None:
-        self._count = 0
-
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        return ir.updated(node, body=self.share(node.body))
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
+    def inside(node: ir.For | ir.AttrStmt) -> ir.Stmt | None:
         # Threads are launched right inside each other; what they share is computed inside all.
-        if not isinstance(node.node, ir.IterVar) or isinstance(node.body, ir.AttrStmt):
-            return self.generic_visit(node)
-        return ir.updated(node, body=self.share(node.body))
+        is_launch = isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar)
+        if not isinstance(node, ir.For) and (not is_launch or isinstance(node.body, ir.AttrStmt)):
+            return None
+        return ir.updated(node, body=_shared(node.body, numbers))
 
-    def share(self, body: ir.Stmt) -> ir.Stmt:
-        """`body` with what occurs repeatedly in it bound to variables, then the same inside it."""
-        numbering = _Numbering()
-        counter = _Counter(numbering)
-        counter.visit(body)
-        repeated = [
-            number
-            for number, count in counter.counts.items()
-            if count > 1 and numbering.vars[number] and not numbering.vars[number] & counter.bound
-        ]
-        if not repeated:
-            return self.rewrite(body)
-        # Parts come before the whole, so that a larger value is computed from a smaller one.
-        by_number: dict[int, ir.Var] = {}
-        bindings = []
-        for number in sorted(repeated):
-            example = counter.examples[number]
-            value = _Replacer(numbering, by_number).rewrite(example)
-            self._count += 1
-            var = by_number[number] = ir.Var(f"cse_{self._count}", example.dtype)
-            bindings.append((var, value))
-        return with_lets(bindings, self.rewrite(_Replacer(numbering, by_number).rewrite(body)))
+    return with_lets(bindings, ir.rewrite(body, before={(ir.For, ir.AttrStmt): inside}))
 
 
 @register_pass
@@ -143,4 +129,4 @@ class CommonSubexprElim(FunctionPass):
         shares_itself = target is None or target.kind.name == "llvm"
         if not self.enable or shares_itself:
             return func
-        return func.with_body(_Sharer().share(func.body))
+        return func.with_body(_shared(func.body, count(1)))

@@ -43,47 +43,33 @@ def _product(extents: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
     return product if total == 1 else product * total
 
 
-class _Flattener(ir.BufferRewriter):
-    def __init__(self) -> None:
-        self._flat: dict[ir.Buffer, ir.Buffer] = {}
+def _flat(buffer: ir.Buffer) -> ir.Buffer:
+    if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
+        return buffer
+    plain = {"strides": (), "elem_offset": None, "offset_factor": 0, "axis_separators": ()}
+    return ir.replace(buffer, shape=(flat_size(buffer),), **plain)
 
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
-            return buffer
-        flat = self._flat.get(buffer)
-        if flat is None:
-            flat = self._flat[buffer] = ir.replace(
-                buffer,
-                shape=(flat_size(buffer),),
-                strides=(),
-                elem_offset=None,
-                offset_factor=0,
-                axis_separators=(),
-            )
-        return flat
 
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
-        node = self.generic_visit(node)
-        flat = self.visit_buffer(node.buffer)
-        if flat is node.buffer:
-            return node
-        return ir.replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
-
-    visit_buffer_store = visit_buffer_load
-
-    def visit_decl_buffer(self, node: ir.DeclBuffer) -> ir.Stmt:
-        return self.rewrite(node.body)
-
-    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
-        node = self.generic_visit(node)
-        if len(node.extents) == 1:
-            return node
-        return ir.replace(node, extents=(_product(node.extents),))
-
-    visit_allocate_const = visit_allocate
+def _of_one_extent(node: ir.Allocate | ir.AllocateConst) -> ir.Stmt:
+    return node if len(node.extents) == 1 else ir.replace(node, extents=(_product(node.extents),))
 
 
 @function_pass
 def FlattenBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Turn multi-dimensional accesses into one-dimensional ones."""
-    return func.with_body(_Flattener().rewrite(func.body))
+    flat_one = functools.cache(_flat)
+
+    def access(node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
+        flat = flat_one(node.buffer)
+        if flat is node.buffer:
+            return node
+        return ir.replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
+
+    return ir.rewrite(
+        func,
+        {
+            (ir.BufferLoad, ir.BufferStore): access,
+            (ir.Allocate, ir.AllocateConst): _of_one_extent,
+            ir.DeclBuffer: lambda node: node.body,
+        },
+    )

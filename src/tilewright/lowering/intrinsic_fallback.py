@@ -28,34 +28,23 @@ def _calls_machine(stmt: ir.Stmt) -> bool:
     return any(isinstance(call.op, ir.Op) and call.op.name in _MACHINE_CALLS for call in calls)
 
 
-class _Fallback(ir.Rewriter):
-    def __init__(self, features: frozenset[str]) -> None:
-        self._features = features
+def _missing_intrin(block: ir.Block, features: frozenset[str]) -> TensorIntrin | None:
+    """The instruction that the block issues, if a target with these features cannot.
 
-    def visit_block(self, node: ir.Block) -> ir.Block:
-        if node.match_buffers and _calls_machine(node.body):
-            intrin = self._missing_intrin(node)
-            if intrin is not None:
-                return _described(node, intrin)
-        return ir.map_children(node, self.visit)
-
-    def _missing_intrin(self, block: ir.Block) -> TensorIntrin | None:
-        """The instruction that the block issues, if the target cannot.
-
-        Two instructions may have one implementation (one extension among several will do), so none
-        is missing while another is there. What was tensorized in this process has been made, and
-        on a machine that has it nothing else needs to be made to see that.
-        """
-        known = intrins.all_tensor_intrins()
-        names = [name for name in known if intrins.features_of_intrin(name)]
-        there = [name for name in names if intrins.features_of_intrin(name) <= self._features]
-        for name in sorted(there, key=intrins.is_made, reverse=True):
-            if is_implementation(block, _get(name)):
-                return None
-        missing = (name for name in names if name not in there)
-        return next(
-            (found for found in map(_get, missing) if is_implementation(block, found)), None
-        )
+    Two instructions may have one implementation (one extension among several will do), so none
+    is missing while another is there. What was tensorized in this process has been made, and
+    on a machine that has it nothing else needs to be made to see that.
+    """
+    if not block.match_buffers or not _calls_machine(block.body):
+        return None
+    known = intrins.all_tensor_intrins()
+    names = [name for name in known if intrins.features_of_intrin(name)]
+    there = [name for name in names if intrins.features_of_intrin(name) <= features]
+    for name in sorted(there, key=intrins.is_made, reverse=True):
+        if is_implementation(block, _get(name)):
+            return None
+    missing = (name for name in names if name not in there)
+    return next((found for found in map(_get, missing) if is_implementation(block, found)), None)
 
 
 def _get(name: str) -> TensorIntrin:
@@ -126,4 +115,9 @@ class IntrinsicFallback(FunctionPass):
             return func
         # C has no names for instructions.
         features = frozenset() if target.kind.name == "c" else target.features
-        return func.with_body(_Fallback(features).rewrite(func.body))
+
+        def described(block: ir.Block) -> ir.Block | None:
+            missing = _missing_intrin(block, features)
+            return None if missing is None else _described(block, missing)
+
+        return ir.rewrite(func, before={ir.Block: described})

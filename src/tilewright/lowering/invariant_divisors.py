@@ -13,41 +13,30 @@ from tilewright.ir.annotation_keys import INVARIANT_DIVISORS
 from tilewright.lowering.base import function_pass
 
 
-class _Reciprocals(ir.Rewriter):
-    """Rewrites the inside of marked loops."""
+def _unmarked(loop: ir.For) -> ir.For:
+    notes = {key: note for key, note in loop.annotations.items() if key != INVARIANT_DIVISORS}
+    return loop if len(notes) == len(loop.annotations) else ir.replace(loop, annotations=notes)
 
-    def __init__(self) -> None:
-        self._changing: list[ir.Var] = []  # the loops from the marked one on
-        self._stored: set[ir.Buffer] = set()
 
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        notes = dict(node.annotations)
-        mark = notes.pop(INVARIANT_DIVISORS, 0)
-        if len(notes) < len(node.annotations):
-            node = ir.replace(node, annotations=notes)
-        if not self._changing and not getattr(mark, "value", mark):
-            return self.generic_visit(node)
-        if not self._changing:
-            self._stored = {store.buffer for store in ir.nodes_of(node, ir.BufferStore)}
-        self._changing.append(node.loop_var)
-        made = self.generic_visit(node)
-        self._changing.pop()
-        return made
+def _with_reciprocals(loop: ir.For) -> ir.For | None:
+    """A marked loop without the quotients by what stays the same in it."""
+    mark = loop.annotations.get(INVARIANT_DIVISORS, 0)
+    if not getattr(mark, "value", mark):
+        return None
+    stored = {store.buffer for store in ir.nodes_of(loop, ir.BufferStore)}
+    changing = {each.loop_var for each in ir.nodes_of(loop, ir.For)}
 
-    def visit_div(self, node: ir.Div) -> ir.PrimExpr:
-        made = self.generic_visit(node)
-        if not self._changing or not made.dtype.is_float or not self._is_invariant(made.b):
-            return made
-        return ir.multiply(made.a, ir.divide(ir.const(1.0, made.dtype), made.b))
+    def product(node: ir.Div) -> ir.PrimExpr:
+        loads = ir.nodes_of(node.b, ir.BufferLoad)
+        changes = any(load.buffer in stored for load in loads)
+        if not node.dtype.is_float or changes or ir.uses_var(node.b, changing.__contains__):
+            return node
+        return ir.multiply(node.a, ir.divide(ir.const(1.0, node.dtype), node.b))
 
-    def _is_invariant(self, divisor: ir.PrimExpr) -> bool:
-        loads = ir.nodes_of(divisor, ir.BufferLoad)
-        return not any(load.buffer in self._stored for load in loads) and not ir.uses_var(
-            divisor, lambda var: any(var is own for own in self._changing)
-        )
+    return ir.rewrite(loop, {ir.Div: product, ir.For: _unmarked})
 
 
 @function_pass
 def InvariantDivisors(func: ir.PrimFunc) -> ir.PrimFunc:
     """Multiply by reciprocals, where the schedule allows it."""
-    return func.with_body(_Reciprocals().visit(func.body))
+    return ir.rewrite(func, {ir.For: _unmarked}, before={ir.For: _with_reciprocals})

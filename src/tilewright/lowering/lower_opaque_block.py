@@ -88,9 +88,11 @@ def _allocated(buffer: ir.Buffer, body: ir.Stmt, notes: Mapping[str, int]) -> ir
 
 def _mark_loops(stmt: ir.Stmt, width: object) -> ir.Stmt:
     """Loops that a block runs inside of it are reduced in vectors if the block says so."""
-    if isinstance(stmt, ir.For):
-        return ir.replace(stmt, annotations={**stmt.annotations, VECTOR_REDUCTION: width})
-    return ir.map_children(stmt, lambda n: _mark_loops(n, width) if isinstance(n, ir.Stmt) else n)
+
+    def marked(loop: ir.For) -> ir.For:
+        return ir.replace(loop, annotations={**loop.annotations, VECTOR_REDUCTION: width})
+
+    return ir.rewrite(stmt, before={ir.For: marked})
 
 
 def _bound_to_thread(loop: ir.For) -> ir.Stmt:

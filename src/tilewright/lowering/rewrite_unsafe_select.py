@@ -40,4 +40,4 @@ def _protected(node: ir.Select) -> ir.PrimExpr:
 @function_pass
 def RewriteUnsafeSelect(func: ir.PrimFunc) -> ir.PrimFunc:
     """Protect loads and divisions in the branches of selections."""
-    return func.with_body(ir.rewrite(func.body, {ir.Select: _protected}))
+    return ir.rewrite(func, {ir.Select: _protected})

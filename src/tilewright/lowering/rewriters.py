@@ -9,6 +9,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.ir.arithmetic import fold_binary
 from tilewright.ir.node import NodeT
+from tilewright.ir.stmt import flattened
 from tilewright.ir.visit import Substituter
 
 IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
@@ -69,14 +70,11 @@ def with_lets(bindings: Sequence[tuple[ir.Var, ir.PrimExpr]], body: ir.Stmt) -> 
 class StmtRewriter(ir.Rewriter):
     """Rewrites statements only; expressions and regions are left as they are."""
 
-    def _keep(self, node: Any) -> Any:
-        return node
-
-    visit_prim_expr = _keep
-    visit_iter_var = _keep
-    visit_range = _keep
-    visit_buffer_region = _keep
-    visit_match_buffer_region = _keep
+    def generic_visit(self, node: NodeT) -> NodeT:
+        made = ir.map_statements(node, self.visit)
+        if type(made) is ir.SeqStmt and made is not node:
+            return flattened(made)  # type: ignore[arg-type, return-value] # a sequence, too
+        return made
 
 
 def crosses_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> bool:

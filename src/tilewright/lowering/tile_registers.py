@@ -55,14 +55,13 @@ def _intrinsic(call: ir.PrimExpr) -> str:
 # --- is there anything to do? -------------------------------------------------------------------
 
 
-def _statements(stmt: ir.Stmt, outside_parallel: bool = False) -> Iterator[ir.Node]:
+def _statements(stmt: ir.Stmt, outside_parallel: bool = False) -> Iterator[ir.Stmt]:
     """Statements below one, expressions left out: most programs have nothing to do with tiles."""
 
-    def enters(node: ir.Node) -> bool:
-        hidden = outside_parallel and isinstance(node, ir.For) and node.kind is ir.ForKind.PARALLEL
-        return not hidden and isinstance(node, ir.Stmt) and not isinstance(node, ir.BufferStore)
+    def enters(node: ir.Stmt) -> bool:
+        return not isinstance(node, ir.For) or node.kind is not ir.ForKind.PARALLEL
 
-    return ir.walk(stmt, into=enters)
+    return ir.walk_statements(stmt, into=enters if outside_parallel else None)
 
 
 def _issued(statements: Iterable[ir.Node]) -> set[str]:

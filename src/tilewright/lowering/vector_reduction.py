@@ -15,7 +15,7 @@ from tilewright import ir
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter, is_element
+from tilewright.lowering.rewriters import FoldingSubstituter, is_element
 
 
 @dataclass(frozen=True)
@@ -172,17 +172,16 @@ def _unmarked(loop: ir.For) -> dict[str, object]:
     return {key: value for key, value in loop.annotations.items() if key != VECTOR_REDUCTION}
 
 
-class _Vectorizer(StmtRewriter):
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        width = node.annotations.get(VECTOR_REDUCTION)
-        if width is None:
-            return self.generic_visit(node)
-        found = _Reduction.of(node)
-        vectors = None if found is None else found.vectorized(int(getattr(width, "value", width)))
-        return vectors or ir.replace(node, annotations=_unmarked(node))
+def _vectorized(node: ir.For) -> ir.Stmt | None:
+    width = node.annotations.get(VECTOR_REDUCTION)
+    if width is None:
+        return None
+    found = _Reduction.of(node)
+    vectors = None if found is None else found.vectorized(int(getattr(width, "value", width)))
+    return vectors or ir.replace(node, annotations=_unmarked(node))
 
 
 @function_pass
 def VectorReduction(func: ir.PrimFunc) -> ir.PrimFunc:
     """Run marked reduction loops in vectors of partial results."""
-    return func.with_body(_Vectorizer().rewrite(func.body))
+    return ir.rewrite(func, before={ir.For: _vectorized})

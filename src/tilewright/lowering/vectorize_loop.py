@@ -15,7 +15,7 @@ from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.host_abi import Accesses
 from tilewright.lowering.lane_conflicts import lanes_conflict
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter
 from tilewright.lowering.unroll_loop import element_bytes
 from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
@@ -179,23 +179,6 @@ def _some_lane(mask: ir.PrimExpr) -> ir.PrimExpr | None:
     return type(mask)(ramp.base + ramp.stride.value * lane, limit.value)
 
 
-class _LoopVectorizer(StmtRewriter):
-    def __init__(self, enable: bool) -> None:
-        self._enable = enable
-
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        node = self.generic_visit(node)
-        if node.kind != ir.ForKind.VECTORIZED:
-            return node
-        if not self._enable or not isinstance(node.extent, ir.IntImm) or node.extent.value < 1:
-            return ir.replace(node, kind=ir.ForKind.SERIAL)
-        if node.extent.value == 1:
-            return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
-        if lanes_conflict(node, node.extent.value):
-            return ir.replace(node, kind=ir.ForKind.SERIAL)
-        return _vectorized(node, node.extent.value)
-
-
 def _vectorized(node: ir.For, extent: int) -> ir.Stmt:
     accesses = (each for each in ir.walk(node.body) if isinstance(each, _ACCESSES))
     widest = max((element_bytes(access.buffer) for access in accesses), default=1)
@@ -242,4 +225,14 @@ class VectorizeLoop(FunctionPass):
     enable_vectorize: bool = True
 
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
-        return func.with_body(_LoopVectorizer(self.enable_vectorize).rewrite(func.body))
+        return ir.rewrite(func, {ir.For: self._without_lanes})
+
+    def _without_lanes(self, node: ir.For) -> ir.Stmt:
+        if node.kind != ir.ForKind.VECTORIZED:
+            return node
+        extent = node.extent.value if isinstance(node.extent, ir.IntImm) else 0
+        if extent == 1 and self.enable_vectorize:
+            return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
+        if not self.enable_vectorize or extent < 1 or lanes_conflict(node, extent):
+            return ir.replace(node, kind=ir.ForKind.SERIAL)
+        return _vectorized(node, extent)

@@ -14,7 +14,7 @@ from tilewright.arith.affine import affine_in
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter
 from tilewright.lowering.unroll_loop import element_bytes, int_of
 from tilewright.target.vector_types import MAX_VECTOR_BYTES
 
@@ -133,34 +133,29 @@ def _step_count(loop: ir.For) -> int:
     return loop.extent.value
 
 
-class _Widener(StmtRewriter):
-    def __init__(self) -> None:
-        self._max_step = 0
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
+def _with_wide_vectors(stmt: ir.Stmt, max_step: int = 0) -> ir.Stmt:
+    def inside(node: ir.AttrStmt) -> ir.Stmt | None:
         if node.attr_key != AUTO_UNROLL_MAX_STEP:
-            return self.generic_visit(node)
-        before, self._max_step = self._max_step, int_of(node)
-        result = self.generic_visit(node)
-        self._max_step = before
-        return result
+            return None
+        return ir.updated(node, body=_with_wide_vectors(node.body, int_of(node)))
 
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        node = self.generic_visit(node)
+    def widened(node: ir.For) -> ir.Stmt:
         nest = _VectorNest.below(node)
-        if nest is None or (not self._max_step and node.kind != ir.ForKind.UNROLLED):
+        if nest is None or (not max_step and node.kind != ir.ForKind.UNROLLED):
             return node
         if nest.lanes & -nest.lanes <= _step_count(nest.vector):
             return node  # no wider than before, once it is cut into convenient pieces
         found = nest.continuation()
-        if found is None or not nest.is_unrolled(self._max_step, found.stores):
+        if found is None or not nest.is_unrolled(max_step, found.stores):
             return node
         if nest.lanes * found.widest_element > MAX_VECTOR_BYTES:
             return node
         return nest.widened() or node
 
+    return ir.rewrite(stmt, {ir.For: widened}, before={ir.AttrStmt: inside})
+
 
 @function_pass
 def WidenVectorLoops(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let vectorised loops take in the unrolled loops that continue them."""
-    return func.with_body(_Widener().rewrite(func.body))
+    return func.with_body(_with_wide_vectors(func.body))

@@ -39,18 +39,14 @@ def kernels_of(func: ir.PrimFunc) -> list[Kernel]:
 
 def _kernels(stmt: ir.Stmt) -> Iterator[Kernel]:
     if isinstance(stmt, ir.For) and tag_of(stmt):
-        yield Kernel(list(_leaves(stmt, ())))
+        yield Kernel(list(_leaves(stmt)))
         return
-    for child in (stmt.block.body,) if isinstance(stmt, ir.BlockRealize) else ir.children(stmt):
-        if isinstance(child, ir.Stmt):
-            yield from _kernels(child)
+    for child in ir.statements_in(stmt.block if isinstance(stmt, ir.BlockRealize) else stmt):
+        yield from _kernels(child)
 
 
-def _leaves(stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> Iterator[Leaf]:
-    if isinstance(stmt, ir.BlockRealize):
-        yield Leaf(stmt, loops)
-        return
-    inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
-    for child in ir.children(stmt):
-        if isinstance(child, ir.Stmt):
-            yield from _leaves(child, inside)
+def _leaves(kernel: ir.For) -> Iterator[Leaf]:
+    outside = ir.with_loops(kernel, into=lambda stmt: not isinstance(stmt, ir.BlockRealize))
+    for stmt, loops in outside:
+        if isinstance(stmt, ir.BlockRealize):
+            yield Leaf(stmt, loops)

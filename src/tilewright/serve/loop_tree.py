@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import Block, BlockRealize, For, ForKind, IRModule, IterType, Node, Stmt
-from tilewright.ir.node import children
+from tilewright.ir import Block, BlockRealize, For, ForKind, IRModule, IterType, Stmt, statements_in
 
 Tree = dict[str, object]
 _WAYS = {
@@ -22,16 +21,15 @@ def loop_trees(mod: IRModule) -> list[Tree]:
     return [tree for func in mod.functions.values() for tree in _trees(func.body)]
 
 
-def _trees(node: Node) -> Iterator[Tree]:
+def _trees(node: Stmt) -> Iterator[Tree]:
     match node:
         case For():
             yield {**_loop(node), "inside": list(_trees(node.body))}
         case BlockRealize() if node.block.iter_vars:
             yield {**_block(node.block), "inside": list(_trees(node.block.body))}
         case _:  # the root block is no loop nest of its own, nor is a condition
-            for child in children(node):
-                if isinstance(child, Stmt):
-                    yield from _trees(child)
+            for child in statements_in(node):
+                yield from _trees(child)
 
 
 def _loop(loop: For) -> Tree:

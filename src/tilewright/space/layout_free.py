@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from tilewright.ir import Block, Buffer, IRModule, Node, PrimFunc, Stmt, children
+from tilewright.ir import Block, Buffer, IRModule, PrimFunc, nodes_of
 from tilewright.ir.annotation_keys import (
     BOUND_WEIGHTS,
     LAYOUT_FREE_BUFFERS,
@@ -17,18 +15,10 @@ def layout_free_buffers(func: PrimFunc) -> list[Buffer]:
     params = [func.buffer_map[func.params[int(position)]] for position in positions]
     noted = [
         buffer
-        for block in blocks_below(func.body)
+        for block in nodes_of(func.body, Block)
         for buffer in block.annotations.get(LAYOUT_FREE_PLACEHOLDERS, ())
     ]
     return list(dict.fromkeys([*params, *noted]))
-
-
-def blocks_below(node: Node) -> Iterator[Block]:
-    if isinstance(node, Block):
-        yield node
-    for child in children(node):
-        if isinstance(child, Stmt):
-            yield from blocks_below(child)
 
 
 def is_layout_free(func: PrimFunc, buffer: Buffer) -> bool:

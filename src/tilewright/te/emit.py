@@ -56,20 +56,11 @@ class OpEmitter:
 
     def lower(self, expr: NodeT, axes: Mapping[ir.Var, ir.PrimExpr]) -> NodeT:
         """`expr` with tensors read from their buffers and axes renamed."""
-        return _TensorsToBuffers(self, axes).rewrite(expr)
 
+        def load(node: ProducerLoad) -> ir.PrimExpr:
+            return ir.BufferLoad(self.buffer_of(node.producer), node.indices)
 
-class _TensorsToBuffers(ir.Rewriter):
-    def __init__(self, emitter: OpEmitter, axes: Mapping[ir.Var, ir.PrimExpr]) -> None:
-        self._emitter = emitter
-        self._axes = axes
-
-    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
-        return self._axes.get(node, node)
-
-    def visit_producer_load(self, node: ProducerLoad) -> ir.PrimExpr:
-        indices = tuple(self.visit(index) for index in node.indices)
-        return ir.BufferLoad(self._emitter.buffer_of(node.producer), indices)
+        return ir.rewrite(expr, {ir.Var: lambda var: axes.get(var, var), ProducerLoad: load})
 
 
 # How operations of a class become statements: f(operation, emitter) -> statement

@@ -5,38 +5,31 @@ They mean the same as those that do not, so every schedule must do the same to b
 
 from __future__ import annotations
 
-from tilewright.ir import Block, IRModule, PrimFunc, Rewriter, replace
+from tilewright.ir import Block, IRModule, PrimFunc, replace, rewrite
 from tilewright.ir.access import inputs_of
 
 
 def with_results_read(func: PrimFunc) -> PrimFunc:
     """The function with the results of its reductions among their reads, behind all others."""
-    return replace(func, body=_Naming().rewrite(func.body))
+    return rewrite(func, {Block: _naming})
 
 
 def without_results_read(module: IRModule) -> IRModule:
     """Functions whose reductions do not name their results; updates name theirs first."""
-    functions = {
-        name: replace(func, body=_Hiding().rewrite(func.body))
-        for name, func in module.functions.items()
-    }
-    return IRModule(functions)
+    functions = module.functions.items()
+    return IRModule({name: rewrite(func, {Block: _hiding}) for name, func in functions})
 
 
-class _Naming(Rewriter):
-    def visit_block(self, node: Block) -> Block:
-        block: Block = self.generic_visit(node)
-        read = {region.buffer for region in block.reads}
-        if block.init is None or any(region.buffer in read for region in block.writes):
-            return block
-        return replace(block, reads=(*block.reads, *block.writes))
+def _naming(block: Block) -> Block:
+    read = {region.buffer for region in block.reads}
+    if block.init is None or any(region.buffer in read for region in block.writes):
+        return block
+    return replace(block, reads=(*block.reads, *block.writes))
 
 
-class _Hiding(Rewriter):
-    def visit_block(self, node: Block) -> Block:
-        block: Block = self.generic_visit(node)
-        if block.init is not None:
-            return replace(block, reads=tuple(inputs_of(block).values()))
-        written = {region.buffer for region in block.writes}
-        reads = sorted(block.reads, key=lambda region: region.buffer not in written)
-        return replace(block, reads=tuple(reads))
+def _hiding(block: Block) -> Block:
+    if block.init is not None:
+        return replace(block, reads=tuple(inputs_of(block).values()))
+    written = {region.buffer for region in block.writes}
+    reads = sorted(block.reads, key=lambda region: region.buffer not in written)
+    return replace(block, reads=tuple(reads))

@@ -132,7 +132,7 @@ def check_result(program: ir.PrimFunc, sch: Schedule) -> Failure | None:
         stage = "replay"
         verify_trace_roundtrip(sch, program, debug_mask=DEBUG_MASK)
         stage = "build"
-        module = build(_ThreadsAsLoops().of(sch.mod))
+        module = build(_threads_as_loops(sch.mod))
         stage = "run"
         expected = random_arguments(program, seed=1)
         actual = [value.copy() for value in expected]
@@ -146,23 +146,20 @@ def check_result(program: ir.PrimFunc, sch: Schedule) -> Failure | None:
     return None
 
 
-class _ThreadsAsLoops(ir.Rewriter):
+def _threads_as_loops(module: ir.IRModule) -> ir.IRModule:
     """Threads one after the other; their blocks, which may run in any order, the last one first."""
+    main = module["main"]
+    return module.with_function("main", ir.rewrite(main, {ir.For: _in_turn}))
 
-    def of(self, module: ir.IRModule) -> ir.IRModule:
-        main = module["main"]
-        return module.with_function("main", main.with_body(self.rewrite(main.body)))
 
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        new: ir.For = self.generic_visit(node)
-        binding = new.thread_binding
-        if binding is None:
-            return new
-        body = new.body
-        if binding.thread_tag.startswith("blockIdx"):
-            last_first = 2 * new.min + new.extent - 1 - new.loop_var
-            body = ir.substitute(body, {new.loop_var: last_first})
-        return ir.replace(new, body=body, kind=ir.ForKind.SERIAL, thread_binding=None)
+def _in_turn(loop: ir.For) -> ir.For:
+    if loop.thread_binding is None:
+        return loop
+    body = loop.body
+    if loop.thread_binding.thread_tag.startswith("blockIdx"):
+        last_first = 2 * loop.min + loop.extent - 1 - loop.loop_var
+        body = ir.substitute(body, {loop.loop_var: last_first})
+    return ir.replace(loop, body=body, kind=ir.ForKind.SERIAL, thread_binding=None)
 
 
 # --- cutting failures down ------------------------------------------------------------------------

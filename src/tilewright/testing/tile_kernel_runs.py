@@ -78,7 +78,7 @@ def _annotated(func: ir.PrimFunc, annotations: Mapping[str, int]) -> ir.PrimFunc
             return node
         return ir.updated(node, annotations={**node.annotations, **annotations})
 
-    return func.with_body(ir.rewrite(func.body, {ir.For: loop}))
+    return ir.rewrite(func, {ir.For: loop})
 
 
 def with_calls(
@@ -96,8 +96,7 @@ def with_calls(
         return ir.Evaluate(ir.const(0) if changed is None else changed)
 
     functions = {
-        key: func.with_body(ir.rewrite(func.body, {ir.Evaluate: evaluate}))
-        for key, func in module.functions.items()
+        key: ir.rewrite(func, {ir.Evaluate: evaluate}) for key, func in module.functions.items()
     }
     assert count, f"no call of {name} in the program"
     return ir.IRModule(functions)

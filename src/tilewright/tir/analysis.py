@@ -151,16 +151,15 @@ def assert_pure_function(func: ir.PrimFunc) -> bool:
     return True
 
 
-def _effects(node: ir.Node) -> Iterator[str]:
-    match node:
-        case ir.BufferStore():
-            yield f"a store to {node.buffer.name}"
-        case ir.Call(op=ir.Op() as op) if op.effect > ir.CallEffect.READ_STATE:
-            yield f"a call of {op.name}"
-        case ir.Call(op=op) if not isinstance(op, ir.Op):
-            yield f"a call of {op}"
-    for child in ir.children(node):
-        yield from _effects(child)
+def _effects(stmt: ir.Stmt) -> Iterator[str]:
+    for node in ir.walk(stmt):
+        match node:
+            case ir.BufferStore():
+                yield f"a store to {node.buffer.name}"
+            case ir.Call(op=ir.Op() as op) if op.effect > ir.CallEffect.READ_STATE:
+                yield f"a call of {op.name}"
+            case ir.Call(op=op) if not isinstance(op, ir.Op):
+                yield f"a call of {op}"
 
 
 # --- bounds -------------------------------------------------------------------------------------
@@ -223,13 +222,10 @@ def verify_memory(func: ir.PrimFunc) -> bool:
     return target is None or "gpu" not in target.keys or not _touches_memory(func.body)
 
 
-def _touches_memory(node: ir.Node) -> bool:
+def _touches_memory(body: ir.Stmt) -> bool:
     """Outside of kernels."""
-    if isinstance(node, ir.Stmt) and is_launch(node):
-        return False
-    return isinstance(node, (ir.BufferLoad, ir.BufferStore)) or any(
-        map(_touches_memory, ir.children(node))
-    )
+    outside = ir.walk(body, into=lambda node: not is_launch(node))
+    return any(isinstance(node, (ir.BufferLoad, ir.BufferStore)) for node in outside)
 
 
 # --- memory that lowered programs allocate --------------------------------------------------------
@@ -258,7 +254,7 @@ def _most_at_a_time(func: ir.PrimFunc, alignment: int = 1) -> dict[str, int]:
 
     def visit(node: ir.Node) -> None:
         if not isinstance(node, ir.Allocate):
-            for child in ir.children(node):
+            for child in ir.statements_in(node):
                 visit(child)
             return
         pointer = node.buffer_var.type_annotation

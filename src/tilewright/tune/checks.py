@@ -104,9 +104,8 @@ def _blocks(func: ir.PrimFunc) -> list[tuple[ir.Block, bool]]:
         if isinstance(node, ir.Block):
             found.append((node, in_loops))
         inner = isinstance(node, ir.For) or (in_loops and not isinstance(node, ir.Block))
-        for child in ir.children(node):
-            if isinstance(child, ir.Stmt):
-                visit(child, inner)
+        for child in ir.statements_in(node):
+            visit(child, inner)
 
     visit(func.body, False)
     return found

@@ -111,13 +111,31 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
             self.line(f"{kind} {name};")
             self._chosen(expr, name, kind)
             return name
-        computed = _LoadsFirst(self).rewrite(expr)
+        computed = self._loads_first(expr)
         if isinstance(computed, ir.Broadcast) and computed.value.dtype.lanes == 1:
             self.line(f"{kind} {name} = {kind}::all({self.text(computed.value)});")
         else:
             self.line(f"{kind} {name};")
             self._fill(name, computed)
         return name
+
+    def _loads_first(self, expr: ir.PrimExpr) -> ir.PrimExpr:
+        """Variables for loads of whole vectors, except those under a condition or a let."""
+
+        def chosen(node: ir.Call) -> ir.PrimExpr | None:
+            if node.op is not IF_THEN_ELSE:
+                return None
+            if not _is_choice(node) or node.dtype.lanes == 1:
+                return node
+            var = ir.Var("chosen", node.dtype)
+            self.names[var] = self.vector_variable(node, "chosen")
+            return var
+
+        # The right operand of a conjunction is evaluated where the left one says so, and the
+        # variable of a let is known inside only.
+        kept = (ir.And, ir.Or, ir.Let)
+        before = {ir.Call: chosen, kept: lambda node: node}
+        return ir.rewrite(expr, {ir.BufferLoad: self._hoisted}, before=before)
 
     def _chosen(self, choice: ir.Call, name: str, kind: str) -> None:
         with self._braces(f"if ({self.text(choice.args[0])})"):
@@ -177,9 +195,10 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
         self._guarded -= 1
         return printed
 
-    def hoisted(self, load: ir.BufferLoad) -> ir.PrimExpr:
+    def _hoisted(self, load: ir.BufferLoad) -> ir.PrimExpr:
         """A load of a whole vector, as a variable that is printed before the statement."""
-        aligned = self.alignment(load, load.dtype.lanes)
+        lanes = load.dtype.lanes
+        aligned = self.alignment(load, lanes) if lanes > 1 else 0
         if aligned <= load.buffer.dtype.itemsize:
             return load
         var = ir.Var(f"{self.names[load.buffer.data]}_lanes", load.dtype)
@@ -214,31 +233,3 @@ def _is_pairwise(expr: ir.PrimExpr) -> bool:
     return isinstance(expr, ir.Var) or (
         isinstance(expr, ir.Broadcast) and expr.value.dtype.lanes == 1
     )
-
-
-class _LoadsFirst(ir.Rewriter):
-    """Puts loads of whole vectors into variables, except those under a condition or a let."""
-
-    def __init__(self, printer: VectorPrinter) -> None:
-        self._printer = printer
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
-        node = ir.map_children(node, self.visit)
-        return self._printer.hoisted(node) if node.dtype.lanes > 1 else node
-
-    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
-        if node.op is not IF_THEN_ELSE:
-            return ir.map_children(node, self.visit)
-        if not _is_choice(node) or node.dtype.lanes == 1:
-            return node
-        var = ir.Var("chosen", node.dtype)
-        self._printer.names[var] = self._printer.vector_variable(node, "chosen")
-        return var
-
-    def visit_and(self, node: ir.And | ir.Or) -> ir.PrimExpr:
-        return node  # the right operand is evaluated where the left one says so
-
-    visit_or = visit_and
-
-    def visit_let(self, node: ir.Let) -> ir.PrimExpr:
-        return node  # its variable is known inside only

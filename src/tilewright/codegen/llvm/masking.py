@@ -51,51 +51,43 @@ def can_speculate(expr: ir.Node) -> bool:
 
 def under_mask(mask: LaneMask, expr: ir.PrimExpr) -> ir.PrimExpr:
     """`expr`, harmless in the lanes where the mask does not hold."""
-    return _UnderMask(mask).visit(expr)
 
-
-class _UnderMask(ir.Rewriter):
-    def __init__(self, mask: LaneMask) -> None:
-        self._mask = mask
-
-    def visit(self, node: ir.PrimExpr) -> ir.PrimExpr:
+    def whole(node: ir.PrimExpr) -> ir.PrimExpr | None:
         if can_speculate(node):
             return node
-        if node.dtype.lanes == 1:
-            return self._if_any_lane(node)
-        masked: ir.PrimExpr = super().visit(node)
-        return masked
-
-    def _if_any_lane(self, node: ir.PrimExpr) -> ir.PrimExpr:
+        if node.dtype.lanes > 1 and not _mixes_lanes(node):
+            return None
         other = ir.const(0, node.dtype)
-        return ir.Call(node.dtype, _IF_THEN_ELSE, (self._mask.any_lane, node, other))
+        return ir.Call(node.dtype, _IF_THEN_ELSE, (mask.any_lane, node, other))
 
-    def visit_shuffle(self, node: ir.Shuffle) -> ir.PrimExpr:
-        """Its lanes are not those of the mask."""
-        return self._if_any_lane(node)
-
-    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
-        mixes = not (isinstance(node.op, ir.Op) and node.op.vectorizable)
-        return self._if_any_lane(node) if mixes else ir.map_children(node, self.visit)
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
-        node = ir.map_children(node, self.visit)
-        mask: ir.PrimExpr = self._checked(node)
+    def load(node: ir.BufferLoad) -> ir.PrimExpr:
+        lanes: ir.PrimExpr = _checked(mask, node)
         return ir.replace(
-            node, predicate=mask if node.predicate is None else ir.And(mask, node.predicate)
+            node, predicate=lanes if node.predicate is None else ir.And(lanes, node.predicate)
         )
 
-    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
-        node = ir.map_children(node, self.visit)
-        if not isinstance(node, _DIVISIONS) or node.dtype.is_float:
+    def division(node: ir.BinaryOp) -> ir.PrimExpr:
+        if node.dtype.is_float:
             return node
-        return ir.replace(node, b=ir.Select(self._checked(node), node.b, ir.const(1, node.b.dtype)))
+        one = ir.const(1, node.b.dtype)
+        return ir.replace(node, b=ir.Select(_checked(mask, node), node.b, one))
 
-    def _checked(self, node: ir.PrimExpr) -> ir.Var:
-        lanes = self._mask.lanes.dtype.lanes
-        if node.dtype.lanes != lanes:
-            raise CodegenError(
-                f"`{node}` has {node.dtype.lanes} lanes but is evaluated under a condition of "
-                f"{lanes} lanes"
-            )
-        return self._mask.lanes
+    return ir.rewrite(
+        expr, {ir.BufferLoad: load, _DIVISIONS: division}, before={ir.PrimExpr: whole}
+    )
+
+
+def _mixes_lanes(node: ir.PrimExpr) -> bool:
+    if isinstance(node, ir.Call):
+        return not (isinstance(node.op, ir.Op) and node.op.vectorizable)
+    return isinstance(node, ir.Shuffle)
+
+
+def _checked(mask: LaneMask, node: ir.PrimExpr) -> ir.Var:
+    lanes = mask.lanes.dtype.lanes
+    if node.dtype.lanes != lanes:
+        raise CodegenError(
+            f"`{node}` has {node.dtype.lanes} lanes but is evaluated under a condition of "
+            f"{lanes} lanes"
+        )
+    return mask.lanes

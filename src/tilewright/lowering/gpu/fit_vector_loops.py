@@ -122,7 +122,7 @@ class _Fitter(AnalyzingRewriter):
         self.analyzer.bind(piece, ir.Range(zero, ir.const(count, dtype)))
         at = node.min + lane if count == 1 else node.min + piece * width + lane
         body = FoldingSubstituter({node.loop_var: at}).rewrite(node.body)
-        body = _Conditions(self.analyzer).rewrite(body)
+        body = _with_plain_conditions(body, self.analyzer)
         vector = ir.For(lane, zero, lanes, ir.ForKind.VECTORIZED, body)
         if count == 1:
             return vector
@@ -130,22 +130,18 @@ class _Fitter(AnalyzingRewriter):
         return ir.For(piece, zero, ir.const(count, dtype), kind, vector)
 
 
-class _Conditions(ir.Rewriter):
+def _with_plain_conditions(body: ir.Stmt, analyzer: Analyzer) -> ir.Stmt:
     """Simplifies conditions, so that what is the same for all lanes is seen to be so."""
 
-    def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+    def branch(node: ir.IfThenElse) -> ir.Stmt:
+        return ir.updated(node, condition=analyzer.simplify(node.condition))
 
-    def visit_if_then_else(self, node: ir.IfThenElse) -> Any:
-        node = self.generic_visit(node)
-        return ir.updated(node, condition=self._analyzer.simplify(node.condition))
-
-    def visit_call(self, node: ir.Call) -> Any:
-        node = ir.map_children(node, self.visit)
+    def choice(node: ir.Call) -> ir.PrimExpr:
         if node.op is not IF_THEN_ELSE:
             return node
-        condition, yes, no = node.args
-        return ir.replace(node, args=(self._analyzer.simplify(condition), yes, no))
+        return ir.replace(node, args=(analyzer.simplify(node.args[0]), *node.args[1:]))
+
+    return ir.rewrite(body, {ir.IfThenElse: branch, ir.Call: choice})
 
 
 def _bytes(body: ir.Stmt) -> int:

@@ -13,30 +13,23 @@ from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.inject_software_pipeline import ASYNC_SCOPE
 from tilewright.lowering.gpu.statement_accesses import is_shared
-from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.rewriters import IF_THEN_ELSE
 from tilewright.lowering.storage_rewrite import scope_of
 
 COPIED_BYTES = (4, 8, 16)
 
 
-class _Copies(StmtRewriter):
-    def __init__(self) -> None:
-        self._inside = False
+def _inside(node: ir.AttrStmt) -> ir.Stmt | None:
+    if node.attr_key != ASYNC_SCOPE:
+        return None
+    return ir.rewrite(node.body, {ir.BufferStore: _copied}, before={ir.AttrStmt: _inside})
 
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if node.attr_key != ASYNC_SCOPE:
-            return self.generic_visit(node)
-        outside, self._inside = self._inside, True
-        body = self.visit(node.body)
-        self._inside = outside
-        result: ir.Stmt = body
-        return result
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
-        if not self._inside or node.predicate is not None or not is_shared(node.buffer.data):
-            return node
-        copy = _copy(node)
-        return node if copy is None else ir.Evaluate(copy)
+def _copied(node: ir.BufferStore) -> ir.Stmt:
+    if node.predicate is not None or not is_shared(node.buffer.data):
+        return node
+    copy = _copy(node)
+    return node if copy is None else ir.Evaluate(copy)
 
 
 def _copy(store: ir.BufferStore) -> ir.Call | None:
@@ -77,4 +70,4 @@ def _first(index: ir.PrimExpr) -> ir.PrimExpr | None:
 @function_pass
 def InjectPTXAsyncCopy(func: ir.PrimFunc) -> ir.PrimFunc:
     """Copy asynchronously what a software pipeline marked."""
-    return func.with_body(_Copies().rewrite(func.body))
+    return ir.rewrite(func, before={ir.AttrStmt: _inside})

@@ -13,7 +13,7 @@ than were started after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from tilewright.ir.annotation_keys import (
 from tilewright.ir.clone import Cloner
 from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter
 
 ASYNC_SCOPE = "async_scope"
 _NOTES = (SOFTWARE_PIPELINE_STAGE, SOFTWARE_PIPELINE_ORDER, SOFTWARE_PIPELINE_ASYNC_STAGES)
@@ -73,26 +73,23 @@ class _PipelinedStmt:
     uses: _Uses = field(repr=False)
 
 
-class _Versions(ir.BufferRewriter):
+def _versioned(
+    stmt: ir.Stmt, buffers: Mapping[ir.Buffer, tuple[ir.Buffer, int]], step: ir.PrimExpr
+) -> ir.Stmt:
     """Accesses of buffers with several versions go to that of an iteration."""
+    simplify = Analyzer().simplify
 
-    def __init__(self, buffers: dict[ir.Buffer, tuple[ir.Buffer, int]], step: ir.PrimExpr) -> None:
-        self._buffers = buffers
-        self._step = step
-        self._analyzer = Analyzer()
-
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        return self._buffers[buffer][0] if buffer in self._buffers else buffer
-
-    def with_buffer(self, node: Any) -> Any:
-        if node.buffer not in self._buffers:
+    def access(node: Any) -> Any:
+        if node.buffer not in buffers:
             return node
-        buffer, count = self._buffers[node.buffer]
-        slot = self._analyzer.simplify(ir.floormod(self._step, count))
+        buffer, count = buffers[node.buffer]
+        slot = simplify(ir.floormod(step, count))
         if isinstance(node, ir.BufferRegion):
             first = ir.Range(slot, ir.const(1, slot.dtype))
             return ir.BufferRegion(buffer, (first, *node.region))
         return ir.replace(node, buffer=buffer, indices=(slot, *node.indices))
+
+    return ir.rewrite(stmt, {(ir.BufferLoad, ir.BufferStore, ir.BufferRegion): access})
 
 
 class _Pipeline:
@@ -193,7 +190,7 @@ class _Pipeline:
         """A part for the iteration that it handles when the new loop is at `step`."""
         loop = self._loop
         own = Analyzer().simplify(step - part.stage)
-        stmt = _Versions(self._versioned, own).rewrite(part.stmt)
+        stmt = _versioned(part.stmt, self._versioned, own)
         value = {loop.loop_var: ir.add(loop.min, own)}
         stmt = Cloner().rewrite(FoldingSubstituter(value).rewrite(stmt))
         if part.is_async:
@@ -233,56 +230,57 @@ def _with_versions(buffer: ir.Buffer, count: int) -> ir.Buffer:
     return ir.replace(buffer, shape=shape, strides=(rows, *buffer.strides))
 
 
-class _Injector(StmtRewriter):
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        if SOFTWARE_PIPELINE_STAGE not in node.annotations:
-            return self.generic_visit(node)
-        parts, buffers = self._pipelined(node)
-        block = ir.Block((), (), (), "", ir.seq(parts), alloc_buffers=tuple(buffers))
-        return ir.root_realize(block) if buffers else block.body
+def _injected(node: ir.For) -> ir.Stmt | None:
+    if SOFTWARE_PIPELINE_STAGE not in node.annotations:
+        return None
+    parts, buffers = _pipelined(node)
+    block = ir.Block((), (), (), "", ir.seq(parts), alloc_buffers=tuple(buffers))
+    return ir.root_realize(block) if buffers else block.body
 
-    def _pipelined(self, loop: ir.For) -> tuple[list[ir.Stmt], list[ir.Buffer]]:
-        """The three statements that a loop becomes, and the buffers around them."""
-        statements, buffers = self._statements(loop.body)
-        stages, orders = (loop.annotations.get(key) for key in _NOTES[:2])
-        late = {int(stage) for stage in loop.annotations.get(SOFTWARE_PIPELINE_ASYNC_STAGES, ())}
-        if ir.is_one(loop.extent) and len(statements) != len(stages or ()):
-            # An initialisation moved in, which a loop of one iteration need not keep apart.
-            once = FoldingSubstituter({loop.loop_var: loop.min}).rewrite(ir.seq(statements))
-            return [ir.no_op(), once, ir.no_op()], buffers
-        if orders is None or not len(statements) == len(stages or ()) == len(orders):
-            raise LowerError(
-                f"loop {loop.loop_var.name!r} has {len(statements)} statements, but "
-                f"{SOFTWARE_PIPELINE_STAGE} names {len(stages or ())} and "
-                f"{SOFTWARE_PIPELINE_ORDER} {len(orders or ())} of them"
-            )
-        if sorted(map(int, orders)) != list(range(len(orders))):
-            raise LowerError(
-                f"loop {loop.loop_var.name!r}: {SOFTWARE_PIPELINE_ORDER} {list(map(int, orders))} "
-                "is not an order of its statements"
-            )
-        parts = [
-            _PipelinedStmt(stmt, int(stage), int(order), int(stage) in late, _Uses(stmt))
-            for stmt, stage, order in zip(statements, stages or (), orders, strict=True)
-        ]
-        _check_order(loop, parts)
-        pipeline = _Pipeline(loop, parts, buffers)
-        return pipeline.emitted(), pipeline.buffers
 
-    def _statements(self, body: ir.Stmt) -> tuple[list[ir.Stmt], list[ir.Buffer]]:
-        """What the notes count: pipelines inside are three statements."""
-        match body:
-            case ir.BlockRealize(block=block) if _is_wrapper(body):
-                statements, buffers = self._statements(block.body)
-                return statements, [*block.alloc_buffers, *buffers]
-            case ir.SeqStmt():
-                found = [self._statements(each) for each in body.seq]
-                return [each for stmts, _ in found for each in stmts], [
-                    buffer for _, buffers in found for buffer in buffers
-                ]
-            case ir.For() if SOFTWARE_PIPELINE_STAGE in body.annotations:
-                return self._pipelined(body)
-        return [self.visit(body)], []
+def _pipelined(loop: ir.For) -> tuple[list[ir.Stmt], list[ir.Buffer]]:
+    """The three statements that a loop becomes, and the buffers around them."""
+    statements, buffers = _statements(loop.body)
+    stages, orders = (loop.annotations.get(key) for key in _NOTES[:2])
+    late = {int(stage) for stage in loop.annotations.get(SOFTWARE_PIPELINE_ASYNC_STAGES, ())}
+    if ir.is_one(loop.extent) and len(statements) != len(stages or ()):
+        # An initialisation moved in, which a loop of one iteration need not keep apart.
+        once = FoldingSubstituter({loop.loop_var: loop.min}).rewrite(ir.seq(statements))
+        return [ir.no_op(), once, ir.no_op()], buffers
+    if orders is None or not len(statements) == len(stages or ()) == len(orders):
+        raise LowerError(
+            f"loop {loop.loop_var.name!r} has {len(statements)} statements, but "
+            f"{SOFTWARE_PIPELINE_STAGE} names {len(stages or ())} and "
+            f"{SOFTWARE_PIPELINE_ORDER} {len(orders or ())} of them"
+        )
+    if sorted(map(int, orders)) != list(range(len(orders))):
+        raise LowerError(
+            f"loop {loop.loop_var.name!r}: {SOFTWARE_PIPELINE_ORDER} {list(map(int, orders))} "
+            "is not an order of its statements"
+        )
+    parts = [
+        _PipelinedStmt(stmt, int(stage), int(order), int(stage) in late, _Uses(stmt))
+        for stmt, stage, order in zip(statements, stages or (), orders, strict=True)
+    ]
+    _check_order(loop, parts)
+    pipeline = _Pipeline(loop, parts, buffers)
+    return pipeline.emitted(), pipeline.buffers
+
+
+def _statements(body: ir.Stmt) -> tuple[list[ir.Stmt], list[ir.Buffer]]:
+    """What the notes count: pipelines inside are three statements."""
+    match body:
+        case ir.BlockRealize(block=block) if _is_wrapper(body):
+            statements, buffers = _statements(block.body)
+            return statements, [*block.alloc_buffers, *buffers]
+        case ir.SeqStmt():
+            found = [_statements(each) for each in body.seq]
+            return [each for stmts, _ in found for each in stmts], [
+                buffer for _, buffers in found for buffer in buffers
+            ]
+        case ir.For() if SOFTWARE_PIPELINE_STAGE in body.annotations:
+            return _pipelined(body)
+    return [ir.rewrite(body, before={ir.For: _injected})], []
 
 
 def _is_wrapper(realize: ir.BlockRealize) -> bool:
@@ -311,4 +309,4 @@ def _check_order(loop: ir.For, parts: Sequence[_PipelinedStmt]) -> None:
 @function_pass
 def InjectSoftwarePipeline(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let parts of loops run for later iterations than others."""
-    return func.with_body(_Injector().rewrite(func.body))
+    return ir.rewrite(func, before={ir.For: _injected})

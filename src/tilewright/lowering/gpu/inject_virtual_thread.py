@@ -13,7 +13,7 @@ from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import VIRTUAL_THREAD
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter
 
 _ACCESS_PTR = ir.Op.get("tir.tvm_access_ptr")
 
@@ -136,53 +136,40 @@ class _Expander(ir.BufferRewriter):
         return node
 
 
-class _Repeater(StmtRewriter):
-    """Puts loops over a virtual thread around the statements that depend on it."""
+def _repeated(body: ir.Stmt, thread: ir.Var, extent: ir.PrimExpr, touched: set[ir.Var]) -> ir.Stmt:
+    """Loops over a virtual thread around the statements that depend on it."""
 
-    def __init__(self, thread: ir.Var, extent: ir.PrimExpr, touched: set[ir.Var]) -> None:
-        self._thread = thread
-        self._extent = extent
-        self._touched = touched
+    def by_parts(node: ir.Stmt, *parts: ir.Node) -> ir.Stmt | None:
+        """The statement for each virtual thread, if one of these parts depends on it."""
+        if not any(ir.uses_var(part, touched.__contains__) for part in parts):
+            return None
+        own = ir.replace(thread)
+        each = FoldingSubstituter({thread: own}, fresh_binders=True).rewrite(node)
+        return ir.For(own, ir.const(0, own.dtype), extent, ir.ForKind.UNROLLED, each)
 
-    def _depends(self, node: ir.Node) -> bool:
-        return ir.uses_var(node, self._touched.__contains__)
-
-    def _each(self, node: ir.Stmt) -> ir.Stmt:
-        """The statement for each virtual thread, if it depends on it."""
-        if not self._depends(node):
-            return node
-        own = ir.replace(self._thread)
-        body = FoldingSubstituter({self._thread: own}, fresh_binders=True).rewrite(node)
-        zero = ir.const(0, own.dtype)
-        return ir.For(own, zero, self._extent, ir.ForKind.UNROLLED, body)
-
-    visit_buffer_store = visit_evaluate = visit_while = _each
-
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        bounds = self._depends(node.min) or self._depends(node.extent)
-        return self._each(node) if bounds else self.generic_visit(node)
-
-    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
-        return self._each(node) if self._depends(node.condition) else self.generic_visit(node)
-
-    def visit_let_stmt(self, node: ir.LetStmt) -> ir.Stmt:
-        return self._each(node) if self._depends(node.value) else self.generic_visit(node)
+    return ir.rewrite(
+        body,
+        before={
+            (ir.BufferStore, ir.Evaluate, ir.While): lambda node: by_parts(node, node) or node,
+            ir.For: lambda node: by_parts(node, node.min, node.extent),
+            ir.IfThenElse: lambda node: by_parts(node, node.condition),
+            ir.LetStmt: lambda node: by_parts(node, node.value),
+        },
+    )
 
 
-class _VirtualThreads(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        node = self.generic_visit(node)
-        if node.attr_key != VIRTUAL_THREAD or not isinstance(node.node, ir.IterVar):
-            return node
-        thread, body = node.node.var, node.body
-        if ir.is_one(node.value):
-            return FoldingSubstituter({thread: ir.const(0, thread.dtype)}).rewrite(body)
-        touched = _Touched(thread, body).touched
-        body = _Expander(thread, node.value, touched).rewrite(body)
-        return _Repeater(thread, node.value, touched).rewrite(body)
+def _one_by_one(node: ir.AttrStmt) -> ir.Stmt:
+    if node.attr_key != VIRTUAL_THREAD or not isinstance(node.node, ir.IterVar):
+        return node
+    thread, body = node.node.var, node.body
+    if ir.is_one(node.value):
+        return FoldingSubstituter({thread: ir.const(0, thread.dtype)}).rewrite(body)
+    touched = _Touched(thread, body).touched
+    body = _Expander(thread, node.value, touched).rewrite(body)
+    return _repeated(body, thread, node.value, touched)
 
 
 @function_pass
 def InjectVirtualThread(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let each thread do the work of its virtual threads."""
-    return func.with_body(_VirtualThreads().rewrite(func.body))
+    return ir.rewrite(func, {ir.AttrStmt: _one_by_one})

@@ -8,7 +8,7 @@ other; these are combined in pairs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright import ir
@@ -17,7 +17,6 @@ from tilewright.errors import LowerError
 from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import bound_tag, is_thread_tag
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.te.reduce import Values
 from tilewright.te.reducers import CommutativeReducer, Reduction, recognize_reduction
 
@@ -48,35 +47,22 @@ class _ThreadReduction:
         return ir.substitute(node, self.realize.values)
 
 
-class _Lowerer(StmtRewriter):
-    def __init__(self) -> None:
-        self._threads: dict[ir.Var, None] = {}
-
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        if is_thread_tag(bound_tag(node)):
-            self._threads[node.loop_var] = None
-            return self.generic_visit(node)
-        nest = self._nest([], node)
-        return self.generic_visit(node) if nest is None else _lowered(nest)
-
-    def visit_block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
-        nest = self._nest([], node)
-        return self.generic_visit(node) if nest is None else _lowered(nest)
-
-    def _nest(self, loops: list[ir.For], stmt: ir.Stmt) -> _ThreadReduction | None:
-        """The reduction over threads that a statement carries out, if it is nothing else."""
-        if isinstance(stmt, ir.For) and not bound_tag(stmt):
-            return self._nest([*loops, stmt], stmt.body)
-        if not isinstance(stmt, ir.BlockRealize) or stmt.block.init is None:
-            return None
-        reducing = _vars_of(stmt, ir.IterType.COMM_REDUCE)
-        threads = [var for var in self._threads if var in reducing]
-        if not threads:
-            return None
-        if not all(loop.loop_var in reducing for loop in loops):
-            return None  # a loop further inside begins the reduction
-        _check_spatial(stmt, [*threads, *(loop.loop_var for loop in loops)])
-        return _ThreadReduction(loops, stmt, threads, _recognized(stmt.block))
+def _nest(
+    known: Iterable[ir.Var], stmt: ir.Stmt, loops: Sequence[ir.For] = ()
+) -> _ThreadReduction | None:
+    """The reduction over threads that a statement carries out, if it is nothing else."""
+    if isinstance(stmt, ir.For) and not bound_tag(stmt):
+        return _nest(known, stmt.body, [*loops, stmt])
+    if not isinstance(stmt, ir.BlockRealize) or stmt.block.init is None:
+        return None
+    reducing = _vars_of(stmt, ir.IterType.COMM_REDUCE)
+    threads = [var for var in known if var in reducing]
+    if not threads:
+        return None
+    if not all(loop.loop_var in reducing for loop in loops):
+        return None  # a loop further inside begins the reduction
+    _check_spatial(stmt, [*threads, *(loop.loop_var for loop in loops)])
+    return _ThreadReduction(loops, stmt, threads, _recognized(stmt.block))
 
 
 def _vars_of(realize: ir.BlockRealize, kind: ir.IterType) -> set[ir.Var]:
@@ -247,4 +233,11 @@ def _write_back(nest: _ThreadReduction, total: Sequence[ir.Buffer]) -> ir.Stmt:
 @function_pass
 def LowerCrossThreadReduction(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let threads exchange what each of them has reduced."""
-    return func.with_body(_Lowerer().rewrite(func.body))
+    loops = ir.nodes_of(func.body, ir.For)
+    threads = dict.fromkeys(loop.loop_var for loop in loops if is_thread_tag(bound_tag(loop)))
+
+    def lowered(node: ir.Stmt) -> ir.Stmt | None:
+        nest = _nest(threads, node)
+        return None if nest is None else _lowered(nest)
+
+    return ir.rewrite(func, before={(ir.For, ir.BlockRealize): lowered})

@@ -16,7 +16,6 @@ from tilewright.ir.annotation_keys import RUNNING_TOTALS
 from tilewright.ir.intrinsics import call_intrin, if_then_else
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.spread_independent_loops import block_of_one_thread, bound_to_threads
-from tilewright.lowering.rewriters import StmtRewriter
 
 _WARP = 32
 _MASK = 0xFFFFFFFF
@@ -89,15 +88,14 @@ def _scan_of(block: ir.Block) -> _Scan | None:
     return _Scan(data, out, bool(is_product), bool(is_exclusive), rows, length, columns)
 
 
-class _Lowerer(StmtRewriter):
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        realize = block_of_one_thread(node)
-        scan = None if realize is None else _scan_of(realize.block)
-        if realize is None or scan is None:
-            return self.generic_visit(node)
-        made = _AlongMemory(scan) if scan.columns == 1 else _Across(scan)
-        block = ir.replace(realize.block, body=made.body(), alloc_buffers=tuple(made.buffers))
-        return bound_to_threads(ir.replace(realize, block=block), made.extents, made.places)
+def _together(node: ir.For) -> ir.Stmt | None:
+    realize = block_of_one_thread(node)
+    scan = None if realize is None else _scan_of(realize.block)
+    if realize is None or scan is None:
+        return None
+    made = _AlongMemory(scan) if scan.columns == 1 else _Across(scan)
+    block = ir.replace(realize.block, body=made.body(), alloc_buffers=tuple(made.buffers))
+    return bound_to_threads(ir.replace(realize, block=block), made.extents, made.places)
 
 
 class _Across:
@@ -242,4 +240,4 @@ def _put(buffer: ir.Buffer, place: int, value: ir.PrimExpr) -> ir.Stmt:
 @function_pass
 def LowerScans(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let threads compute running totals together."""
-    return func.with_body(_Lowerer().rewrite(func.body))
+    return ir.rewrite(func, before={ir.For: _together})

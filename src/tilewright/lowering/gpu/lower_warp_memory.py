@@ -7,6 +7,7 @@ gets by a shuffle. Instructions of a warp, which take a pointer and an offset, g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright import ir
@@ -16,41 +17,36 @@ from tilewright.ir.intrinsics import call_intrin
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import launched_tag
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.lowering.storage_rewrite import scope_of
 
 WARP_SIZE = 32
 
 
-class _Strides(ir.Visitor):
+def _strides(thread: ir.Var, kernel: ir.Stmt) -> dict[ir.Var, set[int]]:
     """How far indices of each buffer move from one thread to the next."""
-
-    def __init__(self, thread: ir.Var, kernel: ir.Stmt) -> None:
-        self._thread = thread
-        self._analyzer = Analyzer()
-        self.found: dict[ir.Var, set[int]] = {}
-        self.visit(kernel)
-
-    def _note(self, data: ir.Var, index: ir.PrimExpr) -> None:
+    analyzer = Analyzer()
+    found: dict[ir.Var, set[int]] = {}
+    for data, index in _places(kernel):
         if scope_of(data) != "warp" or index.dtype.lanes > 1:
-            return
-        steps = self.found.setdefault(data, set())
-        if not ir.uses_var(index, lambda var: var is self._thread):
-            return
-        after = ir.substitute(index, {self._thread: self._thread + 1})
-        step = self._analyzer.simplify(after - index)
-        if isinstance(step, ir.IntImm) and step.value > 0:
-            steps.add(step.value)
+            continue
+        steps = found.setdefault(data, set())
+        if ir.uses_var(index, thread.same_as):
+            after = ir.substitute(index, {thread: thread + 1})
+            step = analyzer.simplify(after - index)
+            if isinstance(step, ir.IntImm) and step.value > 0:
+                steps.add(step.value)
+    return found
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self._note(node.buffer.data, node.indices[0])
-        self.generic_visit(node)
 
-    def visit_call(self, node: ir.Call) -> None:
-        for data, index in zip(node.args, node.args[1:], strict=False):
-            if isinstance(data, ir.Var) and data.dtype.is_handle:
-                self._note(data, index)
-        self.generic_visit(node)
+def _places(kernel: ir.Stmt) -> Iterator[tuple[ir.Var, ir.PrimExpr]]:
+    """Pointers, and the indices behind them."""
+    for node in ir.walk(kernel):
+        if isinstance(node, ir.BufferStore):
+            yield node.buffer.data, node.indices[0]
+        elif isinstance(node, ir.Call):
+            for data, index in zip(node.args, node.args[1:], strict=False):
+                if isinstance(data, ir.Var) and data.dtype.is_handle:
+                    yield data, index
 
 
 class _Distributor(AnalyzingRewriter):
@@ -58,7 +54,7 @@ class _Distributor(AnalyzingRewriter):
         super().__init__()
         self._thread = thread
         self.analyzer.bind(thread, ir.Range(ir.const(0), ir.const(WARP_SIZE)))
-        strides = _Strides(thread, kernel).found
+        strides = _strides(thread, kernel)
         self._steps = {data: _step(data, found) for data, found in strides.items()}
         self._vars = {
             data: ir.Var(data.name, data.dtype, ir.PointerType(_element(data), "local"))
@@ -154,22 +150,20 @@ def _step(data: ir.Var, found: set[int]) -> int:
     return next(iter(found))
 
 
-class _Kernels(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if launched_tag(node) != "threadIdx.x":
-            return self.generic_visit(node)
-        allocations = ir.nodes_of(node.body, ir.Allocate)
-        if not any(scope_of(each.buffer_var) == "warp" for each in allocations):
-            return node
-        if not isinstance(node.value, ir.IntImm) or node.value.value != WARP_SIZE:
-            raise LowerError(
-                f"memory in scope 'warp' needs {WARP_SIZE} threads along threadIdx.x, got "
-                f"{node.value}"
-            )
-        return ir.replace(node, body=_Distributor(node.node.var, node.body).rewrite(node.body))
+def _distributed(node: ir.AttrStmt) -> ir.Stmt | None:
+    if launched_tag(node) != "threadIdx.x":
+        return None
+    allocations = ir.nodes_of(node.body, ir.Allocate)
+    if not any(scope_of(each.buffer_var) == "warp" for each in allocations):
+        return node
+    if not isinstance(node.value, ir.IntImm) or node.value.value != WARP_SIZE:
+        raise LowerError(
+            f"memory in scope 'warp' needs {WARP_SIZE} threads along threadIdx.x, got {node.value}"
+        )
+    return ir.replace(node, body=_Distributor(node.node.var, node.body).rewrite(node.body))
 
 
 @function_pass
 def LowerWarpMemory(func: ir.PrimFunc) -> ir.PrimFunc:
     """Spread buffers of a warp over the registers of its threads."""
-    return func.with_body(_Kernels().rewrite(func.body))
+    return ir.rewrite(func, before={ir.AttrStmt: _distributed})

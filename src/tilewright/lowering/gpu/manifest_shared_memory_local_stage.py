@@ -10,29 +10,23 @@ from tilewright.errors import LowerError
 from tilewright.ir.annotation_keys import MANIFEST_SHARED_MEMORY_LOCAL_STAGE
 from tilewright.ir.clone import Cloner
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import StmtRewriter
 
 
-class _Stager(StmtRewriter):
-    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
-        made: list[ir.Stmt] = []
-        allocated: list[ir.Buffer] = []
-        for each in node.seq:
-            loops, realize = _nest(each)
-            if realize is None or not _is_marked(realize.block):
-                made.append(self.visit(each))
-                continue
-            register, load, store = _staged(loops, realize)
-            allocated.append(register)
-            made += [load, store]
-        if not allocated:
-            return node if all(map(_same, made, node.seq)) else ir.seq(made)
-        block = ir.Block((), (), (), "", ir.seq(made), alloc_buffers=tuple(allocated))
-        return ir.root_realize(block)
-
-
-def _same(a: object, b: object) -> bool:
-    return a is b
+def _with_registers(node: ir.SeqStmt) -> ir.Stmt:
+    made: list[ir.Stmt] = []
+    allocated: list[ir.Buffer] = []
+    for each in node.seq:
+        loops, realize = _nest(each)
+        if realize is None or not _is_marked(realize.block):
+            made.append(each)
+            continue
+        register, load, store = _staged(loops, realize)
+        allocated.append(register)
+        made += [load, store]
+    if not allocated:
+        return node
+    block = ir.Block((), (), (), "", ir.seq(made), alloc_buffers=tuple(allocated))
+    return ir.root_realize(block)
 
 
 def _is_marked(block: ir.Block) -> bool:
@@ -86,4 +80,4 @@ def _around(loops: list[ir.For], body: ir.Stmt) -> ir.Stmt:
 @function_pass
 def ManifestSharedMemoryLocalStage(func: ir.PrimFunc) -> ir.PrimFunc:
     """Copy marked blocks into registers first, and from there into shared memory."""
-    return func.with_body(_Stager().rewrite(func.body))
+    return ir.rewrite(func, {ir.SeqStmt: _with_registers})

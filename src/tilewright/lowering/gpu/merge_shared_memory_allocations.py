@@ -16,7 +16,6 @@ from tilewright import ir
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import launched_tag
 from tilewright.lowering.liveness import LinearAccess, live_ranges
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.lowering.storage_rewrite import scope_of
 
 STATIC_BYTES = 48 * 1024  # what a kernel may declare; more has to be asked for at the launch
@@ -167,27 +166,19 @@ def _moved(index: ir.PrimExpr, offset: int) -> ir.PrimExpr:
     return index + (ir.Broadcast(step, lanes) if lanes > 1 else step)
 
 
-class _Kernels(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if not launched_tag(node):
-            return self.generic_visit(node)
-        if launched_tag(node.body):
-            return ir.updated(node, body=self.visit(node.body))
-        return ir.updated(node, body=_merged(node.body))
-
-
-def _merged(body: ir.Stmt) -> ir.Stmt:
-    arenas = _arenas(body)
-    if not arenas:
-        return body
-    body = _Merger(arenas).rewrite(body)
+def _merged(launch: ir.AttrStmt) -> ir.Stmt | None:
+    """The innermost launch of a kernel with one array of bytes, or two, inside."""
+    if not launched_tag(launch) or launched_tag(launch.body):
+        return None
+    arenas = _arenas(launch.body)
+    body = _Merger(arenas).rewrite(launch.body) if arenas else launch.body
     for arena in arenas:
         extents = (ir.const(arena.bytes),)
         body = ir.Allocate(arena.var, ir.DType("uint8"), extents, ir.TRUE, body)
-    return body
+    return ir.updated(launch, body=body)
 
 
 @function_pass
 def MergeSharedMemoryAllocations(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let buffers in shared memory use the same bytes one after another."""
-    return func.with_body(_Kernels().rewrite(func.body))
+    return ir.rewrite(func, before={ir.AttrStmt: _merged})

@@ -6,76 +6,74 @@ Elements of neighbouring threads lie next to each other, as threads mostly move 
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Container
 
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import launched_tag, launches_of
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.lowering.storage_rewrite import scope_of
 
 
-class _Workspaces(ir.BufferRewriter):
-    """Takes allocations out of one kernel."""
+def _moved(kernel: ir.AttrStmt) -> ir.Stmt | None:
+    """A kernel inside of the memory that its threads work in."""
+    if not launched_tag(kernel):
+        return None
+    count: ir.PrimExpr = ir.const(1)
+    number: ir.PrimExpr = ir.const(0)
+    for launch in launches_of(kernel):
+        extent = ir.cast(ir.INT32, launch.value)
+        count = count * extent
+        number = number * extent + ir.cast(ir.INT32, launch.node.var)
+    found = [a for a in ir.nodes_of(kernel, ir.Allocate) if scope_of(a.buffer_var) == "global"]
+    if not found:
+        return kernel
+    sizes = {each.buffer_var: (each.dtype, _size(each)) for each in found}
+    made: ir.Stmt = _in_parts_of(sizes, kernel, count, number)
+    for var, (dtype, size) in sizes.items():
+        made = ir.Allocate(var, dtype, (count * size,), ir.TRUE, made)
+    return made
 
-    def __init__(self, count: ir.PrimExpr, number: ir.PrimExpr) -> None:
-        self._count, self._number = count, number
-        self.moved: dict[ir.Var, ir.Allocate] = {}  # by the pointer in the kernel
-        self._buffers: dict[ir.Buffer, ir.Buffer] = {}
 
-    def visit_allocate(self, node: ir.Allocate) -> Any:
-        if scope_of(node.buffer_var) == "global":
-            if not all(isinstance(extent, ir.IntImm) for extent in node.extents):
-                raise LowerError(
-                    f"{node.buffer_var.name!r} is allocated in a kernel with a size that is "
-                    "not a constant; allocate it outside of the kernel"
-                )
-            self.moved[node.buffer_var] = node
-            return self.visit(node.body)
-        return ir.map_children(node, self.visit)
+def _size(node: ir.Allocate) -> int:
+    extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
+    if len(extents) < len(node.extents):
+        raise LowerError(
+            f"{node.buffer_var.name!r} is allocated in a kernel with a size that is "
+            "not a constant; allocate it outside of the kernel"
+        )
+    return math.prod(extents)
 
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        if buffer.data not in self.moved:
-            return buffer
-        if buffer not in self._buffers:
-            shape = (buffer.shape[0] * self._count,)
-            self._buffers[buffer] = ir.replace(buffer, shape=shape)
-        return self._buffers[buffer]
 
-    def with_buffer(self, node: Any) -> Any:
-        buffer = self.visit_buffer(node.buffer)
-        if buffer is node.buffer:
+def _in_parts_of(
+    memory: Container[ir.Var], kernel: ir.Stmt, count: ir.PrimExpr, number: ir.PrimExpr
+) -> ir.Stmt:
+    """A kernel each thread of which has a part of memory that it allocated until now."""
+
+    @functools.cache
+    def whole(buffer: ir.Buffer) -> ir.Buffer:
+        return ir.replace(buffer, shape=(buffer.shape[0] * count,))
+
+    def access(node: ir.BufferLoad | ir.BufferStore) -> ir.Node:
+        if node.buffer.data not in memory:
             return node
         (index,) = node.indices
         if index.dtype.lanes > 1:
             raise LowerError(
-                f"{buffer.name!r} is allocated in a kernel and accessed in vectors; allocate it "
-                "outside of the kernel"
+                f"{node.buffer.name!r} is allocated in a kernel and accessed in vectors; allocate "
+                "it outside of the kernel"
             )
-        return ir.replace(node, buffer=buffer, indices=(index * self._count + self._number,))
+        return ir.replace(node, buffer=whole(node.buffer), indices=(index * count + number,))
 
+    def kept(node: ir.Allocate) -> ir.Stmt:
+        return node.body if node.buffer_var in memory else node
 
-class _Kernels(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if not launched_tag(node):
-            return self.generic_visit(node)
-        count: ir.PrimExpr = ir.const(1)
-        number: ir.PrimExpr = ir.const(0)
-        for launch in launches_of(node):
-            extent = ir.cast(ir.INT32, launch.value)
-            count = count * extent
-            number = number * extent + ir.cast(ir.INT32, launch.node.var)
-        workspaces = _Workspaces(count, number)
-        kernel: ir.Stmt = workspaces.rewrite(node)
-        for var, moved in workspaces.moved.items():
-            size = math.prod(extent.value for extent in moved.extents)  # type: ignore[attr-defined]
-            kernel = ir.Allocate(var, moved.dtype, (count * size,), ir.TRUE, kernel)
-        return kernel
+    return ir.rewrite(kernel, {(ir.BufferLoad, ir.BufferStore): access, ir.Allocate: kept})
 
 
 @function_pass
 def MoveWorkspaces(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let the host allocate memory that threads work in."""
-    return func.with_body(_Kernels().rewrite(func.body))
+    return ir.rewrite(func, before={ir.AttrStmt: _moved})

@@ -8,14 +8,12 @@ dynamic shared memory, its bytes, in the order of the attribute `tir.kernel_laun
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright import ir
 from tilewright.errors import LowerError
 from tilewright.ir.intrinsics import call_packed
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.gpu.threads import launched_tag, launches_of
-from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.target import Target
 
 DEVICE_KERNEL = 2  # the calling convention of a function that a host launches
@@ -24,17 +22,22 @@ DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
 
 
 @dataclass
-class _Splitter(StmtRewriter):
+class _Splitter:
     """Takes the kernels out of one function."""
 
     func: ir.PrimFunc
     name: str
     kernels: dict[str, ir.PrimFunc] = field(default_factory=dict)
 
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        return self._launch(node) if launched_tag(node) else self.generic_visit(node)
+    def host(self) -> ir.PrimFunc:
+        """What is left of the function."""
+        stays = (ir.BufferStore, ir.While, ir.Evaluate)
+        before = {ir.AttrStmt: self._launch, stays: self._checked}
+        return ir.rewrite(self.func, before=before)
 
-    def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt:
+    def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt | None:
+        if not launched_tag(kernel):
+            return None
         number = len(self.kernels)
         name = f"{self.name}_kernel" + (f"_{number}" if number else "")
         _check_sizes(kernel)
@@ -58,63 +61,44 @@ class _Splitter(StmtRewriter):
         used = used_vars(kernel)
         return tuple({**{param: None for param in self.func.params if param in used}, **used})
 
-    def _on_host(self, node: Any) -> Any:
+    def _checked(self, node: ir.Stmt) -> ir.Stmt:
+        if ir.is_no_op(node):
+            return node
         raise LowerError(
             f"function {self.name!r} computes `{_first_line(node)}` outside of all threads; bind a "
             "loop around it to blockIdx.x or threadIdx.x"
         )
-
-    visit_buffer_store = visit_while = _on_host
-
-    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
-        return node if ir.is_no_op(node) else self._on_host(node)
 
 
 def _first_line(node: ir.Stmt) -> str:
     return str(node).strip().splitlines()[-1].strip()
 
 
+_ACCESSES = (ir.BufferLoad, ir.BufferStore)
+_DEFINED: dict[type, str] = {
+    ir.For: "loop_var",
+    ir.Let: "var",
+    ir.LetStmt: "var",
+    ir.Allocate: "buffer_var",
+    ir.AllocateConst: "buffer_var",
+}
+
+
 def used_vars(stmt: ir.Stmt) -> dict[ir.Var, None]:
     """Variables that a kernel uses but does not define, memory behind buffers included."""
-    finder = _Used()
-    finder.visit(stmt)
-    return {var: None for var in finder.used if var not in finder.defined}
-
-
-class _Used(ir.Visitor):
-    def __init__(self) -> None:
-        self.used: dict[ir.Var, None] = {}
-        self.defined: set[ir.Var] = set()
-
-    def visit_var(self, node: ir.Var) -> None:
-        self.used[node] = None
-
-    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
-        self.used[node.buffer.data] = None
-        self.generic_visit(node)
-
-    visit_buffer_store = visit_buffer_load
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
-        if isinstance(node.node, ir.IterVar):
-            self.defined.add(node.node.var)
-        self.generic_visit(node)
-
-    def visit_for(self, node: ir.For) -> None:
-        self.defined.add(node.loop_var)
-        self.generic_visit(node)
-
-    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
-        self.defined.add(node.var)
-        self.generic_visit(node)
-
-    visit_let_stmt = visit_let
-
-    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
-        self.defined.add(node.buffer_var)
-        self.generic_visit(node)
-
-    visit_allocate_const = visit_allocate
+    used: dict[ir.Var, None] = {}
+    defined: set[ir.Var] = set()
+    for node in ir.walk(stmt):
+        kind = type(node)
+        if kind in _ACCESSES:
+            used[node.buffer.data] = None
+        elif kind in _DEFINED:
+            defined.add(getattr(node, _DEFINED[kind]))
+        elif kind is ir.AttrStmt and isinstance(node.node, ir.IterVar):
+            defined.add(node.node.var)
+        elif not node.child_fields and isinstance(node, ir.Var):
+            used[node] = None
+    return {var: None for var in used if var not in defined}
 
 
 def _check_sizes(kernel: ir.Stmt) -> None:
@@ -156,6 +140,6 @@ class SplitHostDevice(FunctionPass):
                 functions[name] = func
                 continue
             splitter = _Splitter(func, name)
-            functions[name] = func.with_body(splitter.rewrite(func.body))
+            functions[name] = splitter.host()
             functions |= splitter.kernels
         return ir.replace(module, functions=functions)

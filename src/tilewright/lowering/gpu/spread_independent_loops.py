@@ -11,7 +11,6 @@ from tilewright import ir
 from tilewright.ir.annotation_keys import INDEPENDENT
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import bound_tag
-from tilewright.lowering.rewriters import StmtRewriter
 
 _TAGS = ("blockIdx.x", "threadIdx.x")
 # Threads wait for memory most of the time, so they are spread over all of a GPU first.
@@ -19,13 +18,12 @@ _FEW = 1 << 14
 _THREADS, _THREADS_OF_FEW = 128, 32
 
 
-class _Spreader(StmtRewriter):
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        realize = block_of_one_thread(node)
-        loops = [] if realize is None else _independent_loops(realize.block)
-        if realize is None or not loops:
-            return self.generic_visit(node)
-        return ir.seq(_spread(realize, loop) for loop in loops)
+def _shared_out(node: ir.For) -> ir.Stmt | None:
+    realize = block_of_one_thread(node)
+    loops = [] if realize is None else _independent_loops(realize.block)
+    if realize is None or not loops:
+        return None
+    return ir.seq(_spread(realize, loop) for loop in loops)
 
 
 def block_of_one_thread(node: ir.For) -> ir.BlockRealize | None:
@@ -42,7 +40,7 @@ def block_of_one_thread(node: ir.For) -> ir.BlockRealize | None:
 
 def _independent_loops(block: ir.Block) -> list[ir.For]:
     """The loops that a block is made of; none if it is made of anything else."""
-    parts = block.body.seq if isinstance(block.body, ir.SeqStmt) else (block.body,)
+    parts = ir.statements_of(block.body)
     loops = [part for part in parts if isinstance(part, ir.For) and _is_independent(part)]
     return loops if len(loops) == len(parts) else []
 
@@ -81,4 +79,4 @@ def bound_to_threads(
 @function_pass
 def SpreadIndependentLoops(func: ir.PrimFunc) -> ir.PrimFunc:
     """Share loops without an order among threads."""
-    return func.with_body(_Spreader().rewrite(func.body))
+    return ir.rewrite(func, before={ir.For: _shared_out})

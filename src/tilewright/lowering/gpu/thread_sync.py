@@ -19,7 +19,6 @@ from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.shared_accesses import Access, Conflicts
 from tilewright.lowering.gpu.statement_accesses import AccessFinder
 from tilewright.lowering.gpu.threads import is_thread_tag, launched_tag, launches_of
-from tilewright.lowering.rewriters import StmtRewriter
 
 # On statements whose barriers are where they have to be.
 SYNCHRONIZED = "tilewright.synchronized"
@@ -271,14 +270,11 @@ def _divergent(place: str) -> LowerError:
     )
 
 
-class _Kernels(StmtRewriter):
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        if not launched_tag(node):
-            return self.generic_visit(node)
-        return _Planner(node).run(node)
+def _synced(node: ir.AttrStmt) -> ir.Stmt | None:
+    return _Planner(node).run(node) if launched_tag(node) else None
 
 
 @function_pass
 def ThreadSync(func: ir.PrimFunc) -> ir.PrimFunc:
     """Put barriers where threads of a block exchange values through shared memory."""
-    return func.with_body(_Kernels().rewrite(func.body))
+    return ir.rewrite(func, before={ir.AttrStmt: _synced})

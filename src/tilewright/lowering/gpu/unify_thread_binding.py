@@ -15,7 +15,7 @@ from tilewright.arith import Analyzer
 from tilewright.errors import LowerError
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.gpu.threads import bound_tag, is_grid_tag, launched_tag
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter
 
 
 class _Kernel(FoldingSubstituter):
@@ -96,15 +96,11 @@ def _check_extent(tag: str, extent: ir.PrimExpr, inner: set[ir.Var]) -> None:
         )
 
 
-class _KernelFinder(StmtRewriter):
-    def visit_for(self, node: ir.For) -> ir.Stmt:
-        return _Kernel().lowered(node) if bound_tag(node) else self.generic_visit(node)
-
-    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
-        return _Kernel().lowered(node) if launched_tag(node) else self.generic_visit(node)
-
-
 @function_pass
 def UnifyThreadBinding(func: ir.PrimFunc) -> ir.PrimFunc:
     """Bind each thread once, around the kernel that uses it."""
-    return func.with_body(_KernelFinder().rewrite(func.body))
+
+    def kernel(node: ir.Stmt) -> ir.Stmt | None:
+        return _Kernel().lowered(node) if bound_tag(node) or launched_tag(node) else None
+
+    return ir.rewrite(func, before={(ir.For, ir.AttrStmt): kernel})

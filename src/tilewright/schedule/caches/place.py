@@ -40,19 +40,16 @@ class CachePlace:
 
 def place_first(scope: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
-    found: list[ir.Stmt] = []
-
-    def look(node: ir.Node) -> bool:
-        own = getattr(node, "buffer_var", None) is buffer.data
-        if isinstance(node, DEFINITIONS) and (own or getattr(node, "buffer", None) is buffer):
-            found.append(node.body)
-        return isinstance(node, ir.Stmt) and not isinstance(node, ir.Block)
-
-    ir.pre_order_visit(scope.block.body, look)
-    if not found:
-        return CachePlace(scope)
-    body = found[-1]
-    return CachePlace(scope, body.seq[0] if isinstance(body, ir.SeqStmt) else body)
+    found = [
+        node.body
+        for node in ir.walk_statements(scope.block.body, into=lambda n: not isinstance(n, ir.Block))
+        if isinstance(node, DEFINITIONS)
+        and (
+            getattr(node, "buffer_var", None) is buffer.data
+            or getattr(node, "buffer", None) is buffer
+        )
+    ]
+    return CachePlace(scope, ir.statements_of(found[-1])[0]) if found else CachePlace(scope)
 
 
 def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> CachePlace:
@@ -64,11 +61,8 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Cach
             if not holds_leaf(body, earlier.stmt):
                 return CachePlace(location, body, siblings=siblings)
         else:
-            body = next(
-                child
-                for child in ir.children(body)
-                if isinstance(child, ir.Stmt) and holds_leaf(child, later.stmt)
-            )
+            inside = ir.statements_in(body)
+            body = next(child for child in inside if holds_leaf(child, later.stmt))
 
 
 @dataclass(frozen=True)

@@ -262,9 +262,7 @@ class ScopeEdit:
             items = ir.map_tuple(stmt.seq, self._rebuild)
             result = stmt if items is stmt.seq else ir.seq(items)
         else:
-            result = ir.map_children(
-                stmt, lambda child: self._rebuild(child) if isinstance(child, ir.Stmt) else child
-            )
+            result = ir.map_statements(stmt, self._rebuild)
         if stmt in self.before or stmt in self.after:
             return ir.seq((self.before.get(stmt), result, self.after.get(stmt)))
         return result

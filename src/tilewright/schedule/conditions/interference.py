@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright import arith, ir
@@ -20,30 +20,18 @@ class TouchedRegion:
 
 def accesses_of(stmt: ir.Stmt) -> list[TouchedRegion]:
     """What the blocks of a statement touch, in terms of the loops around it."""
-    found: list[TouchedRegion] = []
-    _collect(stmt, {}, found)
-    return found
+    outside = ir.with_loops(stmt, into=lambda node: not isinstance(node, ir.BlockRealize))
+    return [
+        TouchedRegion(region.buffer, _relaxed(ir.substitute(region, each.values), loops), is_write)
+        for each, loops in outside
+        if isinstance(each, ir.BlockRealize)
+        for regions, is_write in ((each.block.reads, False), (each.block.writes, True))
+        for region in regions
+    ]
 
 
-def _collect(stmt: ir.Stmt, domains: Domains, found: list[TouchedRegion]) -> None:
-    if isinstance(stmt, ir.For):
-        _collect(stmt.body, {**domains, stmt.loop_var: stmt.domain}, found)
-    elif isinstance(stmt, ir.SeqStmt):
-        for item in stmt.seq:
-            _collect(item, domains, found)
-    elif isinstance(stmt, ir.BlockRealize):
-        for regions, is_write in ((stmt.block.reads, False), (stmt.block.writes, True)):
-            for region in regions:
-                box = _relaxed(ir.substitute(region, stmt.values), domains)
-                found.append(TouchedRegion(region.buffer, box, is_write))
-    else:
-        for child in ir.children(stmt):
-            if isinstance(child, ir.Stmt):
-                _collect(child, domains, found)
-
-
-def _relaxed(region: ir.BufferRegion, domains: Domains) -> tuple[ir.Range | None, ...]:
-    analyzer = arith.Analyzer()
+def _relaxed(region: ir.BufferRegion, loops: Iterable[ir.For]) -> tuple[ir.Range | None, ...]:
+    analyzer, domains = arith.Analyzer(), {loop.loop_var: loop.domain for loop in loops}
     bounds = arith.estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
     ranges = [
         arith.to_range(bound, analyzer) if bound.has_lower_bound and bound.has_upper_bound else None

@@ -98,7 +98,7 @@ def _nest(buffer: ir.Buffer, block: ir.Block, guard: LayoutPadding | None) -> ir
 
 def with_fill(body: ir.Stmt, padding: LayoutPadding) -> ir.Stmt:
     """A scope body with the padding written right after the last statement that writes there."""
-    items = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
+    items = ir.statements_of(body)
     last = max(index for index, item in enumerate(items) if is_written(item, padding.new))
     return ir.seq([*items[: last + 1], fill(padding), *items[last + 1 :]])
 

@@ -83,8 +83,7 @@ def _is(item: ir.Stmt, child: StmtSRef) -> bool:
 
 
 def _holds(item: ir.Stmt, stmt: object) -> bool:
-    inside = (child for child in ir.children(item) if isinstance(child, ir.Stmt))
-    return item is stmt or any(_holds(child, stmt) for child in inside)
+    return any(each is stmt for each in ir.nodes_of(item, ir.Stmt))
 
 
 def move(

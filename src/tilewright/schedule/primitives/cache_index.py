@@ -88,9 +88,8 @@ def _choose(block: ir.Block, scope: str, threshold: int) -> tuple[list[_Table], 
     body = block.body
     for expr, _ in sorted(finder.found, key=lambda found: -found[1]):
         table = _table(block, len(tables), expr, scope)
-        lookup = _UseTable(expr, ir.BufferLoad(table.buffer, table.indices))
-        changed = lookup.rewrite(body)
-        if lookup.count >= threshold:
+        changed, count = _with_lookups(body, expr, ir.BufferLoad(table.buffer, table.indices))
+        if count >= threshold:
             tables.append(table)
             body = changed
     return tables, body
@@ -165,20 +164,17 @@ class _Candidates(ir.Visitor):
             self.found.append((expr, size))
 
 
-class _UseTable(ir.Rewriter):
-    """Replaces an expression in stored values by a look-up, and counts how often."""
+def _with_lookups(body: ir.Stmt, expr: ir.PrimExpr, lookup: ir.BufferLoad) -> tuple[ir.Stmt, int]:
+    """A look-up in place of an expression in stored values, and how often."""
+    found: list[ir.PrimExpr] = []
 
-    def __init__(self, expr: ir.PrimExpr, lookup: ir.BufferLoad) -> None:
-        self._expr = expr
-        self._lookup = lookup
-        self.count = 0
+    def look(node: ir.PrimExpr) -> ir.PrimExpr | None:
+        if not ir.expr_deep_equal(node, expr):
+            return None
+        found.append(node)
+        return lookup
 
-    def visit_prim_expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
-        if type(node) is type(self._expr) and ir.expr_deep_equal(node, self._expr):
-            self.count += 1
-            return self._lookup
-        return self.generic_visit(node)
+    def store(node: ir.BufferStore) -> ir.Stmt:
+        return ir.updated(node, value=ir.rewrite(node.value, before={type(expr): look}))
 
-    def visit_buffer_store(self, node: ir.BufferStore) -> ir.BufferStore:
-        value = self.visit(node.value)
-        return node if value is node.value else ir.replace(node, value=value)
+    return ir.rewrite(body, before={type(expr): look, ir.BufferStore: store}), len(found)

@@ -154,48 +154,32 @@ def _with_detected_reads(block: ir.Block, *, without: ir.Buffer) -> ir.Block:
     return ir.replace(block, reads=reads)
 
 
-class LoadReplacer(ir.Rewriter):
+class _Inliner(ir.Rewriter):
     """Puts values in place of the loads from one buffer; blocks on the way get new reads."""
 
-    def __init__(self, buffer: ir.Buffer) -> None:
-        self._buffer = buffer
-        self.changed: dict[ir.Block, ir.Block] = {}
-
-    def value_of(self, load: ir.BufferLoad) -> ir.PrimExpr:
-        """What a load gives; its indices are rewritten already."""
-        raise NotImplementedError
-
-    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
-        load: ir.BufferLoad = self.generic_visit(node)
-        return self.value_of(load) if load.buffer is self._buffer else load
-
-    def visit_block(self, node: ir.Block) -> ir.Block:
-        changed: ir.Block = self.generic_visit(node)
-        if changed is node and not any(region.buffer is self._buffer for region in node.reads):
-            return node
-        after = _with_detected_reads(changed, without=self._buffer)
-        self.changed[node] = after
-        return after
-
-
-class _Inliner(LoadReplacer):
     def __init__(
         self, block: ir.Block, store: ir.BufferStore, consumers: Sequence[ir.Block]
     ) -> None:
-        super().__init__(store.buffer)
         self._store = store
         self._consumers = set(consumers)
         self._units = {var: domain.min for var, domain in iterator_domains(block).items()}
+        self.changed: dict[ir.Block, ir.Block] = {}
 
     def visit_block(self, node: ir.Block) -> ir.Block:
         if self._consumers and node not in self._consumers:
             return node
         consumers, self._consumers = self._consumers, set()  # what is below a consumer changes, too
-        block = super().visit_block(node)
+        made: ir.Block = self.generic_visit(node)
         self._consumers = consumers
-        return block
+        buffer = self._store.buffer
+        if made is not node or any(region.buffer is buffer for region in node.reads):
+            made = self.changed[node] = _with_detected_reads(made, without=buffer)
+        return made
 
-    def value_of(self, load: ir.BufferLoad) -> ir.PrimExpr:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        load: ir.BufferLoad = self.generic_visit(node)
+        if load.buffer is not self._store.buffer:
+            return load
         values = dict(self._units)
         for index, value in zip(self._store.indices, load.indices, strict=True):
             if isinstance(index, ir.Var):

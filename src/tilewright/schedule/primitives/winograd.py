@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright import arith, ir, te
 from tilewright.ir.arithmetic import constant_value
+from tilewright.ir.visit import Substituter
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state import BlockRV, StmtSRef, leaf_realizes
@@ -156,30 +157,14 @@ def _stages(
     )
     func = te.create_prim_func([data, filters, winograd_of_whole_tiles(data, filters, tile)])
     given_buffers = [func.buffer_map[param] for param in func.params]
-    stages = _Stages(
-        dict(zip(given_buffers, (found.data, found.filters, found.result), strict=True)), name
-    )
+    own = zip(given_buffers, (found.data, found.filters, found.result), strict=True)
     assert isinstance(func.body, ir.BlockRealize)
     root = func.body.block
-    body = stages.rewrite(root.body)
-    nests = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
-    assert stages.products is not None
-    return [stages.visit_buffer(buffer) for buffer in root.alloc_buffers], nests, stages.products
 
+    def renamed(block: ir.Block) -> ir.Block:
+        return ir.replace(block, name_hint=f"{name}_{block.name_hint}")
 
-class _Stages(ir.BufferRewriter):
-    """Puts the stages on buffers of the program, under names of their own."""
-
-    def __init__(self, buffers: dict[ir.Buffer, ir.Buffer], name: str) -> None:
-        self._buffers, self._name = buffers, name
-        self.products: ir.Block | None = None
-
-    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
-        return self._buffers.get(buffer, buffer)
-
-    def visit_block(self, node: ir.Block) -> ir.Block:
-        made: ir.Block = super().visit_block(node)
-        made = ir.replace(made, name_hint=f"{self._name}_{node.name_hint}")
-        if node.name_hint == _PRODUCTS:
-            self.products = made
-        return made
+    body = ir.rewrite(Substituter(lambda _: None, own).rewrite(root.body), {ir.Block: renamed})
+    blocks = {block.name_hint: block for block in ir.nodes_of(body, ir.Block)}
+    nests = list(ir.statements_of(body))
+    return list(root.alloc_buffers), nests, blocks[f"{name}_{_PRODUCTS}"]

@@ -173,7 +173,7 @@ def bounds_read(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
             if any(used_between_blocks(bound, buffer) for bound in bounds):
                 return True
         elif type(node) is not ir.BlockRealize:
-            pending.extend(c for c in ir.children(node) if isinstance(c, ir.Stmt))
+            pending.extend(ir.statements_in(node))
     return False
 
 

@@ -19,9 +19,7 @@ def splice(body: ir.Stmt, old: ir.Stmt | None, new: Sequence[ir.Stmt]) -> ir.Stm
                 return ir.seq((*body.seq[:position], *new, *body.seq[position + 1 :]))
     if isinstance(body, (ir.For, ir.BlockRealize)):
         return body
-    return ir.map_children(
-        body, lambda child: splice(child, old, new) if isinstance(child, ir.Stmt) else child
-    )
+    return ir.map_statements(body, lambda child: splice(child, old, new))
 
 
 def _stands_for(stmt: ir.Stmt, target: ir.Stmt | None) -> bool:

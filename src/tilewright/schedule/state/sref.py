@@ -151,10 +151,8 @@ def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
         kind = type(node)
         if kind is ir.BlockRealize:
             yield node  # type: ignore[misc]
-        elif kind is ir.SeqStmt:
-            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
         elif kind is not ir.BufferStore:
-            pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
+            pending.extend(reversed(ir.statements_in(node)))
 
 
 def _kind(sref: StmtSRef) -> str:

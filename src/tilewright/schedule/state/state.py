@@ -314,9 +314,8 @@ def _positions_below(stmt: ir.Stmt, position: int = -1) -> list[tuple[Schedulabl
             else:
                 found += _positions_below(child, index)
     elif kind is not ir.BufferStore:
-        for child in ir.children(stmt):
-            if isinstance(child, ir.Stmt):
-                found += _positions_below(child, position)
+        for child in ir.statements_in(stmt):
+            found += _positions_below(child, position)
     return found
 
 
@@ -337,7 +336,4 @@ def _swap(body: ir.Stmt, old: ir.Stmt, new: ir.Stmt, seq_index: int) -> ir.Stmt:
             return ir.SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
     if kind is ir.For or kind is ir.Block:
         return body
-    return ir.map_children(
-        body,
-        lambda child: _swap(child, old, new, seq_index) if isinstance(child, ir.Stmt) else child,
-    )
+    return ir.map_statements(body, lambda child: _swap(child, old, new, seq_index))

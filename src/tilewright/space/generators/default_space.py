@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tilewright.ir import IRModule, annotation_keys as keys
+from tilewright.ir import Block, IRModule, annotation_keys as keys, nodes_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives.tensorize import Tensorize
 from tilewright.schedule.trace.instruction import is_step
@@ -22,7 +22,6 @@ from tilewright.space import base
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import kind_of_default_space
 from tilewright.space.generators.post_order_apply import PostOrderApply
-from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 
@@ -109,7 +108,7 @@ class DefaultSpace(base.SpaceGenerator):
 
     def _around_instructions(self, mod: IRModule) -> list[Schedule]:
         """MetaSchedule's sketches that have an instruction in them."""
-        blocks = [block for func in mod.functions.values() for block in blocks_below(func.body)]
+        blocks = [block for func in mod.functions.values() for block in nodes_of(func.body, Block)]
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
         return list(filter(waits_for_instruction, self.general.generate_design_space(mod)))

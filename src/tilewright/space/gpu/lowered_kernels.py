@@ -136,24 +136,22 @@ class KernelNeeds:
 
 def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
     """The needs of each outermost launch of threads with no block in it."""
-    if not is_launch(stmt):
-        for child in ir.children(stmt):
-            if isinstance(child, ir.Stmt):
-                yield from lowered_kernels(child)
-    elif not any(ir.nodes_of(stmt, ir.BlockRealize)):
-        needs = KernelNeeds()
-        for node in ir.walk(stmt):
-            needs.add(node)
-        yield needs
+    outside = ir.walk_statements(stmt, into=lambda node: not is_launch(node))
+    for launch in filter(is_launch, outside):
+        if not any(ir.nodes_of(launch, ir.BlockRealize)):
+            needs = KernelNeeds()
+            for node in ir.walk(launch):
+                needs.add(node)
+            yield needs
 
 
-def is_launch(stmt: ir.Stmt) -> bool:
-    """Does the statement start threads?"""
-    match stmt:
+def is_launch(node: ir.Node) -> bool:
+    """Is this a statement that starts threads?"""
+    match node:
         case ir.AttrStmt():
-            return stmt.attr_key in _LAUNCHES
+            return node.attr_key in _LAUNCHES
         case ir.For():
-            return stmt.thread_binding is not None
+            return node.thread_binding is not None
     return False
 
 

@@ -31,7 +31,7 @@ def _with_serial_loops(func: PrimFunc) -> PrimFunc:
         kept = loop.kind in (ForKind.SERIAL, ForKind.THREAD_BINDING)
         return loop if kept else updated(loop, kind=ForKind.SERIAL)
 
-    return func.with_body(rewrite(func.body, {For: serial}))
+    return rewrite(func, {For: serial})
 
 
 def with_threads(mod: IRModule, target: Target) -> IRModule:

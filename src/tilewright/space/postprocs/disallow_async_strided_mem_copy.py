@@ -62,7 +62,7 @@ class _Copy:
 def _copies_are_contiguous(func: ir.PrimFunc) -> bool:
     return all(
         _is_contiguous(access, copy)
-        for copy in _async_copies(func.body, ())
+        for copy in _async_copies(func.body)
         if isinstance(copy.store.value, ir.BufferLoad)
         for access in (copy.store, copy.store.value)
     )
@@ -91,17 +91,15 @@ def _rounds(loop: ir.For) -> ir.PrimExpr:
     return ir.const(loop.extent.value - ahead, loop.extent.dtype)
 
 
-def _async_copies(stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> Iterator[_Copy]:
-    """The copies in asynchronous stages of pipelines."""
-    inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
-    if isinstance(stmt, ir.For):
-        parts, own = _async_parts(stmt)
-        for part in parts:
-            copies = _copies(part, inside, own)
-            yield from (copy for copy in copies if len(copy.loops) > len(inside))  # not one element
-    for child in ir.children(stmt):
-        if isinstance(child, ir.Stmt):
-            yield from _async_copies(child, inside)
+def _async_copies(body: ir.Stmt) -> Iterator[_Copy]:
+    """The copies in asynchronous stages of pipelines; of one element is none."""
+    for loop, around in ir.with_loops(body):
+        if not isinstance(loop, ir.For):
+            continue
+        parts, own = _async_parts(loop)
+        for stmt, loops in (found for part in parts for found in ir.with_loops(part)):
+            if isinstance(stmt, ir.BufferStore) and loops:
+                yield _Copy(stmt, (*around, loop, *loops), own)
 
 
 def _async_parts(loop: ir.For) -> tuple[list[ir.Stmt], frozenset[ir.Var]]:
@@ -119,14 +117,3 @@ def _async_parts(loop: ir.For) -> tuple[list[ir.Stmt], frozenset[ir.Var]]:
     chosen = {int(stage) for stage in wanted}
     parts = [part for part, stage in zip(body.seq, stages, strict=False) if int(stage) in chosen]
     return parts, frozenset(own)
-
-
-def _copies(stmt: ir.Stmt, loops: tuple[ir.For, ...], own: frozenset[ir.Var]) -> Iterator[_Copy]:
-    if isinstance(stmt, ir.For):
-        yield from _copies(stmt.body, (*loops, stmt), own)
-    elif isinstance(stmt, ir.BufferStore):
-        yield _Copy(stmt, loops, own)
-    else:
-        for child in ir.children(stmt):
-            if isinstance(child, ir.Stmt):
-                yield from _copies(child, loops, own)

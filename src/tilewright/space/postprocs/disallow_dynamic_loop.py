@@ -5,7 +5,7 @@ Loops of the program itself may run as often as its data say.
 
 from __future__ import annotations
 
-from tilewright.ir import For, IntImm, IRModule, Node, Stmt, children
+from tilewright.ir import For, IntImm, IRModule, nodes_of
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
 
@@ -25,9 +25,5 @@ class DisallowDynamicLoop(Postproc):
 
 
 def _dynamic_loops_of(mod: IRModule) -> int:
-    return sum(_dynamic_loops(func.body) for func in mod.functions.values())
-
-
-def _dynamic_loops(stmt: Node) -> int:
-    below = sum(_dynamic_loops(child) for child in children(stmt) if isinstance(child, Stmt))
-    return below + (isinstance(stmt, For) and not isinstance(stmt.extent, IntImm))
+    loops = (loop for func in mod.functions.values() for loop in nodes_of(func.body, For))
+    return sum(not isinstance(loop.extent, IntImm) for loop in loops)

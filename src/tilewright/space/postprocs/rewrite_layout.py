@@ -16,7 +16,7 @@ from tilewright.ir import annotation_keys as keys
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.layout_free import blocks_below, has_bound_weights, layout_free_buffers
+from tilewright.space.layout_free import has_bound_weights, layout_free_buffers
 
 
 @postprocs.register("RewriteLayout")
@@ -106,7 +106,7 @@ def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
 def _copies_of(body: ir.Stmt, buffer: ir.Buffer) -> list[ir.Block]:
     """The blocks that copy a buffer on, one after the other."""
     chain: list[ir.Block] = []
-    for block in blocks_below(body):
+    for block in ir.nodes_of(body, ir.Block):
         if _is_copy(block) and block.reads[0].buffer is buffer:
             chain.append(block)
             buffer = block.writes[0].buffer

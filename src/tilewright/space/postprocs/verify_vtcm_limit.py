@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.ir import Allocate, IntImm, Stmt, children
+from tilewright.ir import Allocate, IntImm, Stmt, statements_in
 from tilewright.ir.expr import PointerType
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
@@ -32,7 +32,7 @@ class VerifyVTCMLimit(Postproc):
 
 def _peak_bytes(stmt: Stmt) -> float:
     """The most bytes that are allocated at the same time."""
-    below = max((_peak_bytes(c) for c in children(stmt) if isinstance(c, Stmt)), default=0)
+    below = max(map(_peak_bytes, statements_in(stmt)), default=0)
     return below + _bytes(stmt) if isinstance(stmt, Allocate) else below
 
 

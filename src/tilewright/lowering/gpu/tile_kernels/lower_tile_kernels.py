@@ -31,10 +31,10 @@ class LowerTileKernels(FunctionPass):
             return func
         gone = {buffer for form in found.values() for buffer in _tile_buffers(form)}
 
-        def kernel(loop: ir.For) -> ir.Stmt:
+        def kernel(loop: ir.For) -> ir.Stmt | None:
             form = found.get(loop)
             if form is None:
-                return loop
+                return None
             if form.thread_tile is not None:
                 return ThreadKernel(ThreadTiles.of(form)).statement()
             layout = GroupLayout.of(form, SHARED_BYTES, processors_of(target))
@@ -44,15 +44,7 @@ class LowerTileKernels(FunctionPass):
             kept = tuple(buffer for buffer in block.alloc_buffers if buffer not in gone)
             return ir.updated(block, alloc_buffers=kept)
 
-        def visit(node: ir.Stmt) -> ir.Stmt:
-            if isinstance(node, ir.For) and node in found:
-                return kernel(node)
-            made = ir.map_children(
-                node, lambda child: visit(child) if isinstance(child, ir.Stmt) else child
-            )
-            return without_tiles(made) if isinstance(made, ir.Block) else made
-
-        return func.with_body(visit(func.body))
+        return ir.rewrite(func, {ir.Block: without_tiles}, before={ir.For: kernel})
 
 
 def _blocks(layout: GroupLayout) -> int:

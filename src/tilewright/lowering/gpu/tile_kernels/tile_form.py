@@ -134,20 +134,15 @@ def refused(reason: str) -> LowerError:
 
 def read_tile_form(tiles: ir.For) -> TileForm:
     """The tile kernel below a loop over tiles."""
-    *before, output = statements_of(tiles.body)
+    *before, output = ir.statements_of(tiles.body)
     if len(before) != 1 or not isinstance(before[0], ir.For):
         raise refused("the loop over tiles holds other statements than the sums and the output")
     steps = before[0]
-    parts = statements_of(steps.body)
+    parts = ir.statements_of(steps.body)
     if len(parts) != 3:
         raise refused(f"its body has {len(parts)} statements, expected two copies and a product")
     *copies, product = (_tile_block(part) for part in parts)
     return _with_product(tiles, steps, {c.store.buffer: c for c in copies}, product, output)
-
-
-def statements_of(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
-    """A sequence as a tuple."""
-    return stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
 
 
 def _with_product(
