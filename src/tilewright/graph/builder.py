@@ -70,6 +70,11 @@ class GraphBuilder:
         )
 
     def _fresh(self, name: str) -> str:
-        word = re.sub(r"\W", "_", name, flags=re.ASCII)
-        is_name = word[:1].isalpha() and not keyword.iskeyword(word)
-        return self._names.fresh(word if is_name else f"v{word}")
+        return self._names.fresh(as_identifier(name))
+
+
+def as_identifier(name: str) -> str:
+    """A name of any characters as one of Python's; different names may become one."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    is_name = word[:1].isalpha() and not keyword.iskeyword(word)
+    return word if is_name else f"v{word}"

@@ -437,3 +437,11 @@ def test_inputs_of_the_wrong_name_shape_or_type(relu: bytes) -> None:
         assert str(caught.value) == message
     (result,) = model({"x": good})
     np.testing.assert_array_equal(result, good)
+
+
+def test_an_output_of_another_type_than_the_model_says() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="act")
+    x, y = (helper.make_tensor_value_info(name, kind, [2]) for name, kind in (("x", 1), ("y", 7)))
+    model = helper.make_model(helper.make_graph([node], "main", [x], [y]))
+    expected = "Relu (act) makes float32, and the model says that output 'y' is int64"
+    assert _refusal(model.SerializeToString()) == expected

@@ -253,8 +253,8 @@ def test_numbers_that_change_run_in_pytorch() -> None:
         (text,) = told(lambda: model(x, 3.5))
         assert torch.equal(model(x, 4.5), x * 4.5)
     assert text == (
-        "a graph runs in PyTorch: PyTorch cannot take the program apart: "
-        "aten._local_scalar_dense.default"
+        "a graph runs in PyTorch: _local_scalar_dense.default (_local_scalar_dense) returns no "
+        "tensor"
     )
 
 
