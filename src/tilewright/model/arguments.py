@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentError, IRError
-from tilewright.graph.builder import as_identifier
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.model.program import ModelProgram, ValueInfo
 from tilewright.runtime.compact import compact_copy
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.tensor_view import Array, view_of
+from tilewright.support.names import as_identifier
 from tilewright.support.suggestions import did_you_mean
 from tilewright.support.text import counted
 

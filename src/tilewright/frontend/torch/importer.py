@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.byoc.torch_operators import array_of
@@ -43,8 +44,25 @@ def import_module(
     With `partial`, operators that cannot be imported run in PyTorch, and a warning lists them.
     Weights with NaN are refused unless `allow_nan` is set.
     """
-    exported = _exported(module.eval(), args, kwargs)
+    torch = _torch()
+    if not isinstance(module, torch.nn.Module):
+        raise GraphError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    given = (args,) if isinstance(args, torch.Tensor) else args
+    with _in_eval_mode(module):
+        exported = _exported(module, given, kwargs)
     return import_exported(exported, partial=partial, allow_nan=allow_nan)
+
+
+@contextlib.contextmanager
+def _in_eval_mode(module: Any) -> Iterator[None]:
+    """As in inference; afterwards each part is in the mode that it was in."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def import_graph_module(module: Any, inputs: Sequence[Any], frozen: Sequence[int]) -> TorchProgram:

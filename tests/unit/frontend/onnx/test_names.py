@@ -15,6 +15,7 @@ from tilewright.byoc.partition import partition_graph
 from tilewright.byoc.regions import PartRegion
 from tilewright.errors import ArgumentError
 from tilewright.frontend.onnx import import_onnx
+from tilewright.frontend.sources import is_model, load_graph
 from tilewright.graph.passes.half_precision import to_float16
 from tilewright.model import compile_model, load
 
@@ -89,3 +90,11 @@ def test_names_do_not_end_the_comment_of_a_header(product: bytes, tmp_path: Path
     assert " *   outputs[0] out/ *y* /:0: float32[2, 4], float, 32 bytes\n" in header
     command = ["cc", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "net.h")]
     subprocess.run(command, check=True)
+
+
+def test_a_model_in_memory(product: bytes) -> None:
+    loaded = onnx.load_model_from_string(product)
+    assert is_model(loaded)
+    assert (
+        import_onnx(loaded).script() == load_graph(loaded).script() == import_onnx(product).script()
+    )
