@@ -14,7 +14,7 @@ from tilewright.graph.graph import Graph, GraphNode, GraphValue
 from tilewright.graph.lowering import lower_group
 from tilewright.graph.passes.fold_constants import fold_constants
 from tilewright.graph.passes.fold_scales import fold_scales
-from tilewright.graph.rewriting import without_dead_nodes
+from tilewright.graph.rewriting import with_names_of, without_dead_nodes
 from tilewright.schedule.analysis.flops import flop_of
 
 
@@ -69,7 +69,8 @@ class _Partitioning(GraphBuilder):
                     self._copy(node)
             else:
                 self._external(region, region.backend)
-        return self.graph([self._translated(value) for value in self._old.outputs])
+        made = self.graph([self._translated(value) for value in self._old.outputs])
+        return with_names_of(self._old, made)
 
     def _translated(self, value: GraphValue) -> GraphValue:
         if value not in self._new:

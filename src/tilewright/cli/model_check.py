@@ -43,8 +43,8 @@ def run(
         return DIFFERENT if wrong else 0
     lines = [original.note] if original.note else []
     lines += [
-        f"output {value}: {_gap(want, have)}"
-        for value, want, have in zip(model.graph.outputs, wanted, found, strict=False)
+        f"output {name}: {value.type}: {_gap(want, have)}"
+        for (name, value), want, have in zip(model.graph.named_outputs, wanted, found, strict=False)
     ]
     lines.append(
         f"{model.name} differs from {original.name}: {wrong}\n{where}"

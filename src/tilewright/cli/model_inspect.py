@@ -44,8 +44,8 @@ def _lines(model: Model, tasks: Sequence[ExtractedTask]) -> list[str]:
     return [
         f"{model.name}: {counted(len(graph.nodes), 'operator')}, {_flop(tasks) / 1e9:.3g} GFLOP, "
         f"{elements / 1e6:.3g} M parameters ({size / 1e6:.3g} MB)",
-        *(f"input {value}" for value in graph.inputs),
-        *(f"output {value}" for value in graph.outputs),
+        *(f"input {name}: {value.type}" for name, value in graph.named_inputs),
+        *(f"output {name}: {value.type}" for name, value in graph.named_outputs),
         f"{counted(sum(task.weight for task in tasks), 'kernel')} in {counted(len(tasks), 'task')}",
         f"unsupported operators: {model.unsupported or 'none'}",
     ]
@@ -82,8 +82,8 @@ def _as_json(model: Model, tasks: Sequence[ExtractedTask]) -> dict[str, object]:
     elements, size = parameters_of(model.graph)
     return {
         "model": model.name,
-        "inputs": {value.name: str(value.type) for value in model.graph.inputs},
-        "outputs": {value.name: str(value.type) for value in model.graph.outputs},
+        "inputs": {name: str(value.type) for name, value in model.graph.named_inputs},
+        "outputs": {name: str(value.type) for name, value in model.graph.named_outputs},
         "flop": _flop(tasks),
         "parameters": elements,
         "parameter_bytes": size,

@@ -11,8 +11,8 @@ from tilewright.frontend.onnx import import_onnx
 from tilewright.graph import Graph
 
 _KINDS = (
-    "a Graph, the path or the bytes of an ONNX model, a program of torch.export, or a "
-    "torch.nn.Module with its inputs: (module, inputs)"
+    "a Graph, an ONNX model (its path, its bytes or a ModelProto), a program of torch.export, or "
+    "a torch.nn.Module with its inputs: (module, inputs)"
 )
 
 
@@ -37,6 +37,8 @@ def load_graph(
             return import_onnx(source, dims, shapes, partial=partial)
         case (module, given) if is_torch_module(module):
             return load_graph(module, given, shapes=shapes, partial=partial)
+    if is_onnx(source):
+        return import_onnx(source, dims, shapes, partial=partial)
     if is_exported(source):
         from tilewright.frontend.torch import import_exported
 
@@ -53,7 +55,13 @@ def is_model(source: object) -> bool:
     """True for values that `load_graph` takes, paths and bytes left out."""
     if isinstance(source, tuple) and len(source) == 2:
         return is_torch_module(source[0])
-    return isinstance(source, Graph) or is_exported(source) or is_torch_module(source)
+    is_plain = isinstance(source, Graph) or is_onnx(source)
+    return is_plain or is_exported(source) or is_torch_module(source)
+
+
+def is_onnx(value: object) -> bool:
+    """Whether it is a model of ONNX in memory, without importing ONNX."""
+    return _has_base(value, "onnx.onnx_ml_pb2", "ModelProto")
 
 
 def is_torch_module(value: object) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 
 from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue, TensorType
 from tilewright.graph.operator import result_types
-from tilewright.support.names import NameSupply
+from tilewright.support.names import NameSupply, as_identifier
 
 
 class GraphBuilder:
@@ -70,6 +68,4 @@ class GraphBuilder:
         )
 
     def _fresh(self, name: str) -> str:
-        word = re.sub(r"\W", "_", name, flags=re.ASCII)
-        is_name = word[:1].isalpha() and not keyword.iskeyword(word)
-        return self._names.fresh(word if is_name else f"v{word}")
+        return self._names.fresh(as_identifier(name))

@@ -94,6 +94,9 @@ class Graph:
     outputs: tuple[GraphValue, ...]
     nodes: tuple[GraphNode, ...]
     constants: Mapping[GraphValue, Array] = field(default_factory=dict)
+    # What the model that it came from calls them; without, they are called as their values are.
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known = {*self.inputs, *self.constants}
@@ -108,6 +111,18 @@ class Graph:
         for value in self.outputs:
             if value not in known:
                 raise GraphError(f"graph {self.name}: nothing makes the output {value.name}")
+
+    @property
+    def named_inputs(self) -> tuple[tuple[str, GraphValue], ...]:
+        """The inputs, with the names by which a caller knows them."""
+        names = self.input_names or [value.name for value in self.inputs]
+        return tuple(zip(names, self.inputs, strict=True))
+
+    @property
+    def named_outputs(self) -> tuple[tuple[str, GraphValue], ...]:
+        """The outputs, with the names by which a caller knows them."""
+        names = self.output_names or [value.name for value in self.outputs]
+        return tuple(zip(names, self.outputs, strict=True))
 
     def makers(self) -> dict[GraphValue, GraphNode]:
         """The node that makes each value; inputs and constants have none."""

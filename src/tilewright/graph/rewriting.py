@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from tilewright.graph.builder import GraphBuilder
 from tilewright.graph.graph import Array, Graph, GraphNode, GraphValue
@@ -36,22 +37,28 @@ class Rewriting(GraphBuilder):
         """The new values for the inputs of an old node."""
         return tuple(None if v is None else self.translated(v) for v in node.inputs)
 
-    def run(self, replace: Replace) -> Graph:
+    def run(self, replaced: Replace) -> Graph:
         """All nodes, each replaced or copied."""
         for node in self.old.nodes:
-            made = replace(self, node)
+            made = replaced(self, node)
             if made is None:
                 names = [value.name for value in node.outputs]
                 inputs = self.inputs_of(node)
                 made = self.calls(node.op, inputs, node.attrs, names, node.source)
             if made:  # nothing: the values are made when somebody asks for them
                 self._new.update(zip(node.outputs, made, strict=True))
-        return without_dead_nodes(self.graph([self.translated(v) for v in self.old.outputs]))
+        graph = self.graph([self.translated(v) for v in self.old.outputs])
+        return without_dead_nodes(with_names_of(self.old, graph))
 
 
-def rewrite(graph: Graph, replace: Replace) -> Graph:
+def rewrite(graph: Graph, replaced: Replace) -> Graph:
     """A graph with some nodes replaced, and without those that nobody needs any more."""
-    return Rewriting(graph).run(replace)
+    return Rewriting(graph).run(replaced)
+
+
+def with_names_of(old: Graph, graph: Graph) -> Graph:
+    """A graph with inputs and outputs called as those of the one that it was made of."""
+    return replace(graph, input_names=old.input_names, output_names=old.output_names)
 
 
 def without_dead_nodes(graph: Graph) -> Graph:
@@ -63,7 +70,7 @@ def without_dead_nodes(graph: Graph) -> Graph:
             kept.append(node)
             needed.update(node.operands)
     constants = _chosen(graph.constants, needed)
-    return Graph(graph.name, graph.inputs, graph.outputs, tuple(reversed(kept)), constants)
+    return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
 
 
 def _chosen(

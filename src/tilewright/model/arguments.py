@@ -14,6 +14,7 @@ from tilewright.runtime.compact import compact_copy
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.tensor_view import Array, view_of
+from tilewright.support.names import as_identifier
 from tilewright.support.suggestions import did_you_mean
 from tilewright.support.text import counted
 
@@ -64,6 +65,7 @@ def _by_name(
     program: ModelProgram, inputs: Sequence[Any], named: Mapping[str, Any]
 ) -> Sequence[Any]:
     names = [info.name for info in program.inputs]
+    named = _as_in_the_model(program, named, names)
     for name in named:
         if name not in names:
             raise ArgumentError(f"{program.name} has no input {name!r}{did_you_mean(name, names)}")
@@ -74,6 +76,18 @@ def _by_name(
     if missing:
         raise ArgumentError(f"{program.name}: inputs are missing: {_listed(missing)}")
     return [*inputs, *(named[name] for name in names[len(inputs) :])]
+
+
+def _as_in_the_model(
+    program: ModelProgram, named: Mapping[str, Any], names: Sequence[str]
+) -> Mapping[str, Any]:
+    """By the model's own names: a keyword of Python stands for a name that cannot be one."""
+    keywords = [as_identifier(name) for name in names]
+    own = {word: n for n, word in zip(names, keywords, strict=True) if keywords.count(word) == 1}
+    found = [word if word in names else own.get(word, word) for word in named]
+    if twice := [name for name in names if found.count(name) > 1]:
+        raise ArgumentError(f"{program.name}: input {twice[0]} is given by two names")
+    return dict(zip(found, named.values(), strict=True))
 
 
 def _checked(array: Array, info: ValueInfo, role: str) -> Array:

@@ -72,8 +72,15 @@ def _listed(role: str, infos: Sequence[ValueInfo]) -> list[str]:
     for number, info in enumerate(infos):
         spelled, _, remark = element_type(info.dtype)
         note = f"{spelled} ({remark})" if remark else spelled
-        lines.append(f" *   {role}[{number}] {info}, {note}, {info.bytes} bytes")
+        name = _in_a_comment(info.name)
+        lines.append(f" *   {role}[{number}] {name}: {info.type}, {note}, {info.bytes} bytes")
     return lines
+
+
+def _in_a_comment(name: str) -> str:
+    """A name of any characters, in one line that does not end the comment."""
+    plain = name.encode("unicode_escape").decode()
+    return plain.replace("*/", "* /").replace("/*", "/ *")
 
 
 _EXAMPLE = """\

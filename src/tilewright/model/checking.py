@@ -272,7 +272,7 @@ def _may_be_same(ours: TensorType, theirs: TensorType) -> bool:
 
 def _by_name(graph: Graph) -> dict[str, GraphValue]:
     """Values by their names, and the results of nodes by what these were called in the model."""
-    values = {value.name: value for value in graph.values()}
+    values = {value.name: value for value in graph.values()} | dict(graph.named_outputs)
     return values | {node.source: node.outputs[0] for node in graph.nodes if node.source}
 
 
@@ -283,7 +283,7 @@ def expected_values(
     if reference is None:
         return GraphReference().run_graph(graph, inputs)
     given = reference(
-        {value.name: array for value, array in zip(graph.inputs, inputs, strict=True)}
+        {name: array for (name, _), array in zip(graph.named_inputs, inputs, strict=True)}
     )
     names = _by_name(graph)
     found = {names[name]: np.asarray(array) for name, array in given.items() if name in names}

@@ -67,8 +67,8 @@ class _Planner:
         steps = tuple(map(self._step, self.calls))
         program = ModelProgram(
             self.graph.name,
-            tuple(map(ValueInfo.of, self.graph.inputs)),
-            tuple(map(ValueInfo.of, self.graph.outputs)),
+            tuple(ValueInfo.of(value, name) for name, value in self.graph.named_inputs),
+            tuple(ValueInfo.of(value, name) for name, value in self.graph.named_outputs),
             tuple(map(self._result, self.graph.outputs)),
             steps,
             arena.bytes,

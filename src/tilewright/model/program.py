@@ -24,9 +24,10 @@ class ValueInfo:
     dtype: str
 
     @classmethod
-    def of(cls, value: GraphValue) -> ValueInfo:
-        """Of a value of a graph."""
-        return cls(value.name, value.type.extents, value.type.dtype)
+    def of(cls, value: GraphValue, name: str | None = None) -> ValueInfo:
+        """Of a value of a graph, which may have another name for callers."""
+        name = value.name if name is None else name
+        return cls(name, value.type.extents, value.type.dtype)
 
     @property
     def element_type(self) -> np.dtype[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -43,3 +45,10 @@ class NameSupply:
 
     def __contains__(self, name: object) -> bool:
         return name in self._taken
+
+
+def as_identifier(name: str) -> str:
+    """A name of any characters as one of Python's; different names may become one."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    is_name = word[:1].isalpha() and not keyword.iskeyword(word)
+    return word if is_name else f"v{word}"

@@ -18,8 +18,11 @@ from tilewright.frontend.onnx.scope import DEFAULT_DOMAINS, NodeScope
 from tilewright.frontend.partial import coverage_of, flop_by_name, listed, warn_of_references
 from tilewright.graph import Graph, GraphBuilder, GraphNode, GraphValue, TensorType
 from tilewright.graph.graph import Array
+from tilewright.ir.numpy_bridge import to_numpy
 
 _OLDEST = 7  # of the operator set
+_MOST_EXTENT = (1 << 31) - 1
+_DEPRECATED = ("GroupNormalization",)  # in the very version that brought it, and in use
 
 del converters  # imported for what it registers
 
@@ -37,7 +40,7 @@ class ImportOptions:
 
 
 def import_onnx(
-    source: str | Path | bytes,
+    source: str | Path | bytes | Any,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Array] | None = None,
@@ -45,6 +48,8 @@ def import_onnx(
     partial: bool = False,
 ) -> Graph:
     """A graph of an ONNX model; dimensions with names get their sizes from `dims` or `shapes`.
+
+    `source` is a path, the bytes of a model, or an `onnx.ModelProto` with its data inside.
 
     Inputs in `values` are constants of the graph, no inputs any more. Weights with NaN are refused
     unless `allow_nan` is set. With `partial`, operators that cannot be imported run by reference
@@ -114,7 +119,25 @@ class _Importer:
         for named, value in zip(graph.output, outputs, strict=True):
             if isinstance(value, SequenceValue):
                 raise GraphError(f"output {named.name} is a sequence, which is not supported")
-        return self._builder.graph(outputs)
+            self._check_output_type(named, value)
+        inputs = [given.name for given in input_protos(self._model)]
+        return replace(
+            self._builder.graph(outputs),
+            input_names=tuple(name for name in inputs if name not in self._options.values),
+            output_names=tuple(output.name for output in graph.output),
+        )
+
+    def _check_output_type(self, declared: Any, value: GraphValue) -> None:
+        """The type that the model states; its shapes are often those of another run."""
+        element = declared.type.tensor_type.elem_type
+        dtype = checked_dtype(element, f"output {declared.name}") if element else value.type.dtype
+        if dtype != value.type.dtype:
+            what = f"the model says that output {declared.name!r} is {dtype}"
+            for number, node in enumerate(self._model.graph.node):
+                if declared.name in node.output:
+                    made = f"{node.op_type} ({node.name or f'{node.op_type}_{number}'})"
+                    raise GraphError(f"{made} makes {value.type.dtype}, and {what}")
+            raise GraphError(f"{what}, and it is {value.type.dtype}")
 
     def _check_version(self) -> None:
         from onnx import defs
@@ -185,15 +208,17 @@ class _Importer:
                 if not bodies:  # which may read what is outside of them
                     checker.check_node(node, context)
             except Exception as error:  # of ONNX's own
+                if node.op_type in _DEPRECATED and "is deprecated" in str(error):
+                    continue
                 name = node.name or f"{node.op_type}_{number}"
                 said = str(error).splitlines()[0].rstrip(".")
                 raise GraphError(f"{node.op_type} ({name}): {said}") from error
 
     def _input(self, given: Any) -> GraphValue:
         known = self._options.values.get(given.name)
-        if known is not None:
-            return self._builder.constant(np.asarray(known), given.name)
-        return self._builder.input(given.name, self._input_type(given))
+        if known is None:
+            return self._builder.input(given.name, self._input_type(given))
+        return self._builder.constant(_value_of(given, np.asarray(known)), given.name)
 
     def _input_type(self, given: Any) -> TensorType:
         kind = given.type.tensor_type
@@ -203,6 +228,11 @@ class _Importer:
         fixed = self._options.shapes.get(given.name)
         if fixed is None:
             fixed = [self._input_extent(given.name, dim) for dim in kind.shape.dim]
+        if max(fixed, default=0) > _MOST_EXTENT:
+            raise GraphError(
+                f"input {given.name} has an extent of {max(fixed)}, more than the {_MOST_EXTENT} "
+                "that kernels count to"
+            )
         return TensorType(tuple(map(int, fixed)), dtype)
 
     def _input_extent(self, name: str, dim: Any) -> int:
@@ -241,6 +271,25 @@ class _Importer:
         except TilewrightError:
             return ""
         return f"; {share}, and partial=True runs these by reference"
+
+
+def _value_of(given: Any, array: Array) -> Array:
+    """Numbers for an input, in its type, if it can have them."""
+    kind = given.type.tensor_type
+    dtype = checked_dtype(kind.elem_type, f"input {given.name}")
+    wanted = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+    fits = not kind.HasField("shape") or (
+        len(wanted) == array.ndim
+        and all(extent in (None, own) for extent, own in zip(wanted, array.shape, strict=True))
+    )
+    made = array if array.dtype.name == dtype else array.astype(to_numpy(dtype))
+    if fits and (made is array or np.array_equal(made, array)):
+        return made
+    shown = ", ".join("?" if extent is None else str(extent) for extent in wanted)
+    raise GraphError(
+        f"values gives input {given.name} {array.dtype}{list(array.shape)}, expected "
+        f"{dtype}[{shown}]"
+    )
 
 
 def _has_changed(op_type: str, version: int) -> bool:

@@ -19,9 +19,14 @@ from tilewright.graph.graph import Array
 from tilewright.ir.numpy_bridge import from_numpy
 
 
-def load_model(source: str | Path | bytes) -> tuple[Any, Path | None]:
+def load_model(source: str | Path | bytes | Any) -> tuple[Any, Path | None]:
     """The model of a file or of bytes, its external data not yet read, and its folder."""
     onnx = _onnx()
+    if isinstance(source, onnx.ModelProto):
+        source = bytes(source.SerializeToString())
+    if not isinstance(source, (str, Path, bytes)):
+        kind = type(source).__name__
+        raise GraphError(f"expected a path, the bytes of a model or an onnx.ModelProto, got {kind}")
     what = "the bytes" if isinstance(source, bytes) else str(source)
     try:
         if isinstance(source, bytes):

@@ -25,7 +25,7 @@ class SpecializedModel:
 
     def __init__(
         self,
-        source: str | Path | bytes,
+        source: str | Path | bytes | Any,
         target: Target | None = None,
         schedule: Scheduler = without_search,
         partial: bool = False,
@@ -91,6 +91,10 @@ class SpecializedModel:
                 self._deciding |= {left[position] for position in error.inputs}
 
     def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        if not isinstance(inputs, Mapping):
+            raise ArgumentError(
+                f"the model takes its inputs by name, as a mapping; got {type(inputs).__name__}"
+            )
         if set(inputs) != set(self._inputs):
             raise ArgumentError(
                 f"the model takes inputs {', '.join(self._inputs) or 'of no name'}; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,13 +39,61 @@ def find_converter(name: str) -> Converter | None:
 
 def _as_it_is(name: str) -> Converter:
     def converter(node: CallContext) -> Any:
-        given = {word: v for word, v in node.args.items() if not word.startswith("result_shape")}
+        given = {
+            word: v for word, v in node.args.all().items() if not word.startswith("result_shape")
+        }
         inputs = [value for value in given.values() if isinstance(value, GraphValue)]
         attrs = {word: v for word, v in given.items() if not isinstance(v, GraphValue)}
         made = node.calls(name, *inputs, **attrs)
         return made[0] if len(made) == 1 else made
 
     return converter
+
+
+# Arguments that say where and how results lie, or that the shape and type of the result tell.
+_WITHOUT_EFFECT = frozenset({
+    "C", "HxW", "N", "allow_nan", "copy", "cudnn_enable", "cudnn_enabled", "device", "dim", "dims",
+    "dtype", "end_dim", "half_to_float", "implicit", "layout", "memory_format", "momentum",
+    "non_blocking", "out_dtype", "output_padding", "output_size", "padding_idx",
+    "physical_layout", "pin_memory", "requires_grad", "scale_grad_by_freq", "self", "shape",
+    "size", "sizes", "sparse", "split_size", "split_sizes", "stable", "start_dim", "train",
+})  # fmt: skip
+
+
+class CallArguments(dict[str, Any]):
+    """Arguments by name, which remember which of them were looked at."""
+
+    def __init__(self, given: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self._usual = usual
+        self._own = frozenset(given)
+        self._seen: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self._seen.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument, or a default."""
+        self._seen.add(name)
+        return super().get(name, default)
+
+    def all(self) -> dict[str, Any]:
+        """All of them, which counts as a look at each."""
+        self._seen.update(self)
+        return dict(self)
+
+    def unused(self) -> list[str]:
+        """Those that nobody looked at although they are not as usual."""
+        return [
+            name
+            for name in self._own - self._seen - _WITHOUT_EFFECT
+            if name not in self._usual or _differs(dict.__getitem__(self, name), self._usual[name])
+        ]
+
+
+def _differs(given: Any, usual: Any) -> bool:
+    return isinstance(given, GraphValue) or bool(given != usual)
 
 
 @dataclass(frozen=True)
@@ -55,7 +103,7 @@ class CallContext:
     builder: GraphBuilder
     op: str
     source: str
-    args: dict[str, Any]
+    args: CallArguments
     dtype: str  # of the first result
 
     def __getitem__(self, name: str) -> Any:
@@ -70,6 +118,18 @@ class CallContext:
         if isinstance(given, (bool, int, float)):
             return self.constant(given, self.dtype)
         raise GraphError(f"{self.op} ({self.source}): {name} is not a tensor")
+
+    def common_dtype(self, left: Any, right: Any) -> str:
+        """The type in which PyTorch computes with two operands, of which one may be a number."""
+        import torch
+
+        given = [
+            torch.empty(v.type.extents, dtype=getattr(torch, v.type.dtype), device="meta")
+            if isinstance(v, GraphValue)
+            else v
+            for v in (left, right)
+        ]
+        return str(torch.result_type(*given)).removeprefix("torch.")
 
     def call(self, op: str, *inputs: GraphValue | None, **attrs: Any) -> GraphValue:
         """The only result of an operator of ours."""

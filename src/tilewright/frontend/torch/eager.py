@@ -35,14 +35,15 @@ def add_eager_call(builder: GraphBuilder, node: Any, translated: Callable[[Any],
     tensors = [one for one in (results if several else [results]) if hasattr(one, "dtype")]
     if not tensors:
         raise GraphError(f"{what} returns no tensor")
-    types = [(node.name, _static_type(one, what)) for one in tensors]
+    types = [(node.name, static_type(one, what)) for one in tensors]
     made = iter(add_external(builder, "torch", program, inputs, types, node.name))
     if not several:
         return next(made)
     return tuple(next(made) if hasattr(one, "dtype") else one for one in results)
 
 
-def _static_type(tensor: Any, name: str) -> TensorType:
+def static_type(tensor: Any, name: str) -> TensorType:
+    """The type of what a call returns, unless it depends on data."""
     try:
         shape = tuple(int(extent) for extent in tensor.shape)
     except Exception as error:  # of PyTorch's own: a size that depends on data

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.byoc.torch_operators import array_of
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.partial import coverage_of, flop_by_name, listed, warn_of_references
 from tilewright.frontend.torch import converters
-from tilewright.frontend.torch.context import CallContext, find_converter
-from tilewright.frontend.torch.eager import add_eager_call
+from tilewright.frontend.torch.context import CallArguments, CallContext, find_converter
+from tilewright.frontend.torch.converters.resize import RESIZES
+from tilewright.frontend.torch.eager import add_eager_call, static_type
 from tilewright.frontend.torch.program import TorchProgram, outputs_of
-from tilewright.graph import Graph, GraphBuilder, GraphNode, TensorType
+from tilewright.graph import Graph, GraphBuilder, GraphNode, GraphValue, TensorType
 
 # Kept whole: kernels of ours compute them better than what they are made of.
 KEPT = (
     "scaled_dot_product_attention.default", "linear.default", "silu.default",
     "layer_norm.default", "conv2d.default", "conv1d.default", "conv3d.default",
     "adaptive_avg_pool2d.default", "gelu.default", "hardswish.default", "hardsigmoid.default",
-    "max_pool2d.default", "batch_norm.default", "softmax.int",
+    "max_pool2d.default", "batch_norm.default", "softmax.int", "roll.default",
+    *(f"{name}.{overload}" for name in RESIZES for overload in ("default", "vec")),
 )  # fmt: skip
 
 # What converters run into if a call has arguments that they do not know.
@@ -41,8 +44,25 @@ def import_module(
     With `partial`, operators that cannot be imported run in PyTorch, and a warning lists them.
     Weights with NaN are refused unless `allow_nan` is set.
     """
-    exported = _exported(module.eval(), args, kwargs)
+    torch = _torch()
+    if not isinstance(module, torch.nn.Module):
+        raise GraphError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    given = (args,) if isinstance(args, torch.Tensor) else args
+    with _in_eval_mode(module):
+        exported = _exported(module, given, kwargs)
     return import_exported(exported, partial=partial, allow_nan=allow_nan)
+
+
+@contextlib.contextmanager
+def _in_eval_mode(module: Any) -> Iterator[None]:
+    """As in inference; afterwards each part is in the mode that it was in."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def import_graph_module(module: Any, inputs: Sequence[Any], frozen: Sequence[int]) -> TorchProgram:
@@ -83,7 +103,11 @@ def _imported(exported: Any, constants: Mapping[int, Any], partial: bool) -> Tor
         word, _, overload = name.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, word), overload), None)
     with torch.no_grad():
-        plain = exported.run_decompositions(table)
+        try:
+            plain = exported.run_decompositions(table)
+        except Exception as error:  # of PyTorch's own: a number that depends on data
+            said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise GraphError(f"PyTorch cannot take the program apart: {said}") from error
     importer = _Importer(plain, constants, partial)
     program = importer.program()
     if importer.refused:
@@ -148,8 +172,9 @@ class _Importer:
             if node.op == "call_function" and _plain(node) is None:
                 name = _name_of(node)
                 has_schema = hasattr(node.target, "_schema")
-                can = has_schema and (self._partial or find_converter(name) is not None)
-                if not can:
+                can = self._partial or find_converter(name) is not None
+                # Sizes that are asked for are those of a call that is refused where it stands.
+                if not has_schema or not (can or name.startswith("sym_")):
                     missing.setdefault(name, []).append(node.name)
         if missing:
             share = "" if self._partial else self._covered()
@@ -172,7 +197,7 @@ class _Importer:
             return self._converted(node)
         except _MISTAKES as error:
             if not self._partial:
-                raise
+                raise GraphError(_reason(_name_of(node), node.name, error)) from error
             del self._builder.nodes[count:]  # what a converter began with
             made = add_eager_call(self._builder, node, self._translated)
             self.refused[node.name] = _reason(_name_of(node), node.name, error)
@@ -184,29 +209,44 @@ class _Importer:
         if converter is None:
             raise GraphError(f"{name} ({node.name}) cannot be imported yet")
         results = node.meta["val"]
-        first = results[0] if isinstance(results, (tuple, list)) else results
+        several = isinstance(results, (tuple, list))
         args = self._arguments(node)
-        args["result_shape"] = [int(n) for n in first.shape]
-        if isinstance(results, (tuple, list)):
-            args["result_shapes"] = [[int(n) for n in one.shape] for one in results]
-        dtype = str(first.dtype).removeprefix("torch.")
-        return converter(CallContext(self._builder, name, node.name, args, dtype))
+        what = f"{name} ({node.name})"
+        types = [static_type(one, what) for one in (results if several else [results])]
+        args["result_shape"] = list(types[0].extents)
+        if several:
+            args["result_shapes"] = [list(kind.extents) for kind in types]
+        made = converter(CallContext(self._builder, name, node.name, args, types[0].dtype))
+        _check_used(args)
+        _check_types(made if several else [made], types)
+        return made
 
-    def _arguments(self, node: Any) -> dict[str, Any]:
+    def _arguments(self, node: Any) -> CallArguments:
+        schema = node.target._schema.arguments
         given: dict[str, Any] = {}
-        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
+        for argument, value in zip(schema, node.args, strict=False):
             given[argument.name] = self._translated(value)
         for word, value in node.kwargs.items():
             given[word] = self._translated(value)
-        for argument in node.target._schema.arguments:
-            if argument.name not in given and argument.has_default_value():
-                given[argument.name] = argument.default_value
-        return given
+        usual = {one.name: one.default_value for one in schema if one.has_default_value()}
+        return CallArguments(usual | given, usual)
 
     def _translated(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [self._translated(item) for item in value]
         return self._made[value] if hasattr(value, "op") and value in self._made else value
+
+
+def _check_used(args: CallArguments) -> None:
+    """Insist on converters that look at what is not as usual, or say that they need not."""
+    for word in args.unused():
+        raise GraphError(f"{word}={args[word]!r} is not supported")
+
+
+def _check_types(made: Sequence[Any], types: Sequence[TensorType]) -> None:
+    for value, kind in zip(made, types, strict=False):
+        if isinstance(value, GraphValue) and value.type != kind:
+            raise GraphError(f"it would make {value.type}, and PyTorch makes {kind}")
 
 
 def _check_sizes(node: Any) -> None:

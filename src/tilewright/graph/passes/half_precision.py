@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import GraphError
 from tilewright.graph.builder import GraphBuilder
 from tilewright.graph.graph import Array, Graph, GraphValue, TensorType
+from tilewright.graph.rewriting import with_names_of
 
 _WIDE, _NARROW = "float32", "float16"
 
@@ -30,7 +31,7 @@ def to_float16(graph: Graph) -> Graph:
         names = [value.name for value in node.outputs]
         made = builder.calls(node.op, inputs, attrs, names, node.source)
         new.update(zip(node.outputs, made, strict=True))
-    return builder.graph([new[value] for value in graph.outputs])
+    return with_names_of(graph, builder.graph([new[value] for value in graph.outputs]))
 
 
 def _narrowed(attr: object) -> object:

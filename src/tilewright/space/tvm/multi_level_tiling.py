@@ -238,7 +238,7 @@ class MultiLevelTiling(ScheduleRule):
         results: list[TilingState] = []
         if reuse.req == "may":
             consumers = sch.get_consumers(block)
-            if len(consumers) == 1 and is_write_cache(sch, consumers[0]):
+            if len(consumers) == 1 and _only_copies(sch, consumers[0]):
                 moved = [self._move_to_level(state, consumers[0], k) for k in reuse.levels]
                 return [*moved, state]
             results.append(state.copy())
@@ -325,6 +325,11 @@ def _slots(structure: str) -> tuple[list[int], list[int]]:
         [slot for slot, letter in enumerate(structure) if letter == kind] for kind in "SR"
     )
     return spatial, reduction
+
+
+def _only_copies(sch: Schedule, consumer: BlockRV) -> bool:
+    """Whether a consumer can be the copy: what else it reads is not computed beside the block."""
+    return is_write_cache(sch, consumer) and len(sch.get_producers(consumer)) == 1
 
 
 def _can_load(dtype: str, length: int) -> bool:

@@ -437,3 +437,39 @@ def test_inputs_of_the_wrong_name_shape_or_type(relu: bytes) -> None:
         assert str(caught.value) == message
     (result,) = model({"x": good})
     np.testing.assert_array_equal(result, good)
+
+
+def test_an_output_of_another_type_than_the_model_says() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="act")
+    x, y = (helper.make_tensor_value_info(name, kind, [2]) for name, kind in (("x", 1), ("y", 7)))
+    model = helper.make_model(helper.make_graph([node], "main", [x], [y]))
+    expected = "Relu (act) makes float32, and the model says that output 'y' is int64"
+    assert _refusal(model.SerializeToString()) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [(np.zeros((2, 4), "float32"), "float32[2, 4]"), (np.full((2, 3), 0.1), "float64[2, 3]")],
+)
+def test_values_that_an_input_cannot_have(relu: bytes, value: Any, given: str) -> None:
+    expected = f"values gives input x {given}, expected float32[2, 3]"
+    assert _refusal(relu, values={"x": value}) == expected
+
+
+def test_extents_that_kernels_cannot_count_to(make_model: MakeModel) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    model = make_model([node], {"x": ["batch", 3]}, ["y"])
+    assert _refusal(model, dims={"batch": 1 << 33}) == (
+        "input x has an extent of 8589934592, more than the 2147483647 that kernels count to"
+    )
+
+
+def test_what_is_no_model() -> None:
+    message = "expected a path, the bytes of a model or an onnx.ModelProto, got int"
+    assert _refusal(5) == message
+
+
+def test_inputs_of_a_specialized_model_that_have_no_names(relu: bytes) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        SpecializedModel(relu)(np.zeros((2, 3), "float32"))  # type: ignore[arg-type]
+    assert str(caught.value) == "the model takes its inputs by name, as a mapping; got ndarray"

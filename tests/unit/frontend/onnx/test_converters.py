@@ -245,3 +245,13 @@ def test_training_is_refused() -> None:
         import_onnx(_model(node, {"x": _X}, known, 13))
     expected = "Dropout (drop): training mode, which drops elements at random, is not supported"
     assert str(caught.value) == expected
+
+
+def test_group_norms_of_version_18_have_a_factor_for_each_group() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 4, 3)).astype("float32")
+    scale, shift = np.array([[2, 3], [0, 1]], "float32")
+    (made,) = _run("GroupNormalization", 18, x, scale, shift, num_groups=2)
+    groups = x.reshape(2, 2, 6)
+    mean, variance = groups.mean(2, keepdims=True), groups.var(2, keepdims=True)
+    expected = (groups - mean) / np.sqrt(variance + 1e-5) * scale[:, None] + shift[:, None]
+    _close(made, expected.reshape(x.shape))

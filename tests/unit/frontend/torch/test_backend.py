@@ -245,6 +245,19 @@ def test_too_many_sizes_run_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(call) == ["a graph runs in PyTorch: it was compiled for 2 different sizes already"]
 
 
+def test_numbers_that_change_run_in_pytorch() -> None:
+    model = torch.compile(lambda x, scale: x * scale, backend=compile_fx, fullgraph=True)
+    x = torch.randn(3)
+    with torch.no_grad():
+        assert torch.equal(model(x, 2.5), x * 2.5)
+        (text,) = told(lambda: model(x, 3.5))
+        assert torch.equal(model(x, 4.5), x * 4.5)
+    assert text == (
+        "a graph runs in PyTorch: _local_scalar_dense.default (_local_scalar_dense) returns no "
+        "tensor"
+    )
+
+
 def test_inputs_that_are_written_to() -> None:
     def function(x: Any, y: Any) -> Any:
         x.mul_(2)

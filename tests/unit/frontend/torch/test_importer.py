@@ -232,3 +232,20 @@ def test_one_decorated_function_adds_an_operator() -> None:
 
     graph = check(lambda x: soft(x, 0.5) + 1, torch.randn(9))
     assert [node.op for node in graph.nodes] == ["acme_test.soft", "add"]
+
+
+def test_an_imported_module_stays_in_its_mode() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4))
+    module[2].eval()
+    graph = import_module(module, torch.randn(2, 4))
+    assert [part.training for part in module.modules()] == [True, True, True, False]
+    assert "nn.batch_norm" in [node.op for node in graph.nodes]
+    with pytest.raises(GraphError):
+        import_module(module, (torch.randn(2, 5),))
+    assert module.training
+
+
+def test_functions_are_no_modules() -> None:
+    with pytest.raises(GraphError) as error:
+        import_module(lambda x: x, (torch.randn(2),))
+    assert str(error.value) == "expected a torch.nn.Module, got function"

@@ -65,6 +65,28 @@ def test_matrix_product_with_known_decisions() -> None:
     assert [len(found) for found in caches] == [1, 1, 0]  # level 2, level 1, no cache
 
 
+def quotient_of_products() -> IRModule:
+    """Two products, and a block that reads both."""
+    a, b, c = (te.placeholder((64, 64), name=name) for name in "ABC")
+    k, j = te.reduce_axis((0, 64), "k"), te.reduce_axis((0, 64), "j")
+    first = te.compute((64, 64), lambda m, n: te.sum(a[m, k] * b[k, n], axis=k), name="first")
+    second = te.compute((64, 64), lambda m, n: te.sum(a[m, j] * c[j, n], axis=j), name="second")
+    result = te.compute((64, 64), lambda m, n: first[m, n] / second[m, n], name="result")
+    return as_module(te.create_prim_func([a, b, c, result]))
+
+
+def test_a_consumer_of_two_products_is_the_copy_of_neither(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = sketches(quotient_of_products(), MultiLevelTiling("SSRSRS", None, 64, None, None, WRITE))
+    assert "failed at block" not in caplog.text
+    # Each product is tiled without a copy, and with one at either level.
+    assert len(made) == 9
+    for sch in made:
+        names = [sch.get_sref(block).name for block in sch.get_child_blocks(sch.get_block("root"))]
+        assert {"first", "second", "result"} <= set(names)
+
+
 def test_an_elementwise_consumer_is_the_cache() -> None:
     module = as_module(te.create_prim_func(list(te_workload.matmul_relu(64, 64, 64))))
     made = sketches(module, MultiLevelTiling("SSRSRS", None, 64, None, None, WRITE))

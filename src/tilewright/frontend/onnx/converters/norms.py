@@ -82,11 +82,22 @@ def _instance_norm(node: NodeContext) -> GraphValue:
     return node.call("nn.instance_norm", *inputs, channel_axis=1, axis=axes, epsilon=epsilon)
 
 
+@converts("GroupNormalization", since=18)
+def _group_norm_18(node: NodeContext) -> GraphValue:
+    """Factors and offsets are those of groups."""
+    size = node.shape(node[0])[1] // int(node.attr("num_groups"))
+    return _group_norm(node, *(node.call("repeat", node[n], repeats=size, axis=0) for n in (1, 2)))
+
+
 @converts("GroupNormalization", since=21)
-def _group_norm(node: NodeContext) -> GraphValue:
+def _group_norm_21(node: NodeContext) -> GraphValue:
+    return _group_norm(node, node[1], node[2])
+
+
+def _group_norm(node: NodeContext, scale: GraphValue, shift: GraphValue) -> GraphValue:
     axes = [*range(2, len(node.type(0).shape))]
     return node.call(
-        "nn.group_norm", node[0], node[1], node[2], num_groups=int(node.attr("num_groups")),
+        "nn.group_norm", node[0], scale, shift, num_groups=int(node.attr("num_groups")),
         channel_axis=1, axes=axes, epsilon=float(node.attr("epsilon", 1e-5)),
     )  # fmt: skip
 
