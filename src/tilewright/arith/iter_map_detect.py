@@ -61,7 +61,7 @@ def _with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] 
 
     `(a * 32 + b) // 15` and `(a * 2 + b) % 15` are the two parts of `a * 32 + b`: multiples of the
     divisor change no remainder, which a simplifier uses. Written with one dividend, they are an
-    iterator map.
+    iterator map. With `(a * 32 + b) // 240` and `(a * 32 + b) % 240 // 15` they have three parts.
     """
     dividends: dict[int, list[ir.PrimExpr]] = {}
     for index in indices:
@@ -76,7 +76,9 @@ def _with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] 
         divisor = node.b.value
         known = [
             dividend
-            for dividend in dividends.get(divisor, ())
+            for other in sorted(dividends, reverse=True)
+            if other % divisor == 0
+            for dividend in dividends[other]
             if form_of(dividend).is_congruent(form_of(node.a), divisor)
         ]
         if not known or any(ir.structural_equal(dividend, node.a) for dividend in known):

@@ -86,6 +86,17 @@ def test_a_remainder_without_multiples_of_its_divisor() -> None:
     assert other.errors
 
 
+def test_remainders_of_a_number_of_three_parts() -> None:
+    """Tiles of 32 rows, of images of 12 x 20 rows."""
+    domains, rows = _domains(x=15, y=32), x * 32 + y
+    parts = [rows // 240, rows % 240 // 20]
+    plain = detect_iter_map([*parts, rows % 20], domains, TRUE, "bijective")
+    found = detect_iter_map([*parts, (x * 12 + y) % 20], domains, TRUE, "bijective")
+    assert not found.errors
+    assert [_show(index) for index in found.indices] == [_show(index) for index in plain.indices]
+    assert detect_iter_map([*parts, (x * 13 + y) % 20], domains).errors
+
+
 def test_digits_recombine_to_their_mark() -> None:
     assert _one(x // 4 * 4 + x % 4, x=16) == "[split(mark(x; 16), 1, 16, 1)] + 0"
 
