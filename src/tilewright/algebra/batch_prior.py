@@ -162,7 +162,8 @@ class NestCost:
         arithmetic = self.unrolled * vectors * self.nest.operations
         arithmetic = np.where(self._has_vector, arithmetic, arithmetic / SCALARS_PER_CYCLE)
         stores = instructions[0]
-        cycles = np.maximum(np.maximum(arithmetic, instructions[1:].sum(0)), 1.0)
+        busy = np.maximum(arithmetic, instructions[1:].sum(0)) / self._machine.vectors_per_cycle
+        cycles = np.maximum(busy, 1.0)
         cycles = cycles + CONFLICT_CYCLES * self._conflicts()
         if not self.nest.is_reduction:
             plain: Floats = np.maximum(cycles, stores) + 1.0

@@ -56,6 +56,7 @@ class Machine:
     l3_bytes_per_cycle: float = 8.0
     memory_bytes_per_cycle: float = 4.0
     region_seconds: float = 1.0e-6  # to start and join a parallel loop
+    vectors_per_cycle: float = 1.0  # that are multiplied and added, or loaded
 
     @staticmethod
     def of(target: Target | None) -> Machine:
@@ -71,6 +72,7 @@ class Machine:
             caches.l1d_bytes,
             caches.l2_bytes,
             caches.l3_bytes,
+            vectors_per_cycle=1.0 if _halves_wide_vectors(target) else 2.0,
         )
 
 
@@ -233,7 +235,7 @@ class _NestCost:
             arithmetic /= SCALARS_PER_CYCLE
         loads = sum(map(self._instructions, nest.loads))
         stores = self._instructions(nest.store)
-        cycles = max(arithmetic, loads, 1.0)
+        cycles = max(max(arithmetic, loads) / self._machine.vectors_per_cycle, 1.0)
         cycles += CONFLICT_CYCLES * sum(map(self._conflicts, nest.loads))
         if not nest.is_reduction:
             return max(cycles, stores) + 1.0
@@ -353,9 +355,12 @@ _NARROW: Mapping[str, Sequence[tuple[str, float]]] = {
 
 def operations_per_cycle(target: Target, dtypes: Sequence[str] = ()) -> float:
     """Operations of one core on data of these types; of single precision without any."""
-    halved = target.vector_bits >= 512 and target.mcpu in _HALF_AS_MANY_IF_WIDE
-    single = target.vector_bits / 32 * _PER_LANE / (2 if halved else 1)
+    single = target.vector_bits / 32 * _PER_LANE / (2 if _halves_wide_vectors(target) else 1)
     return single * max((_factor(target, dtype) for dtype in dtypes), default=1.0)
+
+
+def _halves_wide_vectors(target: Target) -> bool:
+    return target.vector_bits >= 512 and target.mcpu in _HALF_AS_MANY_IF_WIDE
 
 
 def operations_per_second(target: Target, dtypes: Sequence[str] = ()) -> float:

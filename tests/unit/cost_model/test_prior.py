@@ -209,6 +209,15 @@ def test_machines_of_targets() -> None:
     assert Machine.of(None).cores == 1
 
 
+def test_processors_that_multiply_two_vectors_a_cycle() -> None:
+    def twice(name: str) -> float:
+        return Machine.of(Target(f"llvm -mcpu={name}")).vectors_per_cycle
+
+    assert [twice(name) for name in ("znver4", "znver5", "sapphirerapids")] == [1.0, 2.0, 2.0]
+    one = replace(MACHINE, l2_bytes_per_cycle=1e9, l3_bytes_per_cycle=1e9)
+    assert seconds(tiled(), replace(one, vectors_per_cycle=2.0)) < 0.7 * seconds(tiled(), one)
+
+
 def test_scores_are_logarithms_of_seconds() -> None:
     sketches = [tiled(), tiled(kinds="")]
     context = SimpleNamespace(target=Target("llvm -mcpu=skylake-avx512 -num-cores=2"))

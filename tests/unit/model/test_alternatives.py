@@ -31,8 +31,6 @@ from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
 
 TARGET = Target("llvm -num-cores=2")
-# What is calculated depends on the caches; with less than this the promise is less clear.
-WITH_CACHES = Target("llvm -num-cores=2 -l1d_cache_size_bytes=49152 -l2_cache_size_bytes=2097152")
 
 
 def network(side: int = 12, channels: int = 32) -> tuple[Graph, Array, Array]:
@@ -112,7 +110,7 @@ def test_measurements_decide(seconds: dict[int, float], tile: int) -> None:
 
 def test_without_measurements_a_clear_promise_decides() -> None:
     graph, weights, bias = network(28, 64)
-    chosen = with_fastest_convolutions(graph, WITH_CACHES)
+    chosen = with_fastest_convolutions(graph, TARGET)
     (choice,) = chosen.choices
     assert not choice.is_measured
     assert choice.tile == 4
