@@ -285,19 +285,25 @@ class _NestCost:
 
         Other cores have caches of their own.
         """
-        width, apart, found = access.element_bytes, 0, []
-        for loop in reversed(self._loops):
-            found.append(_Rows(width, apart))
-            if loop.kind is _PARALLEL:
-                continue
-            stride = abs(access.stride(loop) or 0) * access.element_bytes
-            if loop is self._vector:
-                width += stride * (loop.extent - 1) if stride == access.element_bytes else 0
-            elif stride % FAR_BYTES:
-                width += stride * (loop.extent - 1)
-            else:
-                apart = math.gcd(apart, stride)
-        found.append(_Rows(width, apart))
+        size, inward = access.element_bytes, self._loops[::-1]
+        strides = [
+            0 if loop.kind is _PARALLEL else abs(access.stride(loop) or 0) * size for loop in inward
+        ]
+        if not any([stride and not stride % FAR_BYTES for stride in strides]):
+            return []
+        width, apart = size, 0
+        row = _Rows(width, apart)
+        found = [row]
+        for loop, stride in zip(inward, strides, strict=True):
+            if stride:
+                if loop is self._vector:
+                    width += stride * (loop.extent - 1) if stride == size else 0
+                elif stride % FAR_BYTES:
+                    width += stride * (loop.extent - 1)
+                else:
+                    apart = math.gcd(apart, stride)
+                row = _Rows(width, apart)
+            found.append(row)
         return found[::-1] if apart else []
 
     def _traffic(self, sizes: Sequence[float], room: Sequence[float], capacity: int) -> float:

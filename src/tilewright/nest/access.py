@@ -28,7 +28,8 @@ from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.limits import DividedIndex, IndexLimits
 from tilewright.nest.loops import Loop
-from tilewright.nest.quotients import joined_stride, step_of
+from tilewright.nest.placement import row_major, static_shape
+from tilewright.nest.quotients import Joined, step_of
 
 _Scaled = tuple[PrimExpr, int]  # a term and its factor
 _Moves = list[tuple[Var, Any]]  # variables, and how far they move something
@@ -267,8 +268,8 @@ class MemoryAccess(BufferAccess):
     """An access from within loops, over their variables."""
 
     __slots__ = (
-        "_caps", "_limits", "_others", "_ranges", "_steps", "element_bytes", "is_store",
-        "unit_bytes",
+        "_caps", "_limits", "_others", "_quotients", "_ranges", "_steps", "element_bytes",
+        "is_store", "unit_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -287,6 +288,7 @@ class MemoryAccess(BufferAccess):
         self.element_bytes = max(1, buffer.dtype.bits // 8)
         self._ranges = ranges  # of all loops
         self._limits = limits
+        self._quotients: _Quotients | None = None
         # Accesses of one function share what is known of their indices.
         known = reaches or Reaches(MovingRanges(ranges))
         self._steps, self._others, self._caps = known.steps(indices, limits)
@@ -312,33 +314,26 @@ class MemoryAccess(BufferAccess):
 
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
-        total, scale, var = 0, 1, loop.var
-        others: list[_Scaled] = []
-        may_move = False
+        var = loop.var
+        if var not in self._steps and not self._others:
+            return 0
+        stride, distance = 0, 1
+        divides = False
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
-            total += index.terms.get(var, 0) * scale
-            if not index.is_plain:
-                others += [(term, index.terms[term] * scale) for term in irregular(index)]
-                may_move = may_move or var in index.variables
-            scale *= extent.value if type(extent) is ir.IntImm else 1
-        moved = [each for each in others if _is_moved(each[0], loop)] if may_move else None
-        if not moved:
-            return total
-        stepped = self._stride_of_quotients(others, moved, var)
-        return None if stepped is None else total + stepped
+            if var in index.terms:
+                stride += index.terms[var] * distance
+            if not index.is_plain and var in index.variables:
+                divides = True
+            if type(extent) is IntImm:
+                distance *= extent.value
+        return self._with_quotients(stride, loop) if divides else stride
 
-    def _stride_of_quotients(
-        self, others: Sequence[_Scaled], moved: Sequence[_Scaled], var: Var
-    ) -> int | None:
-        """The part of a stride that comes from terms that divide."""
-        running = MovingRanges(self._ranges)
-        for parts in (others, moved):  # other loops may have digits of their own
-            joined = joined_stride(parts, var, running)
-            if joined is not None:
-                return joined
-        steps = [(step_of(term, var, running), factor) for term, factor in moved]
-        known = [step * factor for step, factor in steps if step is not None]
-        return sum(known) if len(known) == len(steps) else None
+    def _with_quotients(self, stride: int, loop: Loop) -> int | None:
+        """A stride, and what comes from terms that divide."""
+        if self._quotients is None:
+            self._quotients = _Quotients(self)
+        stepped = self._quotients.stride(loop)
+        return None if stepped is None else stride + stepped
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
@@ -405,6 +400,48 @@ class MemoryAccess(BufferAccess):
         if self.unit_bytes:
             width = larger(width, self.unit_bytes)
         return math.prod(spans[:-1]) * (-(-width // line) * line)
+
+
+class _Quotients:
+    """The terms of an access that divide, each times its distance in memory."""
+
+    __slots__ = ("_parts", "_running", "_used", "_whole")
+
+    def __init__(self, access: MemoryAccess) -> None:
+        self._running = MovingRanges(access._ranges)
+        self._parts = [
+            (term, index.terms[term] * distance)
+            for index, distance in zip(
+                access.indices, row_major(static_shape(access.buffer)), strict=True
+            )
+            if not index.is_plain
+            for term in irregular(index)
+        ]
+        self._used = [used_vars(term) for term, _ in self._parts]
+        self._whole: list[Joined | None] = []  # the number whose digits they are, once asked for
+
+    def stride(self, loop: Loop) -> int | None:
+        """Elements between two iterations; None: not in a regular way."""
+        var, running = loop.var, self._running
+        moved = [
+            part
+            for part, used in zip(self._parts, self._used, strict=True)
+            if var in used and _is_moved(part[0], loop)
+        ]
+        if not moved:
+            return 0
+        if not self._whole:
+            self._whole.append(Joined.of(self._parts, running))
+        whole = self._whole[0]
+        if whole is not None and (stride := whole.stride(var)) is not None:
+            return stride
+        # Other loops may have digits of their own.
+        own = Joined.of(moved, running) if len(moved) < len(self._parts) else None
+        if own is not None and (stride := own.stride(var)) is not None:
+            return stride
+        steps = [(step_of(term, var, running), factor) for term, factor in moved]
+        known = [step * factor for step, factor in steps if step is not None]
+        return sum(known) if len(known) == len(steps) else None
 
 
 def irregular(index: Affine) -> list[ir.PrimExpr]:

@@ -44,27 +44,35 @@ class Quotient(NamedTuple):
         return EVERYTHING if self.extent == EVERYTHING else self.below * self.extent
 
 
-def joined_stride(
-    parts: Sequence[tuple[ir.PrimExpr, int]], var: ir.Var, running: RangeEvaluator
-) -> int | None:
-    """The stride of `x // c * (c * f) + x % c * f`, which is `x * f`; None for all else."""
-    digits = sorted(
-        ((made, factor) for term, factor in parts if (made := Quotient.of(term)) is not None),
-        key=lambda digit: digit[0].below,
-    )
-    if len(digits) < max(1, len(parts)):
-        return None
-    first, factor = digits[0]
-    if first.below != 1 or not _is_whole(digits):
-        return None
-    last = digits[-1][0]
-    if last.extent != EVERYTHING and np.any(running.of(first.x)[1] >= last.period):
-        return None
-    form = affine_of(first.x)
-    if any(var in used_vars(term) for term in _irregular(form)):
-        return None
-    step: int = form.terms.get(var, 0)
-    return step * factor
+class Joined(NamedTuple):
+    """`x // c * (c * f) + x % c * f`, which is `x * f`."""
+
+    x: Affine
+    factor: int
+
+    @staticmethod
+    def of(parts: Sequence[tuple[ir.PrimExpr, int]], running: RangeEvaluator) -> Joined | None:
+        """The number whose digits some terms with factors are; None for all else."""
+        digits = sorted(
+            ((made, factor) for term, factor in parts if (made := Quotient.of(term)) is not None),
+            key=lambda digit: digit[0].below,
+        )
+        if len(digits) < max(1, len(parts)):
+            return None
+        first, factor = digits[0]
+        if first.below != 1 or not _is_whole(digits):
+            return None
+        last = digits[-1][0]
+        if last.extent != EVERYTHING and np.any(running.of(first.x)[1] >= last.period):
+            return None
+        return Joined(affine_of(first.x), factor)
+
+    def stride(self, var: ir.Var) -> int | None:
+        """By how much each step of a loop moves it; None where some steps differ."""
+        if any(var in used_vars(term) for term in _irregular(self.x)):
+            return None
+        step: int = self.x.terms.get(var, 0)
+        return step * self.factor
 
 
 def _is_whole(digits: Sequence[tuple[Quotient, int]]) -> bool:

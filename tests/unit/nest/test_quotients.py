@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from tilewright import ir
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.nest.access import MovingRanges, ranges_of
-from tilewright.nest.quotients import EVERYTHING, Quotient, joined_stride, step_of
+from tilewright.nest.quotients import EVERYTHING, Joined, Quotient, step_of
 
 F, V, W = (ir.Var(name, ir.DType("int32")) for name in "fvw")
 
@@ -54,12 +54,15 @@ def test_steps(term: ir.PrimExpr, extents: dict[str, int], step: int | None) -> 
 def test_all_digits_of_a_number_are_the_number() -> None:
     x = F * 40 + V
     whole = [(x // 1792, 1792 * 5), (x % 1792 // 128, 128 * 5), (x % 128, 5)]
-    assert joined_stride(whole, V, running(f=50, v=40)) == 5
-    assert joined_stride(whole, F, running(f=50, v=40)) == 200
-    assert joined_stride(whole[1:], V, running(f=44, v=40)) == 5  # it never gets to 1792
-    assert joined_stride(whole[1:], V, running(f=50, v=40)) is None
-    assert joined_stride([whole[0], whole[2]], V, running(f=50, v=40)) is None
-    assert joined_stride([], V, running(f=50, v=40)) is None
+    joined = Joined.of(whole, running(f=50, v=40))
+    assert joined is not None
+    assert (joined.stride(V), joined.stride(F)) == (5, 200)
+    joined = Joined.of(whole[1:], running(f=44, v=40))  # it never gets to 1792
+    assert joined is not None
+    assert joined.stride(V) == 5
+    assert Joined.of(whole[1:], running(f=50, v=40)) is None
+    assert Joined.of([whole[0], whole[2]], running(f=50, v=40)) is None
+    assert Joined.of([], running(f=50, v=40)) is None
 
 
 def steps(scales: list[int], extents: list[int], below: int, extent: int) -> set[int]:
