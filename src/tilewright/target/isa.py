@@ -57,12 +57,31 @@ def host() -> Host:
     """Ask LLVM about this machine."""
     llvm = _llvm()
     listed = dict(llvm.get_host_cpu_features())
+    present = frozenset(name for name, is_there in listed.items() if is_there)
     return Host(
-        cpu=llvm.get_host_cpu_name(),
+        cpu=_unmasked(llvm.get_host_cpu_name(), present),
         triple=llvm.get_process_triple(),
-        features=amx.usable(name for name, present in listed.items() if present),
+        features=amx.usable(present),
         known_features=frozenset(listed),
     )
+
+
+# Processors by an extension that those with earlier names lack, the newest first.
+_SERVERS = (("amx-fp16", "graniterapids"), ("avx512fp16", "sapphirerapids"))
+_BEFORE_THEM = frozenset({
+    "haswell", "broadwell", "skylake", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake",
+    "icelake-client", "icelake-server", "rocketlake", "tigerlake",
+})  # fmt: skip
+
+
+def _unmasked(name: str, features: frozenset[str]) -> str:
+    """The name of a processor; virtual machines may give the number of an older model.
+
+    LLVM goes by that number. What the processor is like shows in its extensions.
+    """
+    if name in _BEFORE_THEM:
+        return next((server for feature, server in _SERVERS if feature in features), name)
+    return name
 
 
 @functools.cache

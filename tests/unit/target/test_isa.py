@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tilewright.errors import TargetError
@@ -32,6 +34,32 @@ def test_features_by_cpu(cpu: str, present: set[str], absent: set[str]) -> None:
     features = isa.features_of(cpu, TRIPLE, ())
     assert present <= features
     assert not absent & features
+
+
+@pytest.mark.parametrize(
+    ("listed", "features", "cpu"),
+    [
+        ("rocketlake", {"avx512f", "avx512fp16", "amx-tile", "amx-fp16"}, "graniterapids"),
+        ("icelake-server", {"avx512f", "avx512fp16", "amx-tile"}, "sapphirerapids"),
+        ("cascadelake", {"avx512f", "avx512fp16"}, "sapphirerapids"),  # tiles are masked, too
+        ("rocketlake", {"avx512f", "avx512vnni"}, "rocketlake"),
+        ("emeraldrapids", {"avx512fp16", "amx-tile"}, "emeraldrapids"),
+        ("a-cpu-of-tomorrow", {"avx512fp16", "amx-fp16"}, "a-cpu-of-tomorrow"),
+        ("znver5", {"avx512f", "avx512bf16"}, "znver5"),
+    ],
+)
+def test_virtual_machines_that_name_an_older_model(
+    monkeypatch: pytest.MonkeyPatch, listed: str, features: set[str], cpu: str
+) -> None:
+    llvm = SimpleNamespace(
+        get_host_cpu_name=lambda: listed,
+        get_host_cpu_features=lambda: dict.fromkeys(features, True) | {"avx512er": False},
+        get_process_triple=lambda: TRIPLE,
+    )
+    monkeypatch.setattr(isa, "_llvm", lambda: llvm)
+    here = isa.host.__wrapped__()
+    assert here.cpu == cpu
+    assert "avx512er" not in here.features
 
 
 def test_removing_a_feature_removes_what_stands_on_it() -> None:

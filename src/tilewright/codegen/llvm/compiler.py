@@ -22,6 +22,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.llvm import optimizer
 from tilewright.codegen.llvm.optimizer import DEFAULT_PIPELINE, OptimizerPipeline
 from tilewright.errors import CodegenError
+from tilewright.target import isa
 
 # LLVM tunes by the name of the processor, and tunes some of them badly: its model of Zen 4 hoists
 # loads until wide register tiles spill. The features say what the processor can do; the plain name
@@ -56,7 +57,7 @@ def host_machine() -> MachineOptions:
     binding = llvm()
     triple = binding.get_process_triple()
     return MachineOptions(
-        cpu=_PLAIN_TUNING.get(triple.partition("-")[0]) or binding.get_host_cpu_name(),
+        cpu=_PLAIN_TUNING.get(triple.partition("-")[0]) or isa.host().cpu,
         features=binding.get_host_cpu_features().flatten(),
         triple=triple,
     )
@@ -73,7 +74,7 @@ def machine_options(cpu: str = "", features: str = "", triple: str = "") -> Mach
     A ``cpu`` other than the host's brings its own features and its own tuning.
     """
     host = host_machine()
-    if cpu in ("", "native", llvm().get_host_cpu_name()) and triple in ("", host.triple):
+    if cpu in ("", "native", isa.host().cpu) and triple in ("", host.triple):
         joined = ",".join(part for part in (host.features, features) if part)
         return MachineOptions(host.cpu, joined, host.triple)
     return MachineOptions(cpu, features, triple or host.triple)
