@@ -6,6 +6,7 @@ Members of a run (databases, schedulers, models, ...) are made from what a calle
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -59,7 +60,7 @@ def tune_tir(
     num_trials_per_iter: int | None = None,
     builder: Builder | str = "local",
     runner: Runner | str = "local",
-    database: Database | str = "sqlite",
+    database: Database | str | Path = "sqlite",
     cost_model: CostModel | str | None = "gbdt",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
@@ -85,6 +86,7 @@ def tune_tir(
     Kernels are measured as they are called. With `bound` that means `Module.bind`: weights (the
     arguments of `layout_free_buffers`) are packed once, and their packing is not counted.
 
+    `database` may be a path or a URL as well as a kind; see `open_database`.
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out, and
@@ -214,12 +216,16 @@ def compile_tir(
 
 # --- members by name ----------------------------------------------------------------------------
 
+_KIND = re.compile(r"[\w-]+")  # a name; paths and URLs have other characters
 
-def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
-    """The database itself, that of a URL, or one of that kind in the directory or in memory."""
+
+def make_database(
+    given: Database | str | Path, work_dir: str | Path | None, equality: str
+) -> Database:
+    """The database itself, that of a path or URL, or one of that kind in `work_dir` or in memory."""
     if isinstance(given, Database):
         return given
-    if "://" in given:
+    if isinstance(given, Path) or not _KIND.fullmatch(given):
         return open_database(given, module_equality=equality)
     options: dict[str, object] = {}
     if work_dir is None and given in ("sqlite", "json"):

@@ -33,7 +33,7 @@ class TuneOptions:
     work_dir: str | Path | None = None
     builder: Builder | str = "local"
     runner: Runner | str = "local"
-    database: Database | str = "sqlite"
+    database: Database | str | Path = "sqlite"
     cost_model: CostModel | str | None = "gbdt"
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default"
     module_equality: str = "structural"

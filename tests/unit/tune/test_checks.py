@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tilewright.script import tir as T
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_two
 from tilewright.tune import TuneContext, tune_tasks, tune_tir
+from tilewright.tune.api import make_database
 from tilewright.tune.checks import check_can_be_tuned
 
 
@@ -257,6 +260,20 @@ def test_options(options: dict[str, Any], text: str) -> None:
 def test_names(options: dict[str, Any], text: str) -> None:
     with pytest.raises(RegistryError, match=text):
         tune(matmul, **options)
+
+
+@pytest.mark.parametrize("kind", [Path, str, lambda path: f"sqlite:///{path}"])
+def test_a_database_is_named_by_its_path(tmp_path: Path, kind: Callable[[Path], str]) -> None:
+    path = tmp_path / "records.db"
+    with closing(make_database(kind(path), None, "structural")) as made:
+        assert isinstance(made, SQLiteDatabase)
+        assert made.path == path
+
+
+def test_a_path_that_is_no_database(tmp_path: Path) -> None:
+    text = r"there is no database at \S*/records; a new one is made if the name ends in .db"
+    with pytest.raises(DatabaseError, match=text):
+        tune(matmul, database=str(tmp_path / "records"))
 
 
 def test_a_database_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
