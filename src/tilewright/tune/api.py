@@ -222,7 +222,7 @@ _KIND = re.compile(r"[\w-]+")  # a name; paths and URLs have other characters
 def make_database(
     given: Database | str | Path, work_dir: str | Path | None, equality: str
 ) -> Database:
-    """The database itself, that of a path or URL, or one of that kind in `work_dir` or in memory."""
+    """The database itself, that of a path or URL, or one of that kind in `work_dir` or memory."""
     if isinstance(given, Database):
         return given
     if isinstance(given, Path) or not _KIND.fullmatch(given):
