@@ -31,7 +31,6 @@ from tilewright.nest.loops import Loop
 from tilewright.nest.placement import row_major, static_shape
 from tilewright.nest.quotients import Joined, step_of
 
-_Scaled = tuple[PrimExpr, int]  # a term and its factor
 _Moves = list[tuple[Var, Any]]  # variables, and how far they move something
 _Limited = tuple[_Moves, int, _Moves | None]
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
