@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tilewright.errors import RegistryError, ScheduleError, TilewrightError
@@ -267,6 +268,14 @@ def test_a_trace_is_read_without_a_program(matmul: PrimFunc) -> None:
     replayed = Schedule(matmul)
     trace.apply_to_schedule(replayed, remove_postproc=False)
     assert_structural_equal(replayed.mod, tiled(matmul).mod)
+
+
+def test_scopes_taken_from_a_program_are_plain_strings_in_json(matmul: PrimFunc) -> None:
+    sch = Schedule(matmul, debug_mask="all")
+    block = sch.get_block("C")
+    sch.cache_write(block, 0, sch.get(block).writes[0].buffer.scope)
+    constants = msgspec.json.encode([inst[2] for inst in trace_of(sch).as_json()[0]])
+    assert constants == b'[["C","main"],[0,"global"]]'
 
 
 def test_splits_of_the_oldest_traces_have_no_flags() -> None:

@@ -30,6 +30,11 @@ def _same(value: object) -> object:
     return value
 
 
+def _plain(value: object) -> object:
+    """A string that JSON takes for one: scopes are a kind of string of their own."""
+    return str(value) if isinstance(value, str) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class _Role:
     """The part that a field plays in a trace."""
@@ -38,7 +43,7 @@ class _Role:
     takes_rest: bool = False  # a tuple of all further inputs
     is_positional: bool = False  # spelled without its name
     is_optional: bool = False  # left out of texts while it is empty or false
-    to_json: Callable[[Any], object] = _same
+    to_json: Callable[[Any], object] = _plain
     from_json: Callable[[Any], object] = _same
 
 
@@ -62,7 +67,7 @@ def constant(
     *,
     default: object = dataclasses.MISSING,
     optional: bool = False,
-    to_json: Callable[[Any], object] = _same,
+    to_json: Callable[[Any], object] = _plain,
     from_json: Callable[[Any], object] = _same,
 ) -> Any:
     """An argument without handles; a field that says nothing is one, too.
