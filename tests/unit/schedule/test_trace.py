@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tilewright.errors import RegistryError, ScheduleError, TilewrightError
-from tilewright.ir import PrimFunc, assert_structural_equal
+from tilewright.ir import Block, PrimFunc, assert_structural_equal
 from tilewright.schedule import Instruction, Schedule, Trace
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 
@@ -273,7 +273,9 @@ def test_a_trace_is_read_without_a_program(matmul: PrimFunc) -> None:
 def test_scopes_taken_from_a_program_are_plain_strings_in_json(matmul: PrimFunc) -> None:
     sch = Schedule(matmul, debug_mask="all")
     block = sch.get_block("C")
-    sch.cache_write(block, 0, sch.get(block).writes[0].buffer.scope)
+    stmt = sch.get(block)
+    assert isinstance(stmt, Block)
+    sch.cache_write(block, 0, stmt.writes[0].buffer.scope)
     constants = msgspec.json.encode([inst[2] for inst in trace_of(sch).as_json()[0]])
     assert constants == b'[["C","main"],[0,"global"]]'
 
