@@ -74,11 +74,14 @@ def _measure_task(
 ) -> None:
     packed = dataset.measurements_file(task, rows.PARQUET)
     if packed.exists():
+        tell(f"{task.model}/{task.name}: all are measured")
         return
     path = dataset.measurements_file(task)
     rows.drop_cut_row(path)
     known = {row["id"] for row in rows.read_rows(path)} if path.exists() else set()
     waiting = [r for r in dataset.candidates(task) if r.extra["candidate_hash"] not in known]
+    if not waiting:
+        tell(f"{task.model}/{task.name}: all {len(known)} are measured")
     context = TaskRecord(TuneContext(task.workload.mod, target=task.target, num_threads=1))
     for first in range(0, len(waiting), options.batch_size):
         batch = waiting[first : first + options.batch_size]

@@ -24,6 +24,17 @@ def _zoo() -> Any:
     return module
 
 
+def module_of(function: Callable[..., Any]) -> Any:
+    """A module of PyTorch that calls a function."""
+    from torch import nn
+
+    class Function(nn.Module):  # type: ignore[misc]
+        def forward(self, *inputs: Any) -> Any:
+            return function(*inputs)
+
+    return Function()
+
+
 def _mobile(kernel: int, act: str, gated: bool) -> Any:
     from torch import nn
 

@@ -145,6 +145,12 @@ def test_steps_that_are_done_do_nothing(sampled: Dataset) -> None:
     runner = Counted()
     measured(sampled, runner)
     assert told == ["one: there already", "two: there already"]
+    told.clear()
+    measure_candidates(sampled.folder, options=options(runner), tell=told.append)
+    assert told == [
+        f"{task.model}/{task.name}: all {len(sampled.candidates(task))} are measured"
+        for task in sampled.tasks()
+    ]
     assert runner.calls == 0
     assert {path: path.stat().st_mtime_ns for path in sampled.folder.rglob("*.*")} == before
 

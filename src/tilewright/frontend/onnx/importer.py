@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.onnx import converters
 from tilewright.frontend.onnx.converters.sequences import SequenceValue
+from tilewright.frontend.onnx.dependencies import needed_nodes
 from tilewright.frontend.onnx.loading import checked_dtype, load_model
 from tilewright.frontend.onnx.reference import References, declared_types
 from tilewright.frontend.onnx.scope import DEFAULT_DOMAINS, NodeScope
@@ -112,10 +113,11 @@ class _Importer:
         self._scope.add_initializers(graph.initializer, graph.node)
         for given in input_protos(self._model):
             self._scope.values[given.name] = self._input(given)
-        self._refuse_unknown(graph.node)
+        wanted = [output.name for output in graph.output]
+        self._refuse_unknown(needed_nodes(graph.node, wanted))
         self._check_nodes(graph.node)
-        self._scope.run(graph.node)
-        outputs = self._scope.outputs([output.name for output in graph.output], "the graph")
+        self._scope.run(graph.node, wanted)
+        outputs = self._scope.outputs(wanted, "the graph")
         for named, value in zip(graph.output, outputs, strict=True):
             if isinstance(value, SequenceValue):
                 raise GraphError(f"output {named.name} is a sequence, which is not supported")
@@ -124,7 +126,7 @@ class _Importer:
         return replace(
             self._builder.graph(outputs),
             input_names=tuple(name for name in inputs if name not in self._options.values),
-            output_names=tuple(output.name for output in graph.output),
+            output_names=tuple(wanted),
         )
 
     def _check_output_type(self, declared: Any, value: GraphValue) -> None:
@@ -249,10 +251,10 @@ class _Importer:
             f"shapes={{{name!r}: [...]}}"
         )
 
-    def _refuse_unknown(self, nodes: Sequence[Any]) -> None:
+    def _refuse_unknown(self, nodes: Sequence[tuple[int, Any]]) -> None:
         """All operators that we lack, at once."""
         missing: dict[str, list[str]] = {}
-        for number, node in enumerate(nodes):
+        for number, node in nodes:
             if not self._scope.can_import(node):
                 domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}."
                 name = node.name or f"{node.op_type}_{number}"

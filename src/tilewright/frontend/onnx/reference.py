@@ -16,6 +16,7 @@ import numpy as np
 from tilewright.byoc.onnx_export.writer import onnx_type
 from tilewright.byoc.onnx_sessions import first_session
 from tilewright.errors import GraphError
+from tilewright.frontend.onnx.dependencies import read_by
 from tilewright.frontend.onnx.functions import schema_of
 from tilewright.frontend.onnx.loading import checked_dtype
 from tilewright.graph import GraphBuilder, GraphValue, TensorType
@@ -45,7 +46,7 @@ class References:
         versions: Mapping[str, int],
     ) -> tuple[GraphValue | None, ...]:
         """The results of a node, by reference."""
-        words = list(dict.fromkeys(_read_by(node)))
+        words = list(dict.fromkeys(read_by(node)))
         inputs = {word: values[word] for word in words}
         if any(not isinstance(value, GraphValue) for value in inputs.values()):
             raise GraphError("it reads a sequence")
@@ -169,19 +170,3 @@ def declared_types(values: Sequence[Any]) -> Iterator[tuple[str, TensorType]]:
                 yield value.name, TensorType(tuple(extents), checked_dtype(kind.elem_type, ""))
             except GraphError:
                 continue
-
-
-def _read_by(node: Any) -> Iterator[str]:
-    """What a node reads, also what graphs inside it take from outside of them."""
-    yield from (word for word in node.input if word)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            yield from _captured(body)
-
-
-def _captured(body: Any) -> Iterator[str]:
-    own = {given.name for given in body.input} | {tensor.name for tensor in body.initializer}
-    for node in body.node:
-        yield from (word for word in _read_by(node) if word not in own)
-        own.update(node.output)
-    yield from (output.name for output in body.output if output.name not in own)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import GraphError, TilewrightError
 from tilewright.frontend.onnx.context import NodeContext, UnknownValueError, find_converter
+from tilewright.frontend.onnx.dependencies import needed_nodes
 from tilewright.frontend.onnx.folding import FOLDED, folded
 from tilewright.frontend.onnx.functions import check_types, function_of, has_function
 from tilewright.frontend.onnx.loading import tensor_of
@@ -35,10 +36,10 @@ class NodeScope:
     references: References | None = None  # compute what cannot be imported
     allows_nan: bool = False  # in weights
 
-    def run(self, nodes: Sequence[Any]) -> None:
-        """All nodes, in their order."""
+    def run(self, nodes: Sequence[Any], outputs: Sequence[str]) -> None:
+        """The nodes that outputs depend on, in their order."""
         self._check_order(nodes)
-        for number, node in enumerate(nodes):
+        for number, node in needed_nodes(nodes, outputs):
             self._node(node, _name_of(node, number, self.prefix))
 
     def outputs(self, names: Sequence[str], reader: str) -> tuple[GraphValue, ...]:
@@ -50,8 +51,9 @@ class NodeScope:
         inner = replace(self, values=dict(self.values), prefix=f"{name}.")
         inner.add_initializers(graph.initializer, graph.node)
         inner.values.update(zip((given.name for given in graph.input), inputs, strict=False))
-        inner.run(graph.node)
-        return inner.outputs([output.name for output in graph.output], name)
+        wanted = [output.name for output in graph.output]
+        inner.run(graph.node, wanted)
+        return inner.outputs(wanted, name)
 
     def add_initializers(self, tensors: Sequence[Any], nodes: Sequence[Any]) -> None:
         """Constants that are stored with a graph, for its nodes."""
@@ -86,8 +88,12 @@ class NodeScope:
     def _check_order(self, nodes: Sequence[Any]) -> None:
         makers = {word: n for n, node in enumerate(nodes) for word in node.output if word}
         for number, node in enumerate(nodes):
-            for word in node.input:
-                if word not in self.values and makers.get(word, -1) >= number:
+            for word in filter(None, node.input):
+                if word in self.values:
+                    continue
+                if word not in makers:
+                    self._found(word, f"{node.op_type} ({_name_of(node, number, self.prefix)})")
+                elif makers[word] >= number:
                     raise GraphError(
                         f"{node.op_type} ({node.name or number}) reads {word!r}, which a later "
                         "node makes: the nodes are not in order, or form a cycle"
@@ -171,8 +177,8 @@ class NodeScope:
         absent = {word for word in function.input if word not in inner.values}
         for part in function.node:
             part.input[:] = ["" if word in absent else word for word in part.input]
-        inner.run(function.node)
         wanted = [word for word, outer in zip(function.output, node.output, strict=False) if outer]
+        inner.run(function.node, wanted)
         found = dict(zip(wanted, inner.outputs(wanted, name), strict=True))
         return [found.get(word) for word in function.output]
 

@@ -304,6 +304,25 @@ def test_operators_that_are_missing_are_listed_at_once(make_model: MakeModel) ->
     )
 
 
+def test_nodes_that_no_output_needs_are_left_out(make_model: MakeModel) -> None:
+    """Also where they stand in the bodies of other nodes; what bodies read is needed."""
+    blur = helper.make_node("Blur", ["x"], ["b"], domain="acme")
+    twice = helper.make_node("Add", ["x", "x"], ["twice"])
+    branches = {
+        name: helper.make_graph(
+            [blur, helper.make_node(op_type, ["twice"], ["z"])],
+            name, [], [helper.make_empty_tensor_value_info("z")],
+        )
+        for name, op_type in (("then_branch", "Relu"), ("else_branch", "Neg"))
+    }  # fmt: skip
+    chosen = helper.make_node("If", ["c"], ["y"], **branches)
+    model = make_model([blur, twice, chosen], {"x": [2]}, ["y"], {"c": np.array(True)})
+    assert [node.op for node in import_onnx(model).nodes] == ["add", "nn.relu"]
+    unread = helper.make_node("Relu", ["nothing"], ["n"], name="unread")
+    expected = "Relu (unread) reads 'nothing', which nothing before it makes"
+    assert _refusal(make_model([twice, unread], {"x": [2]}, ["twice"])) == expected
+
+
 def test_nodes_out_of_order_or_in_a_circle(make_model: MakeModel) -> None:
     nodes = [
         helper.make_node("Relu", ["a"], ["y"], name="late"),

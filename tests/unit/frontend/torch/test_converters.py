@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.errors import GraphError
 from tilewright.model import compile_model
+from tilewright.testing.small_networks import module_of
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -20,20 +21,9 @@ from tilewright.frontend.torch import context, import_module  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Lambda(nn.Module):  # type: ignore[misc]
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
-
-
 def check(module: Any, *inputs: Any) -> None:
     """Every operator by our own kernels; results and their types are PyTorch's."""
-    module = module.eval() if isinstance(module, nn.Module) else Lambda(module)
+    module = module.eval() if isinstance(module, nn.Module) else module_of(module)
     model = compile_model(import_module(module, inputs))
     with torch.no_grad():
         wanted = module(*inputs)
@@ -257,7 +247,7 @@ def test_products_with_factors(beta: int) -> None:
 )
 def test_what_is_refused(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(GraphError) as error:
-        import_module(Lambda(function), (torch.randn(2, 4),))
+        import_module(module_of(function), (torch.randn(2, 4),))
     assert message in str(error.value)
 
 
@@ -268,7 +258,7 @@ def test_arguments_that_a_converter_does_not_know(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setitem(context._CONVERTERS, "addmm", product)
     square = (torch.randn(3, 3),)
-    import_module(Lambda(lambda x: torch.addmm(x, x, x)), square)
+    import_module(module_of(lambda x: torch.addmm(x, x, x)), square)
     with pytest.raises(GraphError) as error:
-        import_module(Lambda(lambda x: torch.addmm(x, x, x, alpha=3)), square)
+        import_module(module_of(lambda x: torch.addmm(x, x, x, alpha=3)), square)
     assert str(error.value) == "addmm.default (addmm): alpha=3 is not supported"

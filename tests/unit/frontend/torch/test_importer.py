@@ -12,6 +12,7 @@ from tilewright import te, topi
 from tilewright.errors import GraphError
 from tilewright.graph import operator, parse_graph
 from tilewright.model import compile_model
+from tilewright.testing.small_networks import module_of
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -23,19 +24,8 @@ from tilewright.frontend.torch import import_exported, import_module  # noqa: E4
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Lambda(nn.Module):  # type: ignore[misc]
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
-
-
 def check(module: Any, *inputs: Any, tolerance: float = 1e-5) -> Any:
-    module = module.eval() if isinstance(module, nn.Module) else Lambda(module)
+    module = module.eval() if isinstance(module, nn.Module) else module_of(module)
     graph = import_module(module, inputs)
     with torch.no_grad():
         wanted = module(*inputs)
@@ -127,7 +117,7 @@ def bessel(x: Any) -> Any:
 
 
 def test_operators_that_are_missing_are_listed_at_once() -> None:
-    module = Lambda(lambda x: bessel(x) + torch.special.airy_ai(x))
+    module = module_of(lambda x: bessel(x) + torch.special.airy_ai(x))
     with pytest.raises(GraphError) as error:
         import_module(module, (torch.randn(32, 32),))
     assert str(error.value) == (
@@ -141,7 +131,7 @@ def test_operators_that_are_missing_run_in_pytorch() -> None:
     torch.manual_seed(0)
     x = torch.randn(8, 8)
     with pytest.warns(PartialImportWarning) as seen:
-        graph = import_module(Lambda(bessel), (x,), partial=True)
+        graph = import_module(module_of(bessel), (x,), partial=True)
     assert [str(one.message) for one in seen if one.category is PartialImportWarning] == [
         "computed in PyTorch: special_bessel_j0.default (special_bessel_j0) cannot be imported "
         "yet; the rest has 89.5 % of 1.22 kFLOP"
@@ -161,14 +151,14 @@ def test_calls_with_lists_types_and_several_results() -> None:
 
     x = torch.randn(6, 5)
     with pytest.warns(PartialImportWarning):
-        graph = import_module(Lambda(function), (x,), partial=True)
+        graph = import_module(module_of(function), (x,), partial=True)
     for ours, theirs in zip(compile_model(graph)(x.numpy()), function(x), strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_shapes_that_depend_on_data_are_refused() -> None:
     with pytest.raises(GraphError, match="is known only when it runs"):
-        import_module(Lambda(lambda x: x.nonzero() * 2), (torch.randn(3),), partial=True)
+        import_module(module_of(lambda x: x.nonzero() * 2), (torch.randn(3),), partial=True)
 
 
 def test_sizes_that_are_not_known_are_refused() -> None:
@@ -195,7 +185,7 @@ def test_nan_in_weights() -> None:
 
 
 def test_types_that_no_array_of_ours_has_name_the_call() -> None:
-    model = Lambda(lambda x: torch.view_as_real(torch.fft.rfft(x)))
+    model = module_of(lambda x: torch.view_as_real(torch.fft.rfft(x)))
     with pytest.raises(GraphError) as error:
         import_module(model, (torch.randn(4, 8),), partial=True)
     assert str(error.value) == (
@@ -205,7 +195,7 @@ def test_types_that_no_array_of_ours_has_name_the_call() -> None:
 
 def test_a_program_that_writes_to_its_input_is_refused() -> None:
     with pytest.raises(GraphError) as error:
-        import_module(Lambda(lambda x: x.add_(1).sum()), (torch.randn(3),))
+        import_module(module_of(lambda x: x.add_(1).sum()), (torch.randn(3),))
     assert str(error.value) == ("the program writes to its inputs (add), which a graph cannot do")
 
 
@@ -214,7 +204,7 @@ def test_a_module_that_cannot_be_exported() -> None:
         return x if x.sum() > 0 else -x
 
     with pytest.raises(GraphError, match=r"torch\.export refuses the module: "):
-        import_module(Lambda(choose), (torch.randn(3),))
+        import_module(module_of(choose), (torch.randn(3),))
 
 
 def test_one_decorated_function_adds_an_operator() -> None:
