@@ -265,84 +265,77 @@ class _NestCost:
         # Of each access, the bytes that it touches below each depth (0: the whole nest).
         touched = [access.footprints(self._loops) for access in accesses]
         sizes = _sums(touched) or [0] * (len(self._loops) + 1)
-        rows = [self._rows(access) for access in accesses]
+        far = [
+            _FarRows(own, access.element_bytes, strides)
+            for own, access in zip(touched, accesses, strict=True)
+            if (strides := self._far_strides(access))
+        ]
         levels = (
             (machine.l1_bytes, CACHE_WAY_BYTES, machine.l2_bytes_per_cycle),
             (machine.l2_bytes, L2_WAY_BYTES, machine.l3_bytes_per_cycle),
             (machine.l3_bytes, 0, machine.memory_bytes_per_cycle),
         )
-        cycles = []
-        for capacity, way, speed in levels:
-            room = sizes
-            if way and any(rows):
-                pairs = zip(touched, rows, strict=True)
-                room = _sums([_room(own, each, capacity, way) for own, each in pairs])
-            cycles.append(self._traffic(sizes, room, capacity) / speed)
-        return cycles
+        return [self._traffic(sizes, far, size, way) / speed for size, way, speed in levels]
 
-    def _rows(self, access: MemoryAccess) -> list[_Rows]:
-        """Below each depth, how far apart rows lie that an access touches; none if they are near.
+    def _far_strides(self, access: MemoryAccess) -> list[int]:
+        """Bytes between iterations of each loop, if rows lie far apart; none if all are near.
 
         Other cores have caches of their own.
         """
-        size, inward = access.element_bytes, self._loops[::-1]
-        strides = [
-            0 if loop.kind is _PARALLEL else abs(access.stride(loop) or 0) * size for loop in inward
-        ]
-        if not any([stride and not stride % FAR_BYTES for stride in strides]):
+        size = access.element_bytes
+        strides = access.strides(self._loops)
+        if not any([stride and not stride * size % FAR_BYTES for stride in strides]):
             return []
-        width, apart = size, 0
-        row = _Rows(width, apart)
-        found = [row]
-        for loop, stride in zip(inward, strides, strict=True):
-            if stride:
-                if loop is self._vector:
-                    width += stride * (loop.extent - 1) if stride == size else 0
-                elif stride % FAR_BYTES:
-                    width += stride * (loop.extent - 1)
-                else:
-                    apart = math.gcd(apart, stride)
-                row = _Rows(width, apart)
-            found.append(row)
-        return found[::-1] if apart else []
+        return [
+            0 if loop.kind is _PARALLEL else abs(stride or 0) * size
+            for loop, stride in zip(self._loops, strides, strict=True)
+        ]
 
-    def _traffic(self, sizes: Sequence[float], room: Sequence[float], capacity: int) -> float:
+    def _traffic(
+        self, sizes: Sequence[float], far: Sequence[_FarRows], capacity: int, way: int
+    ) -> float:
         """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
-        times = 1.0
+        times, most = 1.0, 0.75 * capacity
         for depth, below in enumerate(sizes):
-            if room[depth] <= 0.75 * capacity or depth == len(sizes) - 1:
+            if depth == len(sizes) - 1 or (
+                below <= most and below + self._lost(far, depth, capacity, way) <= most
+            ):
                 return times * below if depth else 0.0
             times *= self._loops[depth].extent
         return 0.0
 
+    def _lost(self, far: Sequence[_FarRows], depth: int, capacity: int, way: int) -> float:
+        """Bytes of a cache that nothing can use while what is touched below a depth is there."""
+        lost = 0.0
+        for rows in far if way else ():
+            size, part = rows.touched[depth], self._usable(rows, depth, way)
+            if size > part * capacity:
+                lost += size / part - size
+        return lost
 
-class _Rows(NamedTuple):
-    """Rows that an access touches: their width, and a divisor of their distances; 0: one row."""
+    def _usable(self, rows: _FarRows, depth: int, way: int) -> float:
+        """The part of a cache with room for the rows that are touched below a depth."""
+        width, apart = rows.element_bytes, 0
+        for loop, stride in zip(self._loops[depth:], rows.strides[depth:], strict=True):
+            if loop is self._vector:
+                width += stride * (loop.extent - 1) if stride == rows.element_bytes else 0
+            elif stride % FAR_BYTES:
+                width += stride * (loop.extent - 1)
+            else:
+                apart = math.gcd(apart, stride)
+        return min(1.0, max(width, LINE) / math.gcd(apart, way)) if apart else 1.0
 
-    width: int
-    apart: int
+
+class _FarRows(NamedTuple):
+    """An access to rows that lie far apart."""
+
+    touched: Sequence[int]  # bytes below each depth
+    element_bytes: int
+    strides: Sequence[int]  # of each loop, in bytes
 
 
 def _sums(rows: Sequence[Sequence[float]]) -> list[float]:
     return list(map(sum, zip(*rows, strict=True)))
-
-
-def _room(
-    touched: Sequence[float], rows: Sequence[_Rows], capacity: int, way: int
-) -> Sequence[float]:
-    """Bytes of a cache that hold what an access touches, those that it cannot use included."""
-    if not rows:
-        return touched
-    return [
-        size / part if size > part * capacity else size
-        for size, part in zip(touched, (_usable(each, way) for each in rows), strict=True)
-    ]
-
-
-def _usable(rows: _Rows, way: int) -> float:
-    """The part of a cache with room for rows."""
-    distance = math.gcd(rows.apart, way)
-    return min(1.0, max(rows.width, LINE) / distance) if rows.apart else 1.0
 
 
 _PER_LANE = 4.0  # two multiply-adds

@@ -28,13 +28,14 @@ from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.limits import DividedIndex, IndexLimits
 from tilewright.nest.loops import Loop
-from tilewright.nest.placement import row_major, static_shape
 from tilewright.nest.quotients import Joined, step_of
 
+_Scaled = list[tuple[PrimExpr, int]]  # terms and their factors
 _Moves = list[tuple[Var, Any]]  # variables, and how far they move something
 _Limited = tuple[_Moves, int, _Moves | None]
 Steps = dict[Var, list[tuple[int, Any]]]  # for each variable: dimensions, and by how much they grow
 Caps = list[tuple[int, int]]  # the largest value of a part, and the dimension that it is a part of
+_UNREAD: _Moves = []
 
 
 class Reaches:
@@ -74,11 +75,10 @@ class Reaches:
         return steps, others, caps
 
     def _of(self, index: Affine) -> _Moves | None:
-        try:
-            return self._known[index]
-        except KeyError:
+        moves = self._known.get(index, _UNREAD)
+        if moves is _UNREAD:
             moves = self._known[index] = _moves(index, self._running)
-            return moves
+        return moves
 
     def _of_limited(self, index: Affine, limits: IndexLimits) -> _Limited:
         """The same for the part of an index that a limit holds back, its end, and the rest."""
@@ -105,14 +105,18 @@ def _limited_moves(parts: Affine | DividedIndex, running: LimitedRanges) -> _Lim
 
 def _moves(index: Affine, running: RangeEvaluator) -> _Moves | None:
     """Variables with reaches; None where it matters which of several loops run."""
-    ranges: Mapping[Any, Bound] = running.ranges
-    is_plain = index.is_plain
     found: _Moves = []
+    if index.is_plain:
+        ranges: Mapping[Any, Bound] = running.ranges
+        for term, scale in index.terms.items():
+            low, high = ranges.get(term, STILL)
+            found.append((term, abs(scale) * (high - low)))  # type: ignore[arg-type] # it is plain
+        return found
     for term, scale in index.terms.items():
-        var: Any = term if is_plain else only_variable(term)
+        var = only_variable(term)
         if var is None:
             return None
-        low, high = ranges.get(var, STILL) if is_plain else running.of(term)
+        low, high = running.of(term)
         found.append((var, abs(scale) * (high - low)))
     return found
 
@@ -267,8 +271,8 @@ class MemoryAccess(BufferAccess):
     """An access from within loops, over their variables."""
 
     __slots__ = (
-        "_caps", "_limits", "_others", "_quotients", "_ranges", "_steps", "element_bytes",
-        "is_store", "unit_bytes",
+        "_caps", "_limits", "_others", "_quotients", "_ranges", "_steps", "_strides",
+        "element_bytes", "is_store", "unit_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -287,7 +291,8 @@ class MemoryAccess(BufferAccess):
         self.element_bytes = max(1, buffer.dtype.bits // 8)
         self._ranges = ranges  # of all loops
         self._limits = limits
-        self._quotients: _Quotients | None = None
+        self._strides: dict[PrimExpr, int] | None = None  # of variables, once asked for
+        self._quotients: _Quotients | None = None  # the same of terms that divide
         # Accesses of one function share what is known of their indices.
         known = reaches or Reaches(MovingRanges(ranges))
         self._steps, self._others, self._caps = known.steps(indices, limits)
@@ -313,26 +318,39 @@ class MemoryAccess(BufferAccess):
 
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
-        var = loop.var
-        if var not in self._steps and not self._others:
-            return 0
-        stride, distance = 0, 1
-        divides = False
-        for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
-            if var in index.terms:
-                stride += index.terms[var] * distance
-            if not index.is_plain and var in index.variables:
-                divides = True
-            if type(extent) is IntImm:
-                distance *= extent.value
-        return self._with_quotients(stride, loop) if divides else stride
-
-    def _with_quotients(self, stride: int, loop: Loop) -> int | None:
-        """A stride, and what comes from terms that divide."""
-        if self._quotients is None:
-            self._quotients = _Quotients(self)
+        if self._strides is None:
+            self._find_strides()
+        stride = self._strides.get(loop.var, 0)  # type: ignore[union-attr] # found above
+        if self._quotients is None or loop.var not in self._quotients.variables:
+            return stride
         stepped = self._quotients.stride(loop)
         return None if stepped is None else stride + stepped
+
+    def strides(self, loops: Iterable[Loop]) -> list[int | None]:
+        """The same for each of some loops."""
+        if self._strides is None:
+            self._find_strides()
+        if self._quotients is not None:
+            return [self.stride(loop) for loop in loops]
+        known = self._strides
+        return [known.get(loop.var, 0) for loop in loops]  # type: ignore[union-attr] # found above
+
+    def _find_strides(self) -> None:
+        """The strides of variables, and the terms that divide, which need a closer look."""
+        strides: dict[PrimExpr, int] = {}
+        self._strides = strides
+        parts: _Scaled = []
+        distance = 1
+        for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
+            for term, scale in index.terms.items():
+                if index.is_plain or isinstance(term, Var):
+                    strides[term] = strides.get(term, 0) + scale * distance
+                else:
+                    parts.append((term, scale * distance))
+            if type(extent) is IntImm:
+                distance *= extent.value
+        if parts:
+            self._quotients = _Quotients(parts, self._ranges)
 
     def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
@@ -404,19 +422,13 @@ class MemoryAccess(BufferAccess):
 class _Quotients:
     """The terms of an access that divide, each times its distance in memory."""
 
-    __slots__ = ("_parts", "_running", "_used", "_whole")
+    __slots__ = ("_parts", "_running", "_used", "_whole", "variables")
 
-    def __init__(self, access: MemoryAccess) -> None:
-        self._running = MovingRanges(access._ranges)
-        self._parts = [
-            (term, index.terms[term] * distance)
-            for index, distance in zip(
-                access.indices, row_major(static_shape(access.buffer)), strict=True
-            )
-            if not index.is_plain
-            for term in irregular(index)
-        ]
-        self._used = [used_vars(term) for term, _ in self._parts]
+    def __init__(self, parts: _Scaled, ranges: Ranges) -> None:
+        self._running = MovingRanges(ranges)
+        self._parts = parts
+        self._used = [used_vars(term) for term, _ in parts]
+        self.variables: set[Var] = set().union(*self._used)
         self._whole: list[Joined | None] = []  # the number whose digits they are, once asked for
 
     def stride(self, loop: Loop) -> int | None:
