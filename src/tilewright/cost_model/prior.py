@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -265,73 +264,77 @@ class _NestCost:
         # Of each access, the bytes that it touches below each depth (0: the whole nest).
         touched = [access.footprints(self._loops) for access in accesses]
         sizes = _sums(touched) or [0] * (len(self._loops) + 1)
-        far = [
-            _FarRows(own, access.element_bytes, strides)
-            for own, access in zip(touched, accesses, strict=True)
-            if (strides := self._far_strides(access))
+        rows = [
+            _Rows(access, own, self._loops, self._vector)
+            for access, own in zip(accesses, touched, strict=True)
         ]
         levels = (
             (machine.l1_bytes, CACHE_WAY_BYTES, machine.l2_bytes_per_cycle),
             (machine.l2_bytes, L2_WAY_BYTES, machine.l3_bytes_per_cycle),
             (machine.l3_bytes, 0, machine.memory_bytes_per_cycle),
         )
-        return [self._traffic(sizes, far, size, way) / speed for size, way, speed in levels]
-
-    def _far_strides(self, access: MemoryAccess) -> list[int]:
-        """Bytes between iterations of each loop, if rows lie far apart; none if all are near.
-
-        Other cores have caches of their own.
-        """
-        size = access.element_bytes
-        strides = access.strides(self._loops)
-        if not any([stride and not stride * size % FAR_BYTES for stride in strides]):
-            return []
-        return [
-            0 if loop.kind is _PARALLEL else abs(stride or 0) * size
-            for loop, stride in zip(self._loops, strides, strict=True)
-        ]
+        return [self._traffic(sizes, rows, size, way) / speed for size, way, speed in levels]
 
     def _traffic(
-        self, sizes: Sequence[float], far: Sequence[_FarRows], capacity: int, way: int
+        self, sizes: Sequence[float], rows: Sequence[_Rows], capacity: int, way: int
     ) -> float:
         """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
         times, most = 1.0, 0.75 * capacity
         for depth, below in enumerate(sizes):
             if depth == len(sizes) - 1 or (
-                below <= most and below + self._lost(far, depth, capacity, way) <= most
+                below <= most
+                and below + sum([each.lost(depth, capacity, way) for each in rows]) <= most
             ):
                 return times * below if depth else 0.0
             times *= self._loops[depth].extent
         return 0.0
 
-    def _lost(self, far: Sequence[_FarRows], depth: int, capacity: int, way: int) -> float:
+
+class _Rows:
+    """The rows of a buffer that an access touches below each depth of a nest."""
+
+    __slots__ = ("_access", "_found", "_loops", "_touched", "_vector")
+
+    def __init__(
+        self,
+        access: MemoryAccess,
+        touched: Sequence[int],
+        loops: Sequence[Loop],
+        vector: Loop | None,
+    ) -> None:
+        self._access = access
+        self._touched = touched  # bytes, below each depth
+        self._loops = loops
+        self._vector = vector
+        # Width and distance (0: one row), the innermost depth first, as far as they were asked for.
+        self._found = [(access.element_bytes, 0)]
+
+    def lost(self, depth: int, capacity: int, way: int) -> float:
         """Bytes of a cache that nothing can use while what is touched below a depth is there."""
-        lost = 0.0
-        for rows in far if way else ():
-            size, part = rows.touched[depth], self._usable(rows, depth, way)
-            if size > part * capacity:
-                lost += size / part - size
-        return lost
+        size = self._touched[depth]
+        if size * way <= LINE * capacity:
+            return 0.0  # even rows of a line each have room
+        width, apart = self._below(depth)
+        part = min(1.0, max(width, LINE) / math.gcd(apart, way)) if apart else 1.0
+        return size / part - size if size > part * capacity else 0.0
 
-    def _usable(self, rows: _FarRows, depth: int, way: int) -> float:
-        """The part of a cache with room for the rows that are touched below a depth."""
-        width, apart = rows.element_bytes, 0
-        for loop, stride in zip(self._loops[depth:], rows.strides[depth:], strict=True):
-            if loop is self._vector:
-                width += stride * (loop.extent - 1) if stride == rows.element_bytes else 0
-            elif stride % FAR_BYTES:
-                width += stride * (loop.extent - 1)
-            else:
-                apart = math.gcd(apart, stride)
-        return min(1.0, max(width, LINE) / math.gcd(apart, way)) if apart else 1.0
+    def _below(self, depth: int) -> tuple[int, int]:
+        """The width of a row below a depth, and a divisor of the distances between rows."""
+        found = self._found
+        while len(found) <= len(self._loops) - depth:
+            width, apart = found[-1]
+            found.append(self._with_loop(self._loops[-len(found)], width, apart))
+        return found[len(self._loops) - depth]
 
-
-class _FarRows(NamedTuple):
-    """An access to rows that lie far apart."""
-
-    touched: Sequence[int]  # bytes below each depth
-    element_bytes: int
-    strides: Sequence[int]  # of each loop, in bytes
+    def _with_loop(self, loop: Loop, width: int, apart: int) -> tuple[int, int]:
+        """The same once a loop runs; other cores have caches of their own."""
+        size = self._access.element_bytes
+        stride = 0 if loop.kind is _PARALLEL else abs(self._access.stride(loop) or 0) * size
+        if loop is self._vector:
+            return width + (stride * (loop.extent - 1) if stride == size else 0), apart
+        if stride % FAR_BYTES:
+            return width + stride * (loop.extent - 1), apart
+        return width, math.gcd(apart, stride)
 
 
 def _sums(rows: Sequence[Sequence[float]]) -> list[float]:
