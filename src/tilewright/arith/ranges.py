@@ -109,6 +109,11 @@ def larger(a: Any, b: Any) -> Any:
     return max(a, b) if type(a) is type(b) is int else np.maximum(a, b)
 
 
+def is_any(condition: Any) -> bool:
+    """True when a comparison of two numbers, or of any of two arrays, holds."""
+    return condition if type(condition) is bool else bool(np.any(condition))
+
+
 def remainder_bounds(dividend: Bound, divisor: int) -> Bound:
     """The bounds of a remainder: all of `0 .. divisor - 1`, unless the quotient stays the same."""
     low, high = dividend

@@ -281,13 +281,13 @@ class _NestCost:
         """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
         times, most = 1.0, 0.75 * capacity
         for depth, below in enumerate(sizes):
-            if depth == len(sizes) - 1 or (
-                below <= most
-                and below + sum([each.lost(depth, capacity, way) for each in rows]) <= most
-            ):
-                return times * below if depth else 0.0
-            times *= self._loops[depth].extent
-        return 0.0
+            if below <= most:
+                lost = sum([each.lost(depth, capacity, way) for each in rows]) if way else 0.0
+                if below + lost <= most:
+                    return times * below if depth else 0.0
+            if depth < len(self._loops):
+                times *= self._loops[depth].extent
+        return times * sizes[-1] if self._loops else 0.0
 
 
 class _Rows:

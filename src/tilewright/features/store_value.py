@@ -89,11 +89,8 @@ class _Scan:
 
     def visit(self, node: ir.Node) -> None:
         kind = type(node)
-        column = _BY_TYPE.get(kind)
-        if column is not None and isinstance(node, ir.BinaryOp):
-            self.counts[column if node.dtype.is_float else NUM_KINDS + column] += 1
-            self.visit(node.a)
-            self.visit(node.b)
+        if kind in _BY_TYPE and isinstance(node, ir.BinaryOp):
+            self._visit_arithmetic(node, 0 if node.dtype.is_float else NUM_KINDS)
         elif isinstance(node, ir.BufferLoad):
             self.loads.append(node)
             for index in node.indices:
@@ -103,6 +100,15 @@ class _Scan:
             self._count_other(node)
             for child in ir.children(node):
                 self.visit(child)
+
+    def _visit_arithmetic(self, node: ir.BinaryOp, first: int) -> None:
+        """Arithmetic all of one type, whose counts begin at column `first`."""
+        self.counts[first + _BY_TYPE[type(node)]] += 1
+        for part in (node.a, node.b):
+            if type(part) in _BY_TYPE:
+                self._visit_arithmetic(part, first)  # type: ignore[arg-type] # all are BinaryOp
+            else:
+                self.visit(part)
 
     def _count_other(self, node: ir.Node) -> None:
         kind = type(node)

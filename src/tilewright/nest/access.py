@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tilewright import ir
 from tilewright.arith.affine import (
     STILL,
@@ -23,7 +21,7 @@ from tilewright.arith.affine import (
     undivided,
     used_vars,
 )
-from tilewright.arith.ranges import RangeEvaluator, Ranges, larger, smaller
+from tilewright.arith.ranges import RangeEvaluator, Ranges, is_any, larger, smaller
 from tilewright.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.limits import DividedIndex, IndexLimits
@@ -326,15 +324,6 @@ class MemoryAccess(BufferAccess):
         stepped = self._quotients.stride(loop)
         return None if stepped is None else stride + stepped
 
-    def strides(self, loops: Iterable[Loop]) -> list[int | None]:
-        """The same for each of some loops."""
-        if self._strides is None:
-            self._find_strides()
-        if self._quotients is not None:
-            return [self.stride(loop) for loop in loops]
-        known = self._strides
-        return [known.get(loop.var, 0) for loop in loops]  # type: ignore[union-attr] # found above
-
     def _find_strides(self) -> None:
         """The strides of variables, and the terms that divide, which need a closer look."""
         strides: dict[PrimExpr, int] = {}
@@ -480,8 +469,7 @@ def _is_moved(part: ir.PrimExpr, loop: Loop) -> bool:
 
 def _differ(low: Any, high: Any) -> bool:
     """True when two numbers, or some of two arrays, are not the same."""
-    moved = low != high
-    return moved if type(moved) is bool else bool(np.any(moved))
+    return is_any(low != high)
 
 
 def raw_index(expr: PrimExpr, ranges: Ranges) -> Affine:

@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tilewright import ir
 from tilewright.arith.affine import Affine, affine_of, used_vars
-from tilewright.arith.ranges import RangeEvaluator
+from tilewright.arith.ranges import RangeEvaluator, is_any
 
 EVERYTHING = 1 << 62  # more than any index
 
@@ -63,7 +61,7 @@ class Joined(NamedTuple):
         if first.below != 1 or not _is_whole(digits):
             return None
         last = digits[-1][0]
-        if last.extent != EVERYTHING and np.any(running.of(first.x)[1] >= last.period):
+        if last.extent != EVERYTHING and is_any(running.of(first.x)[1] >= last.period):
             return None
         return Joined(affine_of(first.x), factor)
 
@@ -126,7 +124,7 @@ def _reaches(grid: int, form: Affine, var: ir.Var, running: RangeEvaluator) -> b
         if term is not var and scale % grid == 0:
             continue
         low, high = running.of(term)
-        if scale < 0 or np.any(low < 0):
+        if scale < 0 or is_any(low < 0):
             return True
         total = total + scale * high
-    return bool(np.any(total >= grid))
+    return is_any(total >= grid)
