@@ -95,7 +95,7 @@ def rows_of(report: Report, name: str, draws: int, rounds: int) -> None:
             report.skip(f"{name}_{space}", "no candidate is legal")
             continue
         looks = looks_of(context)
-        best = interleaved([milliseconds(look, candidates) for look in looks.values()], rounds)
+        best = interleaved([milliseconds(look, candidates) for look in looks.values()], rounds, 0)
         for what, value in zip(looks, best, strict=True):
             note = f"{len(candidates)} candidates"
             report.add(Row(f"{name}_{space}_{what}", value, None, "", "ms", note))

@@ -139,15 +139,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def interleaved(candidates: Sequence[Callable[[], float]], rounds: int) -> list[float]:
+def interleaved(
+    candidates: Sequence[Callable[[], float]], rounds: int, settle: float = SETTLE_SECONDS
+) -> list[float]:
     """The best result of each candidate, measured in turn so that noise hits all alike.
 
-    Before each measurement the threads of the one before get time to stop spinning.
+    Before each measurement the threads of the one before get `settle` seconds to stop spinning; a
+    core that slept is slow for some milliseconds, so what starts no threads needs none.
     """
     best = [float("inf")] * len(candidates)
     for _ in range(rounds):
         for position, measure in enumerate(candidates):
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(settle)
             best[position] = min(best[position], measure())
     return best
 

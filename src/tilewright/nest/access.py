@@ -58,7 +58,17 @@ class Reaches:
         steps: Steps = {}
         others: list[int] = []
         caps: Caps = []
+        ranges: Mapping[Any, Bound] = self._running.ranges
         for axis, index in enumerate(indices):
+            if limits is None and index.is_plain:
+                for term, scale in index.terms.items():
+                    low, high = ranges.get(term, STILL)
+                    step = axis, abs(scale) * (high - low)
+                    if term in steps:  # type: ignore[comparison-overlap] # it is plain
+                        steps[term].append(step)  # type: ignore[index]
+                    else:
+                        steps[term] = [step]  # type: ignore[index]
+                continue
             if limits is None:
                 moves = self._of(index)
             else:

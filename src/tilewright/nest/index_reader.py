@@ -12,6 +12,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import Affine, Bound, Terms, affine_of, used_vars
+from tilewright.arith.ranges import RangeEvaluator
 from tilewright.nest.loops import UNKNOWN_EXTENT
 
 Indices = tuple[Affine, ...]
@@ -304,6 +305,9 @@ class IndexReader:
             return known
         if any(var not in self.ranges for var in self.variables_of(term)):
             return None
+        return RangeEvaluator(self.ranges, self._bound_of_other).of(term)
+
+    def _bound_of_other(self, term: ir.PrimExpr) -> Bound:
         return self._told_analyzer().const_int_bound(term)
 
     def _bound_of_digit(self, term: Any) -> Bound | None:
