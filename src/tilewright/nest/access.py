@@ -55,7 +55,7 @@ class Reaches:
         Then the dimensions where it matters which of several loops run, which are left out, and
         caps on what limits hold back: that grows at places behind all dimensions.
         """
-        steps: Steps = {}
+        steps: dict[Any, list[tuple[int, Any]]] = {}
         others: list[int] = []
         caps: Caps = []
         ranges: Mapping[Any, Bound] = self._running.ranges
@@ -64,10 +64,10 @@ class Reaches:
                 for term, scale in index.terms.items():
                     low, high = ranges.get(term, STILL)
                     step = axis, abs(scale) * (high - low)
-                    if term in steps:  # type: ignore[comparison-overlap] # it is plain
-                        steps[term].append(step)  # type: ignore[index]
+                    if term in steps:
+                        steps[term].append(step)
                     else:
-                        steps[term] = [step]  # type: ignore[index]
+                        steps[term] = [step]
                 continue
             if limits is None:
                 moves = self._of(index)
