@@ -18,7 +18,13 @@ from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.node import common_prefix
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at, runs
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, takes_pointer, thread_tag
+from tilewright.lowering.rewriters import (
+    ADDRESS_OF,
+    IF_THEN_ELSE,
+    takes_pointer,
+    thread_tag,
+    threads_share,
+)
 from tilewright.lowering.widen_expr import conjuncts
 
 
@@ -94,7 +100,6 @@ class _Scanner(ir.Visitor):
         self._path: list[_Loop | _Tests] = []
         self.writes: list[_Access] = []
         self._covered: list[_Access] = []  # reads: what was written once stays so
-        self._is_shared_by_threads = not buffer.scope.startswith("local")
         self.carried = False
 
     # --- where things run ----------------------------------------------------------------------
@@ -107,9 +112,13 @@ class _Scanner(ir.Visitor):
     def _loop(self, node: ir.For) -> _Loop:
         domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
-        together = self._is_shared_by_threads and thread_tag(node).startswith("threadIdx")
+        together = self._run_together(thread_tag(node))
         in_order = node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
         return _Loop(node.loop_var, domain, together, in_order)
+
+    def _run_together(self, tag: str) -> bool:
+        scope = self._buffer.scope
+        return tag.startswith("threadIdx") and (scope == "global" or threads_share(tag, scope))
 
     def visit_for(self, node: ir.For) -> None:
         self._path.append(self._loop(node))

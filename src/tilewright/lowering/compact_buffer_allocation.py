@@ -16,7 +16,7 @@ from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, IndexInterval
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import ADDRESS_OF, thread_tag
+from tilewright.lowering.rewriters import ADDRESS_OF, thread_tag, threads_share
 
 
 @dataclass
@@ -180,9 +180,7 @@ class _UsageFinder(ir.Visitor):
 def _shares_buffer(loop: ir.For, buffer: ir.Buffer, *, inside: bool) -> bool:
     """True when all iterations of a loop use one copy of a buffer that may be allocated inside."""
     tag = thread_tag(loop)
-    if tag.startswith(("threadIdx", "vthread")) and buffer.scope.startswith("shared"):
-        return True
-    if tag == "threadIdx.x" and buffer.scope == "warp":
+    if threads_share(tag, buffer.scope):
         return True
     is_private = tag.startswith(("blockIdx", "threadIdx")) and buffer.scope != "global"
     return inside and not is_private

@@ -31,6 +31,16 @@ def thread_tag(node: ir.For | ir.Block) -> str:
     return "" if binding is None else binding.thread_tag
 
 
+def threads_share(tag: str, scope: str) -> bool:
+    """True when threads of a block that differ along an axis use one copy of memory on the chip.
+
+    Fragments of tensor instructions and `local` memory belong to a warp or to a thread.
+    """
+    if scope == "warp":
+        return tag == "threadIdx.x"
+    return scope.startswith("shared") and tag.startswith(("threadIdx", "vthread"))
+
+
 def is_multiple(value: ir.PrimExpr, factor: int) -> bool:
     """True when `value` is certainly a multiple of `factor`, by its shape alone."""
     if factor == 1:

@@ -323,13 +323,45 @@ def main(A: T.Buffer((4, 32), "int32"), B: T.Buffer((4, 32), "int32")):
 )
 def test_threads_of_a_block_run_together(scope: str, index: str, loop: str) -> None:
     func = from_source(FETCHED_BY_THREADS.replace("SCOPE", scope).replace("INDEX", index))
+    assert _allocating_loops(func) == {loop: ["S"]}
+
+
+FETCHED_BY_WARPS = """
+@T.prim_func
+def main(A: T.Buffer((4, 8, 8), "int32"), B: T.Buffer((4, 8, 8), "int32")):
+    S = T.alloc_buffer((8, 8), "int32", scope="SCOPE")
+    for block in T.thread_binding(4, thread="blockIdx.x"):
+        for warp in T.thread_binding(2, thread="threadIdx.y"):
+            for k in range(8):
+                for x in range(2):
+                    with T.block("S"):
+                        vb, vk = T.axis.remap("SS", [block, k])
+                        vx = T.axis.spatial(8, warp * 4 + x)
+                        S[vk, vx] = A[vb, vk, vx]
+                for x in range(2):
+                    with T.block("B"):
+                        vb, vk = T.axis.remap("SS", [block, k])
+                        vx = T.axis.spatial(8, warp * 4 + x)
+                        B[vb, vk, vx] = S[vk, vx]
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "loop"),
+    [("wmma.matrix_b", "k"), ("warp", "k"), ("local", "k"), ("shared", "block")],
+)
+def test_warps_see_what_others_wrote_in_shared_memory_only(scope: str, loop: str) -> None:
+    assert _allocating_loops(from_source(FETCHED_BY_WARPS.replace("SCOPE", scope))) == {loop: ["S"]}
+
+
+def _allocating_loops(func: PrimFunc) -> dict[str, list[str]]:
     planned = get_pass("PlanBufferAllocation")(get_pass("ConvertBlocksToOpaque")(as_module(func)))
-    found = {
+    return {
         node.loop_var.name: [buffer.name for buffer in node.body.block.alloc_buffers]
         for node in _nodes(planned["main"].body)
         if isinstance(node, For) and isinstance(node.body, BlockRealize)
+        if node.body.block.alloc_buffers
     }
-    assert found == {loop: ["S"]}
 
 
 def _nodes(node: Node) -> list[Node]:
