@@ -146,7 +146,7 @@ def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
 
 
 def is_launch(node: ir.Node) -> bool:
-    """Is this a statement that starts threads?"""
+    """True for a statement that starts threads."""
     match node:
         case ir.AttrStmt():
             return node.attr_key in _LAUNCHES
