@@ -226,7 +226,7 @@ _BY_SIZE = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 def _argument(printer: KernelPrinter, arg: ir.PrimExpr) -> str:
     if arg.dtype.lanes == 1 or printer.in_lane:
         return printer.text(arg)
-    word = _BY_SIZE.get(arg.dtype.itemsize * arg.dtype.lanes)
+    word = _BY_SIZE.get(arg.dtype.nbytes)
     if word is None:
         raise CodegenError(f"a vector of {arg.dtype!s} does not fit into words: `{arg}`")
     return printer.packed(arg, word)
