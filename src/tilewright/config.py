@@ -156,7 +156,7 @@ def environ_for_gpu(number: int) -> dict[str, str]:
 
 
 def tracker_variable(field: str) -> str:
-    """What TVM's variable says of its tracker: host, port or key; empty if it is not set."""
+    """TVM's variable for the host, the port or the key of its tracker; empty if it is not set."""
     return os.environ.get(f"TVM_TRACKER_{field.upper()}", "")
 
 

@@ -100,7 +100,7 @@ ARGUMENTS: dict[str, tuple[Any, str]] = {
         "expected a: float32[8], got None; pass a NumPy array or any object with __dlpack__ on the "
         "CPU",
     ),
-    "hostile": (Unwilling(), "Unwilling does not give its memory away: not today"),
+    "hostile": (Unwilling(), "Unwilling does not share its memory: not today"),
 }
 
 

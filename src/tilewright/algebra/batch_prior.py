@@ -85,7 +85,7 @@ class NestCost:
 
     @property
     def start_seconds(self) -> Floats:
-        """What it takes to start the parallel loop as often as it is started."""
+        """The time that all starts of the parallel loop take together."""
         before = ~np.logical_or.accumulate(self._parallel, 0)
         return self._machine.region_seconds * _product(before, self.nest.extents)
 

@@ -103,7 +103,7 @@ class _Kernel:
         around = self._common_loops(use)
         box = self._written(use, len(around))
         elements = multiply(_aligned_size(box, use.alignment), self._versions(use, around))
-        return multiply(elements, -(-use.buffer.dtype.bits // 8) * use.buffer.dtype.lanes)
+        return multiply(elements, use.buffer.dtype.nbytes)
 
     def _written(self, use: SharedBufferUse, depth: int) -> list[Value]:
         """The box that is written; halves of one reduction begin at the same place."""

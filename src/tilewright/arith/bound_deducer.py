@@ -1,4 +1,4 @@
-"""Solving a condition for one variable: where does it hold whatever the others do?"""
+"""Solves a condition for one variable: where it holds whatever the others do."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def tensorrt_session(model: bytes) -> ExternalFunction:
         import tensorrt
     except ImportError:
         raise GraphError(
-            "running a part of a model with TensorRT needs the package tensorrt and a GPU of "
-            "NVIDIA's: pip install tensorrt 'tilewright[cuda]'"
+            "running a part of a model with TensorRT needs the package tensorrt and an "
+            "NVIDIA GPU: pip install tensorrt 'tilewright[cuda]'"
         ) from None
     try:
         from cuda.bindings import runtime

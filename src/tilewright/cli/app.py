@@ -199,13 +199,15 @@ def serve(
     host: Annotated[
         str, option("--host HOST", "Where to listen; others need --token.")
     ] = "127.0.0.1",
-    port: Annotated[int, option("--port PORT", "0 takes a free one.", min=0, max=65535)] = 8765,
+    port: Annotated[
+        int, option("--port PORT", "The port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 8765,
     token: Annotated[
         str | None,
-        option("--token SECRET", "Visitors have to know it; @FILE reads it there."),
+        option("--token SECRET", "What visitors must enter; @FILE reads it from a file."),
     ] = None,
 ) -> None:
-    """Show a database in a browser, live while it is tuned into."""
+    """Show a database in a browser, live while a tuner adds to it."""
     arguments.work_of("serve").run(db, host, port, token)
 
 
@@ -228,10 +230,12 @@ def run(
 @app.command()
 def heron(
     platform: Annotated[str, option("--platform -p NAME", "dlboost, tensorcore or vta.")],
-    config: Annotated[Path, option("--config -c FILE", "A configuration of Heron's.")],
-    trials: Annotated[int | None, option("--trials N", "Instead of the file's max_trials.")] = None,
-    seed: Annotated[int, option("--seed N", "Of the search.")] = 0,
-    measure: Annotated[bool, typer.Option(help="Without: write the space and stop.")] = True,
+    config: Annotated[Path, option("--config -c FILE", "A configuration file of Heron.")],
+    trials: Annotated[
+        int | None, option("--trials N", "How many candidates, instead of max_trials.")
+    ] = None,
+    seed: Annotated[int, option("--seed N", "The seed of the search.")] = 0,
+    measure: Annotated[bool, typer.Option(help="Measure, or write the space and stop.")] = True,
     show_space: Annotated[
         bool, option("--show-space", "Print knobs, candidates and variables.")
     ] = False,

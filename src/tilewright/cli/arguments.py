@@ -70,15 +70,13 @@ ShapeOption = Annotated[
 ]
 LayoutOption = Annotated[
     str | None,
-    option(
-        "--layout LAYOUT", "Inside of a model: nhwc (channels last), or nchw as in most models."
-    ),
+    option("--layout LAYOUT", "Inside a model: nhwc (channels last), or nchw as in most models."),
 ]
 WinogradOption = Annotated[
     bool,
     option(
         "--winograd/--no-winograd",
-        "Inside of a model: Winograd's tiles for convolutions where they are faster; they "
+        "Inside a model: Winograd's tiles for convolutions where they are faster; they "
         "round a little more, which is reported.",
     ),
 ]

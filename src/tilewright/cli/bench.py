@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.cli.arguments import work_of
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.models import ModelOptions, is_model
-from tilewright.cli.options import has_database, reading, runnable_target
+from tilewright.cli.options import has_database, reading, refuse_model_options, runnable_target
 from tilewright.cli.programs import Program, load_function, open_text, single_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
@@ -51,6 +51,7 @@ def run(options: BenchCommand, *, as_json: bool) -> int:
     if is_model(named):
         status: int = work_of("model_bench").run(named, options, as_json=as_json)
         return status
+    refuse_model_options(options.model.given)
     return _bench_program(single_program(named), options, as_json=as_json)
 
 

@@ -32,6 +32,17 @@ class ModelOptions:
     winograd: bool = True
 
     @property
+    def given(self) -> list[str]:
+        """The options that were given, as they are written."""
+        written = {
+            "--dim": self.dims,
+            "--shape": self.shapes,
+            "--layout": self.layout,
+            "--no-winograd": not self.winograd,
+        }
+        return [name for name, value in written.items() if value]
+
+    @property
     def of_compiler(self) -> dict[str, Any]:
         """The options that `compile_model` has, too."""
         return {"layout": self.layout, "winograd": self.winograd}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
@@ -11,7 +11,7 @@ from tilewright.codegen.module_info import why_unrunnable
 from tilewright.database import Database, open_database
 from tilewright.database.postgres_connection import without_password
 from tilewright.driver import compile_only
-from tilewright.errors import DatabaseError, TargetError
+from tilewright.errors import DatabaseError, TargetError, TuneError
 from tilewright.runtime.devices import cuda
 from tilewright.script import from_source
 from tilewright.support.files import make_folder
@@ -37,8 +37,14 @@ def runnable_target(text: str) -> Target:
     return target
 
 
+def refuse_model_options(given: Sequence[str]) -> None:
+    """Say that options of models were given for programs, instead of ignoring them."""
+    if given:
+        raise TuneError(f"{given[0]} is for models, and this is a program; leave it out")
+
+
 def buildable_target(text: str) -> Target:
-    """A target whose models can be built here; those for a GPU are, without one, too."""
+    """A target for which models can be built here; for GPUs, that is possible without one."""
     target = Target(text)
     return target if target.kind.name == "cuda" else runnable_target(text)
 

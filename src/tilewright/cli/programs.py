@@ -100,7 +100,7 @@ def all_programs(opened: Sequence[NamedValue]) -> list[Program]:
 
 
 def load_function(text: str) -> Callable[..., Any]:
-    """A Python function of a file: `file.py:name`; what it raises is told in one line."""
+    """A Python function of a file: `file.py:name`; what it raises is shown in one line."""
     path, name = _split_file(text)
     if path is None or not name:
         raise TuneError(f"{text}: expected FILE.py:NAME, a Python function of a file")

@@ -28,7 +28,7 @@ def show(
 @app.command()
 def why(
     program: arguments.ProgramArgument,
-    block: Annotated[str | None, arguments.argument("[BLOCK]", "Only this block.")] = None,
+    block: Annotated[str | None, arguments.argument("BLOCK", "Only this block.")] = None,
     target: arguments.TargetOption = "llvm",
     space: arguments.SpaceOption = "tilewright",
     heron: Annotated[

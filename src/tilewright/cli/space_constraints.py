@@ -20,7 +20,7 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.support.text import counted
 from tilewright.target import Target
 
-_FEW = 100_000  # solutions that are told exactly
+_FEW = 100_000  # solutions up to here are counted exactly
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,13 @@ from tilewright.cli.console import make_console, print_json
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.models import is_model
-from tilewright.cli.options import database_line, database_url, runnable_target, writing
+from tilewright.cli.options import (
+    database_line,
+    database_url,
+    refuse_model_options,
+    runnable_target,
+    writing,
+)
 from tilewright.cli.programs import Program, all_programs, open_all
 from tilewright.cli.progress import Progress
 from tilewright.cli.run_limits import RunLimits, TuneCommand, limits_of
@@ -47,6 +53,7 @@ def run(options: TuneCommand) -> int:
     if any(map(is_model, opened)):
         status: int = work_of("model_tune").run(options, opened)
         return status
+    refuse_model_options([*options.model.given, *(["--output"] if options.output else [])])
     programs = all_programs(opened)
     if options.bound:
         programs = [replace(p, func=with_bound_weights(p.mod)["main"]) for p in programs]

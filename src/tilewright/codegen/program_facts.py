@@ -32,7 +32,7 @@ def constant_bytes(node: ir.Allocate | ir.AllocateConst) -> int | None:
     extents = [extent.value for extent in node.extents if isinstance(extent, ir.IntImm)]
     if len(extents) < len(node.extents):
         return None
-    return node.dtype.itemsize * node.dtype.lanes * math.prod(extents)
+    return node.dtype.nbytes * math.prod(extents)
 
 
 def first_of_run(index: ir.PrimExpr) -> ir.PrimExpr | None:

@@ -59,7 +59,7 @@ class Belief:
 
 
 def belief(features: Floats, kinds: Kinds, prior: Floats, measured: Floats) -> Belief:
-    """What is believed of the candidates behind the measured ones, which come first everywhere.
+    """The belief about all candidates after the measured ones, which come first in each array.
 
     `kinds` are numbers of sketches, say: candidates of different kinds may err differently.
     """

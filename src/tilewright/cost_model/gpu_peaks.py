@@ -45,7 +45,7 @@ class GpuPeaks:
         return gpu.multiprocessors * gpu.clock_mhz * 1e6 * rate
 
     def bandwidth(self, size: int) -> float:
-        """Bytes a second, read from as many bytes again and again."""
+        """Bytes a second, when data of `size` bytes are read again and again."""
         gpu = self.target.gpu
         return gpu.bytes_per_second * (_L2_FACTOR if size <= gpu.l2_bytes else 1.0)
 

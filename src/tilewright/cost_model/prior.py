@@ -207,7 +207,7 @@ class _NestCost:
         return distinct * self._lanes * 1.5  # gathered or scattered
 
     def _conflicts(self, access: MemoryAccess) -> float:
-        """Loads that find their lines gone: the rows of a tile share too few places of a cache."""
+        """Loads of evicted lines, since the rows of a tile share too few sets of the cache."""
         if access.buffer.scope.startswith(("local", TILE_SCOPES)):
             return 0.0
         ways = self._machine.l1_bytes // CACHE_WAY_BYTES

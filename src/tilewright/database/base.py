@@ -111,7 +111,7 @@ class Database(ABC):
 
     @abstractmethod
     def has_workload(self, mod: IRModule) -> bool:
-        """Is the program known?"""
+        """True if the program is known."""
 
     @abstractmethod
     def commit_workload(self, mod: IRModule) -> Workload:
@@ -171,7 +171,7 @@ class Database(ABC):
         return None
 
     def event_lines(self, after: int) -> list[tuple[int, str]]:
-        """What tuners wrote there after a number, some at a time, with their numbers."""
+        """The events after a number, with their numbers; perhaps only the first of them."""
         return []
 
     def claim(self, workload: Workload, target: Target | None, programs: Iterable[int]) -> set[int]:

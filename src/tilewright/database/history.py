@@ -220,7 +220,7 @@ class History:
         return found
 
     def take(self, other: History) -> None:
-        """Have the same runs as another history, if there are none here yet."""
+        """Copies the runs of another history, if there are none here yet."""
         if self.runs():
             return
         everything: list[Run | Trial | FunnelCount]

@@ -27,7 +27,7 @@ class ModuleEquality(ABC):
 
     @abstractmethod
     def equal(self, lhs: ir.IRModule, rhs: ir.IRModule) -> bool:
-        """Are the two the same workload?"""
+        """True if the two are the same workload."""
 
 
 module_equalities: Family[ModuleEquality] = Family("module equality", "tilewright.module_equality")

@@ -170,7 +170,7 @@ class PostgresDatabase(SQLDatabase):
             time.sleep(secs)
 
     def be_patient(self, secs: float) -> None:
-        """Wait so long for a server that went away, instead of about a minute."""
+        """Wait `secs` for a server that went away, instead of about a minute."""
         self._server.patience = secs
 
     # --- what tuners do now -----------------------------------------------------------------

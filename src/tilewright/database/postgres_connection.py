@@ -179,7 +179,7 @@ class PostgresConnection(SQLStore):
             return self._patiently(lambda: super(PostgresConnection, self).atomically(work))
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
-        """What a function returns; it is called again after failures of a moment."""
+        """What a function returns; it is called again after failures that pass."""
         give_up, pause = time.monotonic() + self.patience, _FIRST_PAUSE
         while True:
             try:

@@ -115,13 +115,13 @@ def why_not_compared(plain: IRModule, target: Target) -> str:
 
 
 def calls_functions(mod: IRModule) -> bool:
-    """Is there a call that may do more than compute a value?"""
+    """True if some call may do more than compute a value."""
     ops = [call.op for func in mod.functions.values() for call in nodes_of(func.body, Call)]
     return any(not isinstance(op, Op) or op.effect >= CallEffect.UPDATE_STATE for op in ops)
 
 
 def runs_here(target: Target) -> bool:
-    """Is it this machine's CPU, or one whose code it runs?"""
+    """True for this machine's CPU, and for CPUs whose code it runs."""
     here = Target("llvm").cpu
     is_alike = target.cpu.triple == here.triple and target.cpu.features <= here.features
     return target.cpu.is_host or is_alike

@@ -278,7 +278,7 @@ def _numbered_rows(
 
 
 def _lost_at_the_end(unreadable: list[Problem], last_id: int) -> list[Problem]:
-    """The end of a table cannot be told from rows that are lost, unless we know the last id."""
+    """The end of a table looks like lost rows, unless we know the last id."""
     if last_id or not unreadable:
         return [problem for problem in unreadable if problem.row <= last_id]
     first = unreadable[0]

@@ -23,7 +23,7 @@ class RandomFeatureExtractor(FeatureExtractor):
 
     @property
     def random_state(self) -> object:
-        """Where the noise stands; give it back, and the same noise comes again."""
+        """The state of the noise; set it again, and the same noise follows."""
         return self._random.get_state()
 
     @random_state.setter

@@ -94,7 +94,7 @@ def read_config(path: Path) -> HeronConfig:
     except ValueError as error:
         raise TuneError(f"{path} is not JSON: {error}") from error
     except RecursionError as error:
-        raise TuneError(f"{path} has too many lists or objects inside of each other") from error
+        raise TuneError(f"{path} has too many lists or objects inside each other") from error
     return config_of(found, str(path))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.algebra.constraints import Term
 from tilewright.heron.names import python_name
 from tilewright.ir import IRModule
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 
 Values = Mapping[str, int]
@@ -222,8 +223,8 @@ class UnrollPragma(ScheduleStep):
 
     def replay(self, player: Player) -> None:
         loop, most = player.loops[self.stage, self.axis], self.steps(player.values)
-        player.sch.annotate(loop, "pragma_auto_unroll_max_step", most)
-        player.sch.annotate(loop, "pragma_unroll_explicit", 1)
+        player.sch.annotate(loop, AUTO_UNROLL_MAX_STEP, most)
+        player.sch.annotate(loop, UNROLL_EXPLICIT_PRAGMA, 1)
 
 
 @dataclass(frozen=True)

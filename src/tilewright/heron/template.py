@@ -69,6 +69,11 @@ class TensorStage:
         """All iterators."""
         return (*self.spatial, *self.reduced)
 
+    @property
+    def innermost(self) -> list[str]:
+        """The loops that are not cut yet."""
+        return [axis for axis in self.loops if axis in self.axes or axis.endswith(".inner")]
+
 
 @dataclass
 class Template:

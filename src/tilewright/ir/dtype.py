@@ -79,6 +79,11 @@ class DType(str):
         return max(1, (self.bits + 7) // 8)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that all lanes take in memory."""
+        return self.itemsize * self.lanes
+
+    @property
     def accumulator(self) -> DType:
         """The type in which sums of this one are accumulated: narrow types get 32 bits."""
         if self.bits >= 32 or not (self.is_float or self.is_integral):

@@ -168,7 +168,7 @@ class IRModule(_Printable, frozen=True):
         return replace(self)
 
     def is_clone_of(self, other: IRModule) -> bool:
-        """Do both hold the very same functions and attributes?"""
+        """True if both hold the very same functions and attributes."""
         return self.functions is other.functions and self.attrs is other.attrs
 
     def with_function(self, name: str, func: PrimFunc) -> IRModule:

@@ -57,8 +57,8 @@ def _bindings(func: PrimFunc, key: ir.Var, value: Special) -> list[tuple[ir.Var,
         return _from_buffer(declared, value)
     if declared is not None:
         raise IRError(
-            f"specialize: {key.name!r} is a buffer; give a buffer with the sizes it shall have, "
-            "or a number for each of its symbols"
+            f"specialize: {key.name!r} is a buffer; give a buffer with the sizes that it "
+            "should have, or a number for each of its symbols"
         )
     if not any(key is var for var in (*func.params, *symbols_of(func))):
         raise IRError(

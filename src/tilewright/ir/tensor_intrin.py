@@ -173,7 +173,7 @@ def intrins_for(
 
 
 def is_made(name: str) -> bool:
-    """Has the instruction been made already, so that asking for it costs nothing?"""
+    """True if the instruction has been made already, so that asking for it costs nothing."""
     return isinstance(_registry.get(name), TensorIntrin)
 
 

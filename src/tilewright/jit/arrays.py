@@ -62,7 +62,7 @@ def copy_of(array: Array) -> Array:
 
 
 def overlap(a: object, b: object) -> bool:
-    """May two arrays share memory?"""
+    """True if two arrays may share memory."""
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 

@@ -55,7 +55,7 @@ class JitFunction:
         self.__name__ = self.__qualname__ = kernels.name
 
     def _needs_care(self, parameter: CallParameter) -> bool:
-        """Is a look at flags and shape not enough to know what to do with an argument?"""
+        """True if flags and shape are not enough to know what to do with an argument."""
         in_place = parameter.role is Role.UPDATE and self._kernels.settings.inplace
         is_size = parameter in self._interface.sizes_given
         return in_place or is_size or bool(parameter.spec.strides)

@@ -25,7 +25,7 @@ class CompiledKernel:
     _complete: dict[Var, bool] = field(default_factory=dict)
 
     def writes_all_of(self, param: Var) -> bool:
-        """Does the function provably write every element of an output?"""
+        """True if the function provably writes every element of an output."""
         if param not in self._complete:
             self._complete[param] = is_fully_written(self.func, self.func.buffer_map[param])
         return self._complete[param]

@@ -224,7 +224,7 @@ def runs(domain: ir.Range) -> bool:
 
 
 def _ends_with(index: ir.PrimExpr, var: ir.Var, domains: Domains) -> bool:
-    """Are the bounds of an index those of nothing at all if the loop of a variable never runs?
+    """True if the bounds of an index are empty where the loop of a variable never runs.
 
     Not those of `i + j` if `j` alone reaches further than one step of `i`.
     """

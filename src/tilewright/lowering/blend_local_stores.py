@@ -36,7 +36,7 @@ def _with_size(body: ir.Stmt, data: ir.Var, size: int) -> ir.Stmt:
 
 
 def _has_one_mask(data: ir.Var, body: ir.Stmt, analyzer: Analyzer) -> bool:
-    """Do all vectors in some memory have the same mask, so that it leaves out the same lanes?"""
+    """True if all vectors in some memory have the same mask, which leaves out the same lanes."""
     nodes = list(ir.walk(body))
     accesses = [node for node in nodes if isinstance(node, ir.BufferLoad | ir.BufferStore)]
     vectors = [access for access in accesses if access.buffer.data is data]
@@ -52,7 +52,7 @@ def _has_one_mask(data: ir.Var, body: ir.Stmt, analyzer: Analyzer) -> bool:
 
 
 def _is_whole_vector(indices: Sequence[ir.PrimExpr], lanes: int, analyzer: Analyzer) -> bool:
-    """Is this one of the vectors that memory consists of, if it is cut into such ones?"""
+    """True for one of the vectors into which memory is cut."""
     match indices:
         case (ir.Ramp(base=base, stride=ir.IntImm(value=1), lanes=count),) if count == lanes:
             return analyzer.can_prove_equal(ir.floormod(base, lanes), 0)
@@ -103,7 +103,7 @@ class _Blender(StmtRewriter):
         return ir.replace(node, value=ir.Select(mask, value, old), predicate=None)
 
     def _is_inside(self, node: ir.BufferStore | ir.BufferLoad) -> bool:
-        """Can all lanes be touched? If some lie beyond the end, the memory will be larger."""
+        """True if all lanes can be touched. If some lie past the end, the memory will be larger."""
         data = node.buffer.data
         match node.indices:
             case (ir.Ramp(base=base, stride=ir.IntImm(value=step), lanes=lanes),) if (

@@ -1,4 +1,4 @@
-"""Conditions that decide themselves for part of a loop.
+"""Conditions that are known for part of a loop.
 
 A bound check `i * 16 + j < 100` holds for every `j` once `i` is small enough; the test for the
 first step of a reduction, `k * 4 + l == 0`, fails for every `l` once `k` is large enough. Both are
@@ -110,7 +110,7 @@ class BoundCheck:
 
     @property
     def spans_loops(self) -> bool:
-        """Does the condition change inside inner loops?"""
+        """True if the condition changes inside inner loops."""
         return bool(self.inner.form.terms)
 
     @staticmethod

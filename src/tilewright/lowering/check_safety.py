@@ -1,4 +1,4 @@
-"""Mistakes that can be proven before a program runs, told with their place.
+"""Mistakes that can be proven before a program runs, reported with their place.
 
 Runs while blocks and dimensions are still there, so that messages speak of what the user wrote.
 Only what certainly goes wrong is an error: an access that some iteration is sure to make outside

@@ -23,7 +23,7 @@ _MACHINE_CALLS = frozenset(
 
 
 def _calls_machine(stmt: ir.Stmt) -> bool:
-    """Is anything called that not every machine has?"""
+    """True if something is called that not every machine has."""
     calls = ir.nodes_of(stmt, ir.Call)
     return any(isinstance(call.op, ir.Op) and call.op.name in _MACHINE_CALLS for call in calls)
 
@@ -54,7 +54,7 @@ def _get(name: str) -> TensorIntrin:
 
 
 def is_implementation(block: ir.Block, intrin: TensorIntrin) -> bool:
-    """Does a block do what `tensorize` makes of one that it lets `intrin` carry out?"""
+    """True if a block does what `tensorize` makes of one that `intrin` carries out."""
     wanted = intrins.parameters(intrin.impl)
     views = [match.buffer for match in block.match_buffers[: len(wanted)]]
     if [_kind(view) for view in views] != [_kind(buffer) for buffer in wanted]:

@@ -72,7 +72,7 @@ class _Pairs:
         return var is self._lane or var in self._inner
 
     def conflict(self, memory: _Memory) -> bool:
-        """Is there a store of one lane that meets an access of another?"""
+        """True if a store of one lane meets an access of another."""
         stores = memory.stores
         return any(self._may_meet(store, load) for store in stores for load in memory.loads) or any(
             self._may_collide(first, second)
@@ -81,7 +81,7 @@ class _Pairs:
         )
 
     def _may_collide(self, first: _Access, second: _Access) -> bool:
-        """May two stores of different lanes reach one element in another order than before?"""
+        """True if stores of different lanes may reach an element in another order than before."""
         if first is second and not ir.uses_var(first.index, self._inner.__contains__):
             return False  # the last lane wins, as the last iteration did
         uniform = not any(
@@ -90,7 +90,7 @@ class _Pairs:
         return not uniform and self._may_meet(first, second)
 
     def _may_meet(self, store: _Access, load: _Access) -> bool:
-        """May one lane touch with `load` what another lane wrote with `store`?"""
+        """True if one lane may touch with `load` what another lane wrote with `store`."""
         stored = affine_in(store.index, self._varies)
         loaded = affine_in(load.index, self._varies)
         if stored is None or loaded is None:

@@ -26,7 +26,7 @@ class _CannotSplit(Exception):
 
 
 def _has_unknown_vectors(node: ir.Node) -> bool:
-    """Is there a vector that LLVM is not known to compile?"""
+    """True if there is a vector that LLVM is not known to compile."""
     if isinstance(node, ir.PrimExpr):
         lanes, element_bytes = node.dtype.lanes, max(1, node.dtype.bits // 8)
         if lanes > LONG and isinstance(node, _WIDENING):

@@ -114,7 +114,7 @@ def _check_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], view: _View
 
 
 def _same_number(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
-    """Are two extents the same, be they 32 or 64 bits wide?"""
+    """True if two extents are the same, be they 32 or 64 bits wide."""
     if isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm):
         return a.value == b.value
     return ir.expr_deep_equal(a, b)

@@ -57,7 +57,7 @@ class _BlockRemover(FoldingSubstituter):
 
 
 def _shared_rows(block: ir.Block) -> Iterator[tuple[ir.Var, int]]:
-    """How many elements the rows of the shared memory that a block touches are apart."""
+    """The distance between rows, in elements, of the shared memory that a block touches."""
     buffers = [region.buffer for region in (*block.reads, *block.writes)]
     shared = [buffer for buffer in buffers if buffer.scope.startswith("shared")]
     if not shared:

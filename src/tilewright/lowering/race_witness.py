@@ -131,7 +131,7 @@ def _compare(case: ParallelStore, points: dict[ir.Var, Values], elements: Values
 def _values_differ(
     store: ir.BufferStore, first: dict[ir.Var, int], second: dict[ir.Var, int]
 ) -> bool:
-    """True if the stored values are not the same expression, or build on what is there already."""
+    """True if the stored values are not the same expression, or build on what is stored already."""
     if any(
         load.buffer.data is store.buffer.data for load in ir.nodes_of(store.value, ir.BufferLoad)
     ):

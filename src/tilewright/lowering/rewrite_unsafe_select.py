@@ -17,7 +17,7 @@ def may_divide_by_zero(node: ir.BinaryOp) -> bool:
 
 
 def _is_unsafe(node: ir.Node, guards_loads: bool) -> bool:
-    """Is there a load that may lie outside the buffer, or a division that may fault?"""
+    """True if a load may lie outside its buffer, or a division may fault."""
     match node:
         case ir.Call(op=op, args=args) if op is IF_THEN_ELSE:
             return _is_unsafe(args[0], guards_loads)  # which protects the branches

@@ -37,7 +37,7 @@ _FOREIGN_CALLS = frozenset(
 
 
 def is_tile_instruction(symbol: str) -> bool:
-    """Does an LLVM intrinsic work on tile registers?"""
+    """True if an LLVM intrinsic works on tile registers."""
     return symbol.startswith(_INSTRUCTIONS)
 
 
@@ -70,7 +70,7 @@ def _issued(statements: Iterable[ir.Node]) -> set[str]:
 
 
 def needs_tiles(stmt: ir.Stmt, outside_parallel: bool = False) -> bool:
-    """Must tiles be configured for a statement? One that does that by itself needs no help.
+    """True if tiles must be configured for a statement: one that does it by itself needs no help.
 
     With `outside_parallel` the bodies of parallel loops do not count.
     """

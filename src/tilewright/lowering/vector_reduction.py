@@ -149,7 +149,10 @@ class _Reduction:
 
 
 def _gathers(term: ir.PrimExpr, var: ir.Var) -> bool:
-    """Are elements read at places that other elements say? Masking those costs a branch each."""
+    """True if elements are read at places that other elements name.
+
+    Masking those costs a branch each.
+    """
     indices = (index for load in ir.nodes_of(term, ir.BufferLoad) for index in load.indices)
     inner = (load for index in indices for load in ir.nodes_of(index, ir.BufferLoad))
     return any(ir.uses_var(load, var.same_as) for load in inner)

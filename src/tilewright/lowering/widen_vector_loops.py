@@ -99,7 +99,7 @@ class _VectorNest:
         return check
 
     def is_unrolled(self, max_step: int, stores: int) -> bool:
-        """Will all loops around the vector be written out?"""
+        """True if all loops around the vector will be unrolled."""
         steps = stores
         for loop in (*reversed(self.between), self.outer):
             steps *= _step_count(loop)

@@ -90,7 +90,7 @@ class AdaptiveProtocol:
         return FirstLook(secs, enough is not None and secs > enough)
 
     def gives_up(self, cold: float, best: float) -> bool:
-        """Does a first run take so long that nothing more need be known?"""
+        """True if a first run takes so long that nothing more need be known."""
         return cold * 1e3 > self.first_ms and cold > self.give_up_at_once_factor * best
 
     def look_limit(self, best: float) -> float:
@@ -98,7 +98,7 @@ class AdaptiveProtocol:
         return _AROUND_A_LOOK_SECS + 2 * self.give_up_at_once_factor * best
 
     def rows_for(self, secs: float) -> int:
-        """How many rows a function that takes so long gets."""
+        """The number of rows for a function that takes `secs`."""
         is_slow = secs * 1e3 > _SLOW_ROWS * self.row_ms
         return min(self.rows, _ROWS_OF_SLOW) if is_slow else self.rows
 
@@ -124,7 +124,7 @@ class AdaptiveProtocol:
         return rows
 
     def lags(self, rows: Sequence[float], best: float | None) -> bool:
-        """Have all rows taken so much longer than the best that another one need not follow?"""
+        """True if all rows took so much longer than the best that no other need follow."""
         if best is None or not 0 < len(rows) <= len(self.lag_factors):
             return False
         return min(rows) > self.lag_factors[len(rows) - 1] * best

@@ -60,7 +60,7 @@ def _lengths_read_at(node: ir.Node, offsets: ir.Buffer) -> Iterator[int]:
 
 
 def _reads(index: ir.PrimExpr, buffer: ir.Buffer) -> bool:
-    """Is an element of a buffer a part of an index, other than inside of another one?"""
+    """True if an element of a buffer is a part of an index, other than inside another one."""
     if isinstance(index, ir.BufferLoad):
         return index.buffer is buffer
     fields = (getattr(index, name) for name in index.child_fields)

@@ -107,7 +107,7 @@ def kernel_calls(model: CompiledModel) -> list[KernelCall]:
 
 
 def seconds_of_values(model: CompiledModel, runs: int = _LEAST_RUNS) -> dict[str, float]:
-    """What the kernel takes, in the model, that makes each value; the least of some runs."""
+    """For each value the seconds of its kernel inside the model, the least of some runs."""
     inputs = on_device_of(model, random_inputs(model.graph))
     model(*inputs)
     found = [_kernel_secs(model, inputs) for _ in range(runs)]

@@ -160,7 +160,7 @@ class _Planner:
         return self.known[key]
 
     def _packed_place(self, value: GraphValue, kernel: ModelKernel, position: int) -> ArrayPlace:
-        """A constant in a kernel's own layout; what is not packed here its device packs."""
+        """A constant in a kernel's own layout; on other devices than CPUs the device packs it."""
         if kernel.module.info.device == CPU:
             array = _aligned(np.asarray(self.graph.constants[self._owner(value)]))
             return self._kept(_packed(kernel, position, array.reshape(value.type.extents)))

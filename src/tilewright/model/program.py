@@ -25,7 +25,7 @@ class ValueInfo:
 
     @classmethod
     def of(cls, value: GraphValue, name: str | None = None) -> ValueInfo:
-        """Of a value of a graph, which may have another name for callers."""
+        """Describes a value of a graph, which may have another name for callers."""
         name = value.name if name is None else name
         return cls(name, value.type.extents, value.type.dtype)
 

@@ -154,7 +154,7 @@ def known_without_search(
 
 
 def is_beaten(database: Database, record: TuningRecord, target: Target) -> bool:
-    """Was the calculated schedule faster than this record, both measured inside of a model?"""
+    """True if the calculated schedule was faster than this record, both measured inside a model."""
     if record.baseline == ZERO_SEARCH:
         return False
     return database.load_state(_beaten_key(record, target)) == record_id(record)

@@ -1,1 +1,1 @@
-"""Hand-written native code of all backends: thread pool, allocator, AMX tiles, ELF linker."""
+"""Hand-written native code of all backends: threads, allocator, AMX tiles, capsules, ELF linker."""

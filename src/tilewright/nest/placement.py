@@ -40,7 +40,7 @@ class BufferPlacement:
         self.shape = shape
         self.origin = origin  # the element that is the first one in memory; None: zeros
         self.outer_prod = outer_prod  # iterations of the loops around the allocation
-        self.itemsize = buffer.dtype.itemsize * buffer.dtype.lanes
+        self.itemsize = buffer.dtype.nbytes
         self.strides = row_major(shape)  # in elements
 
 

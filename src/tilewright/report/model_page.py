@@ -30,7 +30,11 @@ def model_section(note: ModelNote, database: Database) -> str:
         return ""
     peaks = known_peaks(database, note.where)
     beaten = ", ".join(map(escape, note.beaten))
-    stay = f"<p>Calculated kernels were faster in place and stay: {beaten}</p>" if beaten else ""
+    stay = (
+        f"<p>Not replaced, since the calculated kernel is faster inside the model: {beaten}</p>"
+        if beaten
+        else ""
+    )
     head = (
         f"<h2>Model {escape(note.name)}</h2><p><b>{seconds(final.secs)}</b> · calculated "
         f"{seconds(final.calculated_secs)}: <b>{speed_up(final.calculated_secs, final.secs)}</b> · "

@@ -45,7 +45,7 @@ class RankCorrelation:
 
     @property
     def may_be_chance(self) -> bool:
-        """Would chance do as well in one case of twenty, or more often?"""
+        """True if chance would do as well in one case of twenty, or more often."""
         return self.mean <= _ONE_IN_TWENTY / math.sqrt(self.freedom)
 
 

@@ -113,7 +113,7 @@ class MeasuredPeaks:
         return MeasuredPeaks(target, found.operations, sizes)
 
     def covers(self, size: int) -> bool:
-        """Is everything known already that a program of that size needs?"""
+        """True if everything that a program of that size needs is known already."""
         return bool(self.best_operations) and _rounded(size) in self.best_bandwidth
 
 

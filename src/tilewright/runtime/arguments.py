@@ -335,7 +335,7 @@ def _derived_numbers(where: str, spec: ArgumentSpec, view: TensorView) -> tuple[
 def size_of(view: TensorView) -> int:
     """The bytes of all elements."""
     dtype = DType(view.dtype)
-    return math.prod(view.shape) * dtype.itemsize * dtype.lanes
+    return math.prod(view.shape) * dtype.nbytes
 
 
 def _span(view: TensorView) -> tuple[int, int]:
@@ -343,7 +343,7 @@ def _span(view: TensorView) -> tuple[int, int]:
     if 0 in view.shape:
         return view.address, view.address
     steps = [(n - 1) * stride for n, stride in zip(view.shape, view.strides, strict=True)]
-    size = DType(view.dtype).itemsize * DType(view.dtype).lanes
+    size = DType(view.dtype).nbytes
     low = sum(step for step in steps if step < 0)
     high = sum(step for step in steps if step > 0) + 1
     return view.address + low * size, view.address + high * size

@@ -10,15 +10,13 @@ thread, and even while Python shuts down, when a callback written in Python coul
 from __future__ import annotations
 
 import ctypes
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from operator import mul
 from typing import Any, ClassVar
 
-from tilewright.codegen.host.loading import load_permanently
-from tilewright.codegen.llvm.compiler import compile_ir, host_machine
+from tilewright.codegen.host.native import capsule_functions
 from tilewright.errors import ArgumentError
 from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
 from tilewright.runtime.devices import device_name
@@ -128,9 +126,7 @@ def borrow(array: object, device: str = "cpu", stream: int | None = None) -> Ten
         except TypeError:  # libraries from before DLPack 1.0 take no version
             capsule = lender.__dlpack__(**options)
     except Exception as error:
-        raise ArgumentError(
-            f"{type(array).__name__} does not give its memory away: {error}"
-        ) from error
+        raise ArgumentError(f"{type(array).__name__} does not share its memory: {error}") from error
     if _is_valid(capsule, _VERSIONED):
         managed = DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
         if managed.major > VERSION[0]:
@@ -167,64 +163,10 @@ _MANAGER_AT = {
     _VERSIONED: DLManagedTensorVersioned.manager.offset,
 }
 
-# A consumer calls the deleter; an unused capsule calls it from its own destructor.
-_DELETER_IR = """
-define void @tw_dlpack_delete_{kind}(ptr %managed) {{
-  %alive = call i32 @Py_IsInitialized()
-  %gone = icmp eq i32 %alive, 0
-  br i1 %gone, label %done, label %release
-release:
-  %lock = call i32 @PyGILState_Ensure()
-  %place = getelementptr i8, ptr %managed, i64 {manager_at}
-  %owner = load ptr, ptr %place
-  call void @Py_DecRef(ptr %owner)
-  call void @PyMem_RawFree(ptr %managed)
-  call void @PyGILState_Release(i32 %lock)
-  br label %done
-done:
-  ret void
-}}
-
-@tw_dlpack_name_{kind} = constant [{length} x i8] c"{name}\\00"
-
-define void @tw_dlpack_drop_{kind}(ptr %capsule) {{
-  %unused = call i32 @PyCapsule_IsValid(ptr %capsule, ptr @tw_dlpack_name_{kind})
-  %used = icmp eq i32 %unused, 0
-  br i1 %used, label %done, label %drop
-drop:
-  %managed = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr @tw_dlpack_name_{kind})
-  call void @tw_dlpack_delete_{kind}(ptr %managed)
-  br label %done
-done:
-  ret void
-}}
-"""
-_DECLARATIONS = """
-declare i32 @Py_IsInitialized()
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare void @Py_DecRef(ptr)
-declare void @PyMem_RawFree(ptr)
-declare i32 @PyCapsule_IsValid(ptr, ptr)
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
-"""
-_PYTHON_FUNCTIONS = re.findall(r"@(Py\w+)\(", _DECLARATIONS)
-
 
 @lru_cache(maxsize=1)
 def _native() -> dict[str, int]:
-    parts = [
-        _DELETER_IR.format(
-            kind=name.decode(), name=name.decode(), length=len(name) + 1, manager_at=at
-        )
-        for name, at in _MANAGER_AT.items()
-    ]
-    imports = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in _PYTHON_FUNCTIONS
-    }
-    source = compile_ir(_DECLARATIONS + "".join(parts), host_machine())
-    return load_permanently([source], imports)
+    return capsule_functions({name.decode(): at for name, at in _MANAGER_AT.items()})
 
 
 _raw_malloc = _python_function("PyMem_RawMalloc", ctypes.c_void_p, ctypes.c_size_t)

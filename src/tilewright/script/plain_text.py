@@ -31,7 +31,7 @@ _INNER_NAMES = frozenset({"format", "format_map", "mro"})
 
 
 def may_read(owner: Any, name: str) -> bool:
-    """May text read the attribute `name` of a value?"""
+    """True if text may read the attribute `name` of a value."""
     if name.startswith(_INNER_PREFIXES) or name in _INNER_NAMES:
         return False
     if isinstance(owner, types.ModuleType) and name in vars(owner):

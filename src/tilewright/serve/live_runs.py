@@ -112,7 +112,7 @@ class LiveState:
 
 
 def _see(node: NodeLoad, event: LoggedEvent) -> None:
-    """A node of a cluster told of its work since the run began: what was done since it did last?"""
+    """Takes in how much work a node of a cluster has done since the run began."""
     before, passed = node.seconds.get(event.phase, 0.0), event.time - node.last
     spent = event.busy_secs - (before if before <= event.busy_secs else 0.0)
     if event.devices and node.last and passed > 0:

@@ -196,7 +196,7 @@ def _rooflines(snapshot: Snapshot, shown: Mapping[str, TaskSummary]) -> str:
 
 def _nodes(snapshot: Snapshot) -> str:
     if not snapshot.live.nodes:
-        return "<p>No node has told of itself: no tuner has left events with this database.</p>"
+        return "<p>No node has reported: no tuner has written events to this database.</p>"
     runs = snapshot.live.going_on
     doing = {
         node.name: "measures" for node in snapshot.live.nodes.values() if node.devices and runs

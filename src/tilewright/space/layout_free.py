@@ -22,12 +22,12 @@ def layout_free_buffers(func: PrimFunc) -> list[Buffer]:
 
 
 def is_layout_free(func: PrimFunc, buffer: Buffer) -> bool:
-    """May a buffer be stored in any order?"""
+    """True if a buffer may be stored in any order."""
     return any(free is buffer for free in layout_free_buffers(func))
 
 
 def has_bound_weights(func: PrimFunc) -> bool:
-    """Is packing the weights of a function no part of a call?"""
+    """True if packing the weights of a function is no part of a call."""
     return bool(func.attrs.get(BOUND_WEIGHTS))
 
 

@@ -47,7 +47,7 @@ def consistent(features: Iterable[str], removed: Iterable[str]) -> frozenset[str
 
 
 def system_allows_tiles() -> bool:
-    """Does the system hand out tiles to processes that ask for them?"""
+    """True if the system gives tiles to processes that ask for them."""
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_void_p) != ctypes.sizeof(ctypes.c_uint64):
         return False
     supported = ctypes.c_uint64(0)

@@ -157,7 +157,7 @@ def check_mattr(mattr: Iterable[str], triple: str) -> None:
 
 
 def check_feature(name: str, owner: str) -> None:
-    """A feature that LLVM knows for no CPU of ours is an error, told to its `owner`."""
+    """A feature that LLVM does not know for our CPUs is an error that names its `owner`."""
     if name in COMPUTE_FEATURES or name in host().known_features:
         return
     known = _llvm_names("x86_64-linux-gnu").features | _llvm_names("aarch64-linux-gnu").features

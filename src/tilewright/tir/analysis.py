@@ -111,7 +111,7 @@ class _CompleteScopes(AccessScopes):
 
 
 def verify_ssa(func: ir.PrimFunc) -> bool:
-    """Is each variable defined once? Two definitions by `Let` may give the same value."""
+    """True if each variable is defined once. Two definitions by `Let` may give the same value."""
     values: dict[ir.Var, ir.PrimExpr | None] = dict.fromkeys(func.params)
     for var, value in _definitions(func.body):
         if var in values:
@@ -139,7 +139,7 @@ def _definitions(body: ir.Stmt) -> Iterator[tuple[ir.Var, ir.PrimExpr | None]]:
 
 
 def is_pure_function(func: ir.PrimFunc) -> bool:
-    """Does the function write to no buffer, and call nothing that has an effect?"""
+    """True if the function writes to no buffer and calls nothing that has an effect."""
     return next(_effects(func.body), None) is None
 
 
@@ -200,7 +200,7 @@ _NEEDS: Mapping[str, Callable[[KernelNeeds], float]] = {
 
 
 def verify_gpu_code(func: ir.PrimFunc, constraints: Mapping[str, Any]) -> bool:
-    """Does each kernel of a lowered function stay within the limits, and use each axis one way?"""
+    """True if each kernel of a lowered function keeps the limits and uses each axis one way."""
     limits = {name: int(limit) for name, limit in constraints.items()}
     most_kernels = limits.pop("max_kernels", math.inf)
     for name in limits:
@@ -216,7 +216,7 @@ def verify_gpu_code(func: ir.PrimFunc, constraints: Mapping[str, Any]) -> bool:
 
 
 def verify_memory(func: ir.PrimFunc) -> bool:
-    """Does a function for a GPU touch its buffers in kernels only? One for a CPU always does."""
+    """True if a GPU function touches its buffers in kernels only. One for a CPU always does."""
     target = func.attrs.get("target")
     target = Target(target) if isinstance(target, (str, Mapping)) else target
     return target is None or "gpu" not in target.keys or not _touches_memory(func.body)

@@ -39,7 +39,7 @@ class _Plan:
         if ax.is_zero(reduced) and not ax.is_zero(ax.extent_product(self.output_shape())):
             raise TensorExpressionError(
                 f"{what}: {self._data.name} has no elements along axis "
-                f"{', '.join(map(str, self.axes))}, and the {what} of none is not defined"
+                f"{', '.join(map(str, self.axes))}, and the {what} of nothing is not defined"
             )
 
     def output_shape(self) -> list[ir.PrimExpr]:

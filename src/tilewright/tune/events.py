@@ -68,7 +68,7 @@ class MemberFailed:
 
 @dataclass(frozen=True)
 class TaskFinished:
-    """A task gets no more trials, while others may; not told of tasks that end with the run."""
+    """A task gets no more trials, while others may; not for tasks that end with the run."""
 
     task_id: int
     reason: str

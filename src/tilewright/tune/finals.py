@@ -63,7 +63,7 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
 
 
 def scale_of(ran: Sequence[Contender], others: Iterable[TuningRecord]) -> float:
-    """What to multiply times with so that they compare with those of records outside of the final.
+    """The factor that makes times of the final comparable with those of other records.
 
     Those keep their first figures, which are as lucky as the contenders' were: who was behind the
     contenders must not overtake the winner only because nobody looked at it again.

@@ -469,7 +469,7 @@ def _run(number: int, runners: Sequence[_Runner], heat: Heat) -> None:
 
 
 def _is_decided(left: Sequence[_Runner]) -> bool:
-    """Is it clear of all but the leader that they are slower, or as good? The slower are out."""
+    """True if all but the leader are known to be slower, or as good. The slower are out."""
     leader = min(left, key=lambda each: median(each.times.values()))
     is_decided = True
     for runner in left:

@@ -144,7 +144,7 @@ def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy 
 
 
 def _has_own_sketches(space: object) -> bool:
-    """Are the decisions of a space choices among a few, as ours are?"""
+    """True if the decisions of a space are choices among a few, as ours are."""
     if space == "tilewright" or isinstance(space, DefaultSpace):
         return True
     mutators = space.mutator_probs if isinstance(space, SpaceGenerator) else {}

@@ -132,8 +132,8 @@ def test_a_part_that_onnx_cannot_say_stays_ours() -> None:
     ("library", "why"),
     [
         ("tensorrt",
-         "running a part of a model with TensorRT needs the package tensorrt and a GPU of "
-         "NVIDIA's: pip install tensorrt 'tilewright[cuda]'"),
+         "running a part of a model with TensorRT needs the package tensorrt and an "
+         "NVIDIA GPU: pip install tensorrt 'tilewright[cuda]'"),
         ("openvino",
          "running a part of a model with OpenVINO needs the package openvino: "
          "pip install openvino"),

@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
         AT + r"tensor w: '/etc/passwd' is not inside the folder .+",
     ),
     "missing data": (_external("w.bin"), AT + r"tensor w: its data file w\.bin is missing"),
-    "short data": (_short_data, AT + r"tensor w wants 256 bytes at 0 of w\.bin, which has 12"),
+    "short data": (_short_data, AT + r"tensor w needs 256 bytes at 0 of w\.bin, which has 12"),
     "unknown version": (lambda: write(model(opset=99)), r"the model uses version 99 of ONNX's .+"),
     "NaN": (_nan, r"MatMul \(fc\): its weight 'w' contains NaN"),
     "cycle": (_cycle, r"Add \(first\).* 'b'.*"),

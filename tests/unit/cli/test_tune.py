@@ -248,6 +248,8 @@ def test_without_a_search(command: Any, file: str) -> None:
         (("GMM", "--effort", "some"), "--effort some: there is no such effort; known: fast, max, "
          "none, normal"),
         (("GMM", "--space", "kernel"), "unknown space generator 'kernel'; did you mean 'kernels'?"),
+        (("GMM", "-o", "x.twm"), "--output is for models, and this is a program; leave it out"),
+        (("GMM", "--dim", "m=1"), "--dim is for models, and this is a program; leave it out"),
         (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
         (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "
          "sqlite:///PATH, postgresql://HOST/NAME, json:DIRECTORY or memory:"),

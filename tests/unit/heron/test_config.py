@@ -134,7 +134,7 @@ def test_files(tmp_path: Path) -> None:
     path.write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(TuneError) as error:
         read_config(path)
-    assert str(error.value) == f"{path} has too many lists or objects inside of each other"
+    assert str(error.value) == f"{path} has too many lists or objects inside each other"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(TuneError) as error:
         read_config(path)

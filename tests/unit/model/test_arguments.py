@@ -133,7 +133,7 @@ def test_tensors_of_pytorch_without_a_copy() -> None:
     assert seen == [x.data_ptr(), same.data_ptr(), y.data_ptr()]
     (_, made) = executable(x)
     assert torch.equal(torch.from_dlpack(made), -x)
-    with pytest.raises(ArgumentError, match="does not give its memory away"):
+    with pytest.raises(ArgumentError, match="does not share its memory"):
         executable(x.requires_grad_())
 
 

@@ -52,7 +52,8 @@ def test_the_page_shows_models_before_tasks() -> None:
     page = render(_database(ModelFinal(STEPS, ["fused_transpose"])), "x.db")
     assert "<h2>Model net</h2>" in page
     assert "<b>3.10 ms</b> · calculated 8.10 ms: <b>2.6x</b> · 3 kernels" in page
-    assert "Calculated kernels were faster in place and stay: fused_transpose" in page
+    kept = "since the calculated kernel is faster inside the model: fused_transpose"
+    assert f"Not replaced, {kept}" in page
     for title in ("Timeline of operators", "Roofline", "Tasks, all their runs together"):
         assert title in page
     assert "<script" not in page

@@ -202,7 +202,7 @@ class _Frozen(VersionedProducer):
             Producer(floats(2, 3), device=(99, 0)),
             "the array is on device type 99:0, expected it on cpu",
         ),
-        (_Refuses(floats(2, 3)), "_Refuses does not give its memory away: it requires a gradient"),
+        (_Refuses(floats(2, 3)), "_Refuses does not share its memory: it requires a gradient"),
         (
             _Nonsense(floats(2, 3)),
             "__dlpack__() of _Nonsense returned str, expected a fresh 'dltensor' capsule",

@@ -183,8 +183,8 @@ def handed_on(A: T.Buffer((16,), "float32"), B: T.Buffer((17,), "float32")) -> N
 
 def test_a_read_of_what_the_last_iteration_wrote_cannot_be_cached() -> None:
     assert _refused(handed_on, "cache_read", "read", 0, "local") == (
-        "ScheduleError: cache_read: no block that reads 'B' after it was written is to read the "
-        "cache; give a block, or consumer_blocks, of this scope that read it then"
+        "ScheduleError: cache_read: no block that reads 'B' after it was written would read "
+        "the cache; give as block or consumer_blocks those of this scope that read it after that"
     )
 
 

@@ -430,7 +430,7 @@ def test_rows_of_different_lengths_are_refused() -> None:
             sch.rfactor(loop, 0)
         assert str(caught.value) == (
             "ScheduleError: rfactor: the extent `n[i]` of reduction loop 'k_0' depends on other "
-            "loops; each of their iterations would need another number of partial results"
+            "loops; the number of partial results must be the same in all their iterations"
         )
 
 

@@ -283,7 +283,7 @@ def changed(old: str, new: str) -> PrimFunc:
         (
             "= A[vn, vi_o * 4 + vi, vj_o * 4 + vj]",
             "= C[vn, vi_o * 4 + vi, vj_o * 4 + vj]",
-            "C would be both C and A",
+            "C would stand for both C and A",
         ),
         (
             '"SS", [i_1, j_1]',

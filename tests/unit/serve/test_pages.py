@@ -55,7 +55,7 @@ def test_the_overview(visitor: Any) -> None:
         "VerifyGPUCode",
         "timeout",
         "Roofline of llvm ",
-        "No node has told of itself: no tuner has left events with this database.",
+        "No node has reported: no tuner has written events to this database.",
         "Compare two runs",
     ):
         assert expected in text

@@ -76,3 +76,17 @@ def test_class_names_and_docstrings() -> None:
     assert list(lint.shared_class_names(trees)) == [
         "a.py:2: the class `Nest` is defined again in b.py:2"
     ]
+
+
+def test_docstrings_that_ask() -> None:
+    lint = load("names_lint")
+    source = '''
+def known() -> bool:
+    """Is it known?"""
+
+def hint() -> str:
+    """Returns `"did you mean 'x'?"`."""
+'''
+    assert list(lint.questions({"a.py": ast.parse(source)})) == [
+        "a.py:3: the docstring asks: say `True if ...`, or what it does"
+    ]

@@ -27,19 +27,19 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: topi.sum(A, TEXT), "sum axis: 'x' is not an integer"),
     (
         lambda: topi.max(EMPTY),
-        "max: A has no elements along axis 0, 1, and the max of none is not defined",
+        "max: A has no elements along axis 0, 1, and the max of nothing is not defined",
     ),
     (
         lambda: topi.min(EMPTY, 0),
-        "min: A has no elements along axis 0, and the min of none is not defined",
+        "min: A has no elements along axis 0, and the min of nothing is not defined",
     ),
     (
         lambda: topi.argmax(EMPTY, 0),
-        "argmax: A has no elements along axis 0, and the argmax of none is not defined",
+        "argmax: A has no elements along axis 0, and the argmax of nothing is not defined",
     ),
     (
         lambda: topi.argmin(EMPTY),
-        "argmin: A has no elements along axis 0, 1, and the argmin of none is not defined",
+        "argmin: A has no elements along axis 0, 1, and the argmin of nothing is not defined",
     ),
     (lambda: topi.bitwise_not(A), "`~` needs integers or bools, got float32 in `A[i0, i1]`"),
     (lambda: topi.power(I, I), "power: `A[ax0, ax1]` is int32, expected a float type"),
@@ -119,11 +119,11 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: nn.global_pool(tensor(1, 1, 0, 3), "max"),
-        "global_pool: axis 2 of A has no elements, and the max of none is not defined",
+        "global_pool: axis 2 of A has no elements, and the max of nothing is not defined",
     ),
     (
         lambda: nn.adaptive_pool(tensor(1, 1, 3, 0), 2, "max"),
-        "adaptive_pool: axis 3 of A has no elements, and the max of none is not defined",
+        "adaptive_pool: axis 3 of A has no elements, and the max of nothing is not defined",
     ),
     (
         lambda: nn.conv2d_nchw(X, tensor(6, 4, 0, 3)),

@@ -97,6 +97,6 @@ def test_programs_that_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CodegenError) as raised:
         tw.build(schedule_gemm(gemm(64, 64, 64), (16, 2, 2)).mod, "vta")
     assert str(raised.value) == (
-        "vta: the program has more than 40 instructions, which is what the machine reads; make its "
+        "vta: the program has more than 40 instructions, the most that the machine reads; make its "
         "tiles larger"
     )

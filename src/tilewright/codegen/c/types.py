@@ -58,7 +58,7 @@ def vector_type(dtype: DType) -> str:
 
 def vector_typedef(dtype: DType) -> str:
     """A vector in memory: any address that suits its elements, and it may alias them."""
-    size = dtype.itemsize * dtype.lanes
+    size = dtype.nbytes
     return (
         f"typedef {c_type(dtype)} {vector_type(dtype)} "
         f"__attribute__((vector_size({size}), aligned({dtype.itemsize}), may_alias));"

@@ -212,10 +212,10 @@ _LAST_WITH_WGMMA = 90
 def _check_arch(printer: KernelPrinter, name: str) -> None:
     for pattern, arch in _SINCE.items():
         if pattern.fullmatch(name):
-            require(printer, arch, f"{name}(), to which the schedule leads,")
+            require(printer, arch, f"{name}(), which the schedule uses,")
     if name.startswith("tw_wgmma_") and printer.prelude.arch > _LAST_WITH_WGMMA:
         raise CodegenError(
-            f"{name}(), to which the schedule leads, is for sm_{_LAST_WITH_WGMMA}a alone, but the "
+            f"{name}(), which the schedule uses, exists on sm_{_LAST_WITH_WGMMA}a only, but the "
             f"target's 'arch' is sm_{printer.prelude.arch}"
         )
 
@@ -226,7 +226,7 @@ _BY_SIZE = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 def _argument(printer: KernelPrinter, arg: ir.PrimExpr) -> str:
     if arg.dtype.lanes == 1 or printer.in_lane:
         return printer.text(arg)
-    word = _BY_SIZE.get(arg.dtype.itemsize * arg.dtype.lanes)
+    word = _BY_SIZE.get(arg.dtype.nbytes)
     if word is None:
         raise CodegenError(f"a vector of {arg.dtype!s} does not fit into words: `{arg}`")
     return printer.packed(arg, word)

@@ -44,7 +44,7 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
     def vector_type(self, dtype: ir.DType, aligned: int) -> str:
         """The type of a vector in memory that is aligned to `aligned` bytes."""
         self.prelude.part("vec")
-        explicit = "" if aligned == dtype.itemsize * dtype.lanes else f", {aligned}"
+        explicit = "" if aligned == dtype.nbytes else f", {aligned}"
         return f"vec<{self.type_name(dtype)}, {dtype.lanes}{explicit}>"
 
     def whole(self, access: ir.BufferLoad | ir.BufferStore, kind: str) -> str:
@@ -88,7 +88,7 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
     def _copy(self, node: ir.BufferStore, source: ir.BufferLoad, aligned: int) -> None:
         dtype = source.dtype
         aligned = min(aligned, self.alignment(source, dtype.lanes))
-        kind = width_type(aligned, dtype) if aligned == dtype.itemsize * dtype.lanes else None
+        kind = width_type(aligned, dtype) if aligned == dtype.nbytes else None
         kind = kind or self.vector_type(dtype, aligned)
         self.line(f"{self.whole(node, kind)} = {self.whole(source, kind)};")
 
@@ -177,7 +177,7 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
 
     def packed(self, expr: ir.PrimExpr, kind: str) -> str:
         """A vector as one word of a built-in type, e.g. four bytes as an `int`."""
-        size = expr.dtype.itemsize * expr.dtype.lanes
+        size = expr.dtype.nbytes
         if isinstance(expr, ir.BufferLoad) and self.alignment(expr, expr.dtype.lanes) == size:
             return self.whole(expr, kind)
         if isinstance(expr, ir.Var):
@@ -209,7 +209,7 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
 
 def natural_alignment(dtype: ir.DType) -> int:
     """The alignment of a vector in registers: its size, if that is a power of two up to 16."""
-    size = dtype.itemsize * dtype.lanes
+    size = dtype.nbytes
     return min(size & -size, _LARGEST)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -16,6 +17,7 @@ from tilewright.codegen.host.loading import load_permanently
 from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, host_machine
 from tilewright.errors import RuntimeFailure
+from tilewright.native.dlpack_ir import PYTHON_FUNCTIONS, capsule_ir
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64, platform_of
 from tilewright.native.runtime_ir import process_ir, runtime_ir
@@ -61,6 +63,15 @@ def adopt(load: Callable[[], SharedLibrary], names: Sequence[str]) -> None:
         if not _adopted and not _load.cache_info().currsize:
             library = load()
             _adopted.update({name: library[name] for name in names})
+
+
+def capsule_functions(manager_at: Mapping[str, int]) -> dict[str, int]:
+    """Addresses of the code that frees DLPack capsules; see `native/dlpack_ir.py`."""
+    imports = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in PYTHON_FUNCTIONS
+    }
+    return load_permanently([compile_ir(capsule_ir(manager_at), host_machine())], imports)
 
 
 @lru_cache(maxsize=1)

@@ -129,7 +129,7 @@ def address(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> Pointer:
         pointer = builder.emitter.pure(
             "ptr", f"{kind} {type_}, {pointer}, i64 {constant}", (pointer,)
         )
-    step = math.gcd(constant, *terms.values()) * element.itemsize * element.lanes
+    step = math.gcd(constant, *terms.values()) * element.nbytes
     base = builder.alignments.get(buffer.data, element.itemsize)
     variable = "" if offset is None else offset.text
     return Pointer(pointer, math.gcd(base, step) if step else base, variable, constant)
@@ -168,7 +168,7 @@ def _store_at(
     builder: IndexBuilder, buffer: Buffer, index: PrimExpr, value: Value, dtype: DType
 ) -> None:
     pointer = address(builder, buffer, index)
-    size = dtype.itemsize * dtype.lanes
+    size = dtype.nbytes
     suffix = streaming.store_suffix(builder, buffer.data, size, pointer.alignment)
     _store_to(builder, pointer, value, dtype, suffix)
     if buffer.data in builder.private:

@@ -239,7 +239,7 @@ class StmtGenerator(ExprGenerator):
     def _allocate_on_heap(self, node: ir.Allocate) -> None:
         self.context.declare("noalias ptr", "tw_workspace_alloc", "i64")
         self.context.declare("void", "tw_workspace_free", "ptr")
-        count = Value("i64", str(node.dtype.itemsize * node.dtype.lanes))
+        count = Value("i64", str(node.dtype.nbytes))
         for extent in node.extents:
             count = self.int_op("mul nsw", self.index(extent), count)
         pointer = self.emitter.here("ptr", f"call noalias ptr @tw_workspace_alloc({count})")

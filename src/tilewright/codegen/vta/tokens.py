@@ -101,7 +101,7 @@ class Stream:
         self._instructions.append(_with_tokens(instruction, pops))
         if len(self._instructions) > MOST_INSTRUCTIONS:
             raise CodegenError(
-                f"vta: the program has more than {MOST_INSTRUCTIONS} instructions, which is what "
+                f"vta: the program has more than {MOST_INSTRUCTIONS} instructions, the most that "
                 "the machine reads; make its tiles larger"
             )
         return len(self._instructions) - 1

@@ -53,7 +53,7 @@ def _are_bytes(feeds: Sequence[Array | None]) -> bool:
 
 
 def _elements(op_type: str, feeds: Sequence[Array | None]) -> int:
-    """How large the result of an operator that makes much of little would be, before it is made."""
+    """The number of elements that the result would have, of operators that make much of little."""
     numbers: list[Any] = [[] if feed is None else feed.reshape(-1) for feed in feeds]
     match op_type:
         case "ConstantOfShape":

@@ -106,7 +106,7 @@ class _Importer:
     def graph(self) -> Graph:
         graph = self._model.graph
         if not graph.output:
-            raise GraphError("the model has no outputs, so that there is nothing to compute")
+            raise GraphError("the model has no outputs, so there is nothing to compute")
         self._check_version()
         self._check_names()
         self._bind_dims()

@@ -145,7 +145,7 @@ def _external(proto: Any, folder: Path | None) -> Array:
         size = os.fstat(file.fileno()).st_size
         if min(shape, default=0) < 0 or length != count or offset < 0 or offset + length > size:
             raise GraphError(
-                f"tensor {proto.name} wants {count} bytes at {offset} of {place}, which has {size}"
+                f"tensor {proto.name} needs {count} bytes at {offset} of {place}, which has {size}"
             )
         if count == 0:
             return np.empty(shape, dtype)

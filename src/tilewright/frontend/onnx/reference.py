@@ -62,7 +62,7 @@ class References:
         return tuple(found.get(word) for word in node.output)
 
     def can_run(self, made: Sequence[GraphValue | None]) -> bool:
-        """Does it work on zeros? Where it does not, a converter was right to refuse the node."""
+        """True if it works on zeros; if not, a converter was right to refuse the node."""
         parts = [self._made[value] for value in made if value in self._made]
         try:
             for part, model, name in parts[:1]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import ir, te, topi
 from tilewright.graph.operator import operator
+from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
@@ -37,7 +38,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return types.dot(a(*of_a, i[-2], k), b(*of_b, k, i[-1]), k)
 
     shape = [*batch, a.shape[-2], b.shape[-1]]
-    free = {"layout_free_placeholders": [b]}
+    free = {LAYOUT_FREE_PLACEHOLDERS: [b]}
     return types.finish(te.compute(shape, element, "T_matmul", "matmul", free))
 
 

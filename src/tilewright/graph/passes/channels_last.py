@@ -32,7 +32,7 @@ class _ChannelsLast(Rewriting):
         self._twins: dict[GraphValue, GraphValue] = {}
 
     def translated(self, value: GraphValue) -> GraphValue:
-        """Channels first: what is there, or transposed from the twin."""
+        """The value with channels first: as it is, or transposed from its twin."""
         if value not in self._new and value in self._twins:
             self._new[value] = self.call("transpose", self._twins[value], axes=_TO_FIRST)
         return super().translated(value)
@@ -42,7 +42,7 @@ class _ChannelsLast(Rewriting):
         return value in self._twins
 
     def twin(self, value: GraphValue) -> GraphValue:
-        """Channels last: what is there, or transposed."""
+        """The value with channels last: as it is, or transposed."""
         if value not in self._twins:
             array = self.old.constants.get(value)
             if array is not None and array.ndim == 4:

@@ -116,7 +116,7 @@ class _Folding:
         return self._has_filters(node) and is_read_once
 
     def _is_taken_ahead(self, norm: GraphNode, does: _Scale) -> bool:
-        """Is the norm read by convolutions alone, which see no zeros that are not normed?"""
+        """True if only convolutions read the norm, and none of them pads where it shifts."""
         made = norm.outputs[0]
         readers = self._consumers[made]
         if not readers or made in self._graph.outputs or norm.attrs.get("axis", 1) != 1:

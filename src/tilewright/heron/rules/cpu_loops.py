@@ -35,11 +35,6 @@ class UnrollRoot(HeronRule):
         stage.positions.append(outers[-1])
 
 
-def _innermost(stage: TensorStage) -> list[str]:
-    """The loops that are not cut yet."""
-    return [axis for axis in stage.loops if axis in stage.axes or axis.endswith(".inner")]
-
-
 @heron_rules.register("Parallel")
 class ParallelRoot(HeronRule):
     """The outer tiles of a root stage are fused and shared among cores."""
@@ -52,7 +47,7 @@ class ParallelRoot(HeronRule):
     def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Parallel \n\n## tile spatial ")
         knob = template.tile_knob(stage.name, "tileSpatial")
-        outers = template.tile(stage.name, _innermost(stage), knob)
+        outers = template.tile(stage.name, stage.innermost, knob)
         fused = template.fuse(stage.name, outers)
         template.steps.append(steps.ParallelStep(stage.name, fused))
         stage.positions.append(fused)
@@ -71,7 +66,7 @@ class TileForCache(HeronRule):
     def apply(self, template: Template, stage: TensorStage) -> None:
         template.heading(stage.name, "## Tile for cache \n\n## tile spatial ")
         knob = template.tile_knob(stage.name, "tileSpatial")
-        outers = template.tile(stage.name, _innermost(stage), knob)
+        outers = template.tile(stage.name, stage.innermost, knob)
         stage.positions.append(outers[-1])
 
 

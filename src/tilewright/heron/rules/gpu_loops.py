@@ -29,15 +29,11 @@ def _roles(template: Template) -> tuple[str, str, str]:
     return found
 
 
-def _open_loops(stage: TensorStage) -> list[str]:
-    return [axis for axis in stage.loops if axis in stage.axes or axis.endswith(".inner")]
-
-
 def _bind_tile(template: Template, stage: TensorStage, parameter: str, thread: str) -> str:
     """A level of tiles as blocks or threads; returns the extent."""
     template.heading(stage.name, f"## Bind {thread}")
     outers = template.tile(
-        stage.name, _open_loops(stage), template.tile_knob(stage.name, parameter), thread
+        stage.name, stage.innermost, template.tile_knob(stage.name, parameter), thread
     )
     fused = template.fuse(stage.name, outers)
     template.mark(steps.BindStep(stage.name, fused, thread), fused, thread)
@@ -56,7 +52,7 @@ class TileBlocks(HeronRule):
 
     def apply(self, template: Template, stage: TensorStage) -> None:
         _bind_tile(template, stage, "tileBlock", _BLOCKS)
-        *batch, _, _ = _open_loops(stage)
+        *batch, _, _ = stage.innermost
         for axis in batch:
             origin = "a block works on one matrix of a batch"
             template.require(Eq(origin, template.loop(stage.name, axis), 1))
@@ -178,7 +174,7 @@ class TensorizeFragments(HeronRule):
     def _sides(self, template: Template, stage: TensorStage) -> list[tuple[str, str]]:
         """Which loops an instruction takes, and how much of each."""
         _, shared, computed = _roles(template)
-        loops = _open_loops(stage)
+        loops = stage.innermost
         if stage.name == computed:
             return list(zip(loops[-3:], "mnk", strict=True))
         if stage.name == shared:

@@ -39,7 +39,7 @@ class _Layout:
 
     @staticmethod
     def of(node: ir.Allocate, pitch: int) -> _Layout:
-        size = -(-node.dtype.bits // 8) * node.dtype.lanes
+        size = node.dtype.nbytes
         if pitch * size % PIECE_BYTES or PIECE_BYTES % size:
             raise LowerError(
                 f"{node.buffer_var.name} cannot have a permuted layout: its rows are "

@@ -53,7 +53,7 @@ def _pieces(kernel: ir.Stmt) -> dict[str, list[_Piece]]:
     for var, allocation in access.allocations.items():
         scope, dtype = scope_of(var), allocation.node.dtype
         if scope in pieces and var in first:
-            size = allocation.size * -(-dtype.bits // 8) * dtype.lanes
+            size = allocation.size * dtype.nbytes
             pieces[scope].append(_Piece(var, size, first[var], last[var]))
     return pieces
 
@@ -116,7 +116,7 @@ class _Merger(ir.BufferRewriter):
         if arena is None:
             return buffer
         if buffer not in self._buffers:
-            shape = (ir.const(arena.bytes // _size(buffer.dtype), buffer.shape[0].dtype),)
+            shape = (ir.const(arena.bytes // buffer.dtype.nbytes, buffer.shape[0].dtype),)
             self._buffers[buffer] = ir.replace(buffer, data=arena.var, shape=shape)
         return self._buffers[buffer]
 
@@ -128,7 +128,7 @@ class _Merger(ir.BufferRewriter):
         return ir.replace(node, buffer=buffer, indices=(_moved(node.indices[0], offset),))
 
     def _elements(self, data: ir.Var, dtype: ir.DType) -> int:
-        return self._home[data].offsets[data] // _size(dtype)
+        return self._home[data].offsets[data] // dtype.nbytes
 
     def visit_call(self, node: ir.Call) -> Any:
         """Pointers come with an offset in elements behind them."""
@@ -151,10 +151,6 @@ def _element(data: ir.Var) -> ir.DType:
     pointer = data.type_annotation
     assert pointer is not None
     return ir.DType(str(pointer.element_type))
-
-
-def _size(dtype: ir.DType) -> int:
-    return -(-dtype.bits // 8) * dtype.lanes
 
 
 def _moved(index: ir.PrimExpr, offset: int) -> ir.PrimExpr:

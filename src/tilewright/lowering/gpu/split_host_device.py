@@ -65,12 +65,12 @@ class _Splitter:
         if ir.is_no_op(node):
             return node
         raise LowerError(
-            f"function {self.name!r} computes `{_first_line(node)}` outside of all threads; bind a "
+            f"function {self.name!r} computes `{_last_line(node)}` outside of all threads; bind a "
             "loop around it to blockIdx.x or threadIdx.x"
         )
 
 
-def _first_line(node: ir.Stmt) -> str:
+def _last_line(node: ir.Stmt) -> str:
     return str(node).strip().splitlines()[-1].strip()
 
 
@@ -116,7 +116,7 @@ def _check_sizes(kernel: ir.Stmt) -> None:
 def dynamic_shared_bytes(kernel: ir.Stmt) -> ir.PrimExpr | None:
     """The bytes of shared memory that a kernel is launched with, if it wants any."""
     sizes = [
-        node.extents[0] * (-(-node.dtype.bits // 8) * node.dtype.lanes)
+        node.extents[0] * node.dtype.nbytes
         for node in ir.nodes_of(kernel, ir.Allocate)
         if node.buffer_var.type_annotation is not None
         and node.buffer_var.type_annotation.storage_scope == "shared.dyn"

@@ -124,7 +124,7 @@ class _Collector(ir.Visitor):
 
     def _access(self, node: ir.BufferLoad | ir.BufferStore, is_write: bool) -> None:
         (index,), dtype = node.indices, node.buffer.dtype
-        size = -(-dtype.bits // 8) * dtype.lanes
+        size = dtype.nbytes
         data, first, count = node.buffer.data, index, 1
         if isinstance(index, ir.Ramp) and ir.is_one(index.stride):
             first, count = index.base, index.lanes
@@ -177,7 +177,7 @@ class _Collector(ir.Visitor):
         if not isinstance(data, ir.Var) or not is_shared(data):
             return
         known = isinstance(mask, ir.IntImm) and isinstance(extent, ir.IntImm)
-        size = -(-kind.dtype.bits // 8) * kind.dtype.lanes
+        size = kind.dtype.nbytes
         if not known or ir.has_load(offset):
             self.found.append(Access(data, True, None, size))
             return

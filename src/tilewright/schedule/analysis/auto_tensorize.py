@@ -53,14 +53,14 @@ class _BodyMatcher(DescriptionMatcher):
         buffer, wanted = mine.buffer, theirs.buffer
         if (known := self.buffer_map.get(buffer)) is None:
             if buffer.dtype != wanted.dtype or wanted in self.theirs:
-                raise Mismatch(f"{buffer.name} cannot be {wanted.name}")
+                raise Mismatch(f"{buffer.name} cannot stand for {wanted.name}")
             self._check_description(theirs)
             self.buffer_map[buffer] = wanted
             self.mine[buffer] = [self._simplified(index) for index in mine.indices]
             self.theirs[wanted] = list(theirs.indices)
             return
         if known is not wanted:
-            raise Mismatch(f"{buffer.name} would be both {known.name} and {wanted.name}")
+            raise Mismatch(f"{buffer.name} would stand for both {known.name} and {wanted.name}")
         self._check_same(self.mine[buffer], mine.indices)
         self._check_same(self.theirs[wanted], theirs.indices)
 

@@ -15,8 +15,8 @@ from tilewright.schedule.trace.instruction import Primitive, given, register_pri
 
 
 class NoReaderToCache(PrimitiveError):
-    reason = "no block that reads {buffer!r} after it was written is to read the cache"
-    remedy = "give a block, or consumer_blocks, of this scope that read it then"
+    reason = "no block that reads {buffer!r} after it was written would read the cache"
+    remedy = "give as block or consumer_blocks those of this scope that read it after that"
 
 
 class ReadsMoreThanWritten(PrimitiveError):

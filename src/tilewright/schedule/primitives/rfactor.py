@@ -51,7 +51,7 @@ class UnboundLoopInside(PrimitiveError):
 
 class ExtentOfOtherLoops(PrimitiveError):
     reason = "the extent `{extent}` of reduction loop {loop!r} depends on other loops"
-    remedy = "each of their iterations would need another number of partial results"
+    remedy = "the number of partial results must be the same in all their iterations"
 
 
 class UnknownReducer(PrimitiveError):

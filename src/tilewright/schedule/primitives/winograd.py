@@ -112,7 +112,7 @@ def _iterators(block: ir.Block) -> tuple[list[ir.IterVar], list[ir.IterVar]]:
 
 
 def _has_plain_indices(block: ir.Block, accesses: Sequence[Sequence[ir.PrimExpr]]) -> bool:
-    """Are these the indices of result, data and filters of a window that moves by one?"""
+    """True for the indices of result, data and filters of a window that moves by one."""
     spatial, reduced = ([each.var for each in own] for own in _iterators(block))
     if (len(spatial), len(reduced)) != (4, 3):
         return False
@@ -130,7 +130,7 @@ def _has_plain_indices(block: ir.Block, accesses: Sequence[Sequence[ir.PrimExpr]
 
 
 def _fits(block: ir.Block, found: _Convolution) -> bool:
-    """Do the shapes belong together, with nothing around what is read and written?"""
+    """True if the shapes fit each other, with nothing around what is read and written."""
     buffers = (found.data, found.filters, found.result)
     if any(buffer.dtype != "float32" for buffer in buffers):
         return False

@@ -184,7 +184,7 @@ class DescriptionMatcher:
             raise Mismatch(f"masked access of {buffer.name}")
         if self._owner.setdefault(buffer, wanted) is not wanted:
             raise Mismatch(
-                f"{buffer.name} would be both {self._owner[buffer].name} and {wanted.name}"
+                f"{buffer.name} would stand for both {self._owner[buffer].name} and {wanted.name}"
             )
         offsets = self._offsets(mine, theirs)
         if (known := self.operands.get(wanted)) is None:
@@ -192,7 +192,9 @@ class DescriptionMatcher:
             self.operands[wanted] = DescribedOperand(buffer, offsets)
             return
         if known.buffer is not buffer:
-            raise Mismatch(f"{wanted.name} would be both {known.buffer.name} and {buffer.name}")
+            raise Mismatch(
+                f"{wanted.name} would stand for both {known.buffer.name} and {buffer.name}"
+            )
         for old, new in zip(known.offsets, offsets, strict=True):
             if not self.analyzer.can_prove_equal(old, new):
                 raise Mismatch(

@@ -148,7 +148,9 @@ class _Reader:
         self.variables.append(IntegerVariable(name, tuple(domain), "tunable"))
         return name
 
-    def tile(self, name: str, step: Any) -> tuple[Iterator[str], Callable[[list[int]], object]]:
+    def tile(
+        self, name: str, step: SamplePerfectTile | SamplePartitionedTile
+    ) -> tuple[Iterator[str], Callable[[list[int]], object]]:
         """Factors of an extent; the last at most the limit."""
         extent = self.sch.get_sref(step.loop).loop.extent
         if not isinstance(extent, IntImm):
@@ -156,11 +158,10 @@ class _Reader:
         sizes = divisors(extent.value)
         names = [self.add(f"{name}.{part}", sizes) for part in range(step.n)]
         self.constraints.append(Prod(f"tile of {extent}", extent.value, tuple(names)))
-        limit = getattr(step, "max_innermost_factor", -1)
-        if limit != -1:
-            self.constraints.append(Le(f"max_innermost_factor={limit}", names[-1], limit))
         if isinstance(step, SamplePartitionedTile):
             self._partition(name, names, extent.value, step)
+        elif (limit := step.max_innermost_factor) != -1:
+            self.constraints.append(Le(f"max_innermost_factor={limit}", names[-1], limit))
         return iter(names), list
 
     def _partition(

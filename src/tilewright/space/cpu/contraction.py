@@ -75,12 +75,12 @@ def _has_form(block: Block, nest: BlockNest) -> bool:
 
 
 def _is_streamed(operand: BufferAccess, vector: Var, any_layout: bool) -> bool:
-    """Does an operand lie along the vector axis as it should?"""
+    """True if an operand lies along the vector axis as it should."""
     return operand.axis_of(vector) is not None if any_layout else operand.runs_along(vector)
 
 
 def _is_strided(operand: BufferAccess, vector: Var) -> bool:
-    """Do neighbours along the vector axis lie in different places, contiguous or not?"""
+    """True if neighbours along the vector axis lie in different places, contiguous or not."""
     moving = [index for index in operand.indices if vector in index.variables]
     return not all([divisors(index, vector) for index in moving])
 

@@ -201,7 +201,7 @@ def _ways_to_store(
 
 
 def _is_reused(contraction: Contraction) -> bool:
-    """Do many rows use each element of the right operand?"""
+    """True if many rows use each element of the right operand."""
     return _row_count(contraction) >= PACKING_REUSE
 
 
@@ -346,7 +346,7 @@ def is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
 
 
 def _follows(consumer: ir.Block, maker: ir.Block) -> bool:
-    """Is a block elementwise, but for the places that `SeparatePhases` has given to results?"""
+    """True if a block is elementwise, but for the places that `SeparatePhases` gave to results."""
     if is_elementwise(consumer, maker):
         return True
     contraction, nest = Contraction.of(maker), BlockNest(consumer)

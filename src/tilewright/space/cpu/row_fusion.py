@@ -102,7 +102,7 @@ def _why_not_fused(block: StmtSRef) -> str:
 
 
 def shares_an_operand(reduction: StmtSRef) -> bool:
-    """Is this a product, of which several rows read the same columns?"""
+    """True for a product of which several rows read the same columns."""
     contraction = Contraction.of(reduction.block, any_layout=True)
     return contraction is not None and contraction.right is not None and bool(contraction.left)
 

@@ -416,7 +416,7 @@ def _block_counts(extent: int, tiles: Sequence[int], cores: int, most_counts: in
 
 
 def is_window(contraction: Contraction) -> bool:
-    """Is the reduction short enough to be written out?"""
+    """True if the reduction is short enough to be unrolled."""
     steps = math.prod(contraction.extents[n] for n in contraction.depth)
     return steps <= (WINDOW if contraction.left else OWN_WINDOW)
 

@@ -324,7 +324,7 @@ class _Builder:
 
 
 def _continues(consumer: StmtSRef, maker: StmtSRef) -> bool:
-    """Does a block make each element of its result from the same element of another one's?"""
+    """True if a block makes each element from the same element of another block's result."""
     return (
         all_iters_spatial(consumer.block)
         and has_trivial_binding(consumer)

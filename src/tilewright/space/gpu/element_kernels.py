@@ -112,7 +112,7 @@ def _share_vectors(sch: Schedule, block: BlockRV) -> None:
 
 
 def _is_copy(stmt: ir.Block) -> bool:
-    """Does a block move elements as they are, or put a constant where there are none?"""
+    """True if a block moves elements as they are, or puts a constant where there are none."""
     lane = stmt.iter_vars[-1].var
     value = stmt.body.value if isinstance(stmt.body, ir.BufferStore) else None
     while isinstance(value, ir.Call) and value.op is _IF_THEN_ELSE:

@@ -127,7 +127,7 @@ def _last_consumer(sch: Schedule, block: BlockRV) -> BlockRV | None:
 
 
 def _is_as_large(sch: Schedule, block: BlockRV, consumer: BlockRV) -> bool:
-    """Does a consumer read each result of a block once, at most?"""
+    """True if a consumer reads each result of a block at most once."""
     sizes = [
         math.prod(constant_extent(loop) or 0 for loop, is_own in _loops(sch, each) if is_own)
         for each in (block, consumer)
@@ -167,7 +167,7 @@ def _decompose(sch: Schedule, block: BlockRV) -> None:
 
 
 def _reads_along(stmt: Block) -> bool:
-    """Does a reduction walk along memory?"""
+    """True if a reduction goes along memory."""
     nest = BlockNest(stmt)
     innermost = nest.iters[nest.depth[-1]]
     moving = [read for read in nest.inputs.values() if read.uses(innermost)]

@@ -122,7 +122,7 @@ class KernelNeeds:
     def _allocate(self, node: ir.Allocate) -> None:
         pointer = node.buffer_var.type_annotation
         scope = pointer.storage_scope if isinstance(pointer, ir.PointerType) else ""
-        size = math.prod(map(_size, node.extents)) * _bytes(node.dtype)
+        size = math.prod(map(_size, node.extents)) * node.dtype.nbytes
         if scope.startswith("shared"):
             self.shared_bytes += size
         elif scope == "local":
@@ -131,7 +131,7 @@ class KernelNeeds:
 
     def _vector(self, dtype: ir.DType) -> None:
         if dtype.lanes > 1:
-            self.vector_bytes = max(self.vector_bytes, _bytes(dtype))
+            self.vector_bytes = max(self.vector_bytes, dtype.nbytes)
 
 
 def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
@@ -146,7 +146,7 @@ def lowered_kernels(stmt: ir.Stmt) -> Iterator[KernelNeeds]:
 
 
 def is_launch(node: ir.Node) -> bool:
-    """Is this a statement that starts threads?"""
+    """True for a statement that starts threads."""
     match node:
         case ir.AttrStmt():
             return node.attr_key in _LAUNCHES
@@ -157,7 +157,3 @@ def is_launch(node: ir.Node) -> bool:
 
 def _size(extent: ir.PrimExpr) -> float:
     return extent.value if isinstance(extent, ir.IntImm) else math.inf
-
-
-def _bytes(dtype: ir.DType) -> int:
-    return -(-dtype.bits // 8) * dtype.lanes

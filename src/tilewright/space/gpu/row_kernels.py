@@ -67,7 +67,7 @@ class _Rows:
 
     @property
     def fits(self) -> bool:
-        """Can threads hold a row in registers?"""
+        """True if threads can hold a row in registers."""
         return self.length <= _LONG_ROW
 
 
@@ -120,7 +120,7 @@ def _rows_of(sch: Schedule, last: StmtSRef) -> _Rows | str:
 
 
 def _shares_rows(block: StmtSRef) -> bool:
-    """Is this a product in which each row of the matrix is used several times?"""
+    """True for a product in which each row of the matrix is used several times."""
     return shares_an_operand(block) and not is_thin_product(block.block)
 
 
@@ -147,7 +147,7 @@ def _leading(extents: Sequence[int], count: int) -> int:
     for axes in range(1, len(extents) + 1):
         if math.prod(extents[:axes]) == count:
             return axes
-    raise ScheduleError("a block has other rows than the reductions")
+    raise ScheduleError("the rows of a block are not those of the reductions")
 
 
 def _threads_of(rows: _Rows) -> list[int]:
@@ -235,7 +235,7 @@ class _RowBuilder:
                     raise ScheduleError("it reads other elements of a row than it computes")
 
     def _is_own(self, stmt: ir.Block, region: ir.BufferRegion) -> bool:
-        """Is the element that is read the one that is computed, of its row or of all rows?"""
+        """True if the element that is read is the one computed, of its row or of all rows."""
         iters = [v.var for v in stmt.iter_vars if known_extent(v) != 1]
         read = [
             axis.min if ir.is_one(axis.extent) else None
@@ -333,7 +333,7 @@ class _RowBuilder:
         whole = (n for n in range(len(shape)) if math.prod(shape[n:]) == self._rows.length)
         rows = next(whole, None)
         if rows is None:
-            raise ScheduleError("it has other rows than the reductions")
+            raise ScheduleError("its rows are not those of the reductions")
 
         def digits(*indices: ir.Var) -> list[ir.PrimExpr]:
             j: ir.PrimExpr = ir.const(0)

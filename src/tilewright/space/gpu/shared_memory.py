@@ -157,7 +157,7 @@ def _bytes(kernel: Kernel, use: SharedBufferUse) -> int:
     shape = _compact_shape(kernel, use, len(around))
     dtype = use.buffer.dtype
     elements = _aligned_size(shape, use.alignment) * _versions(kernel, use, around)
-    return elements * -(-dtype.bits // 8) * dtype.lanes
+    return elements * dtype.nbytes
 
 
 def _compact_shape(kernel: Kernel, use: SharedBufferUse, depth: int) -> list[int]:

@@ -60,7 +60,7 @@ def through_registers(sch: Schedule, block: BlockRV, thread: LoopRV, structure: 
 
 
 def _is_gathered(region: ir.BufferRegion) -> bool:
-    """Do indices depend on other values in memory?"""
+    """True if indices depend on other values in memory."""
     return any(True for r in region.region for _ in ir.nodes_of(r.min, ir.BufferLoad))
 
 

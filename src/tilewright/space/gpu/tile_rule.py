@@ -304,8 +304,10 @@ def _orders_of(rows: int) -> list[int]:
 
 
 def _splits_of(steps: int, tiles: Sequence[int], processors: int) -> list[int]:
-    """How many blocks of a cluster may share a tile: only where the fewest leave processors without
-    work. 0: all blocks share all steps, where any number of wide tiles would."""
+    """How many blocks of a cluster may share a tile, where the tiles alone leave processors idle.
+
+    0 stands for all blocks sharing the steps of all tiles.
+    """
     splits = [
         n for n in _SPLITS if n == 1 or (steps >= n * _LEAST_STEPS and min(tiles) * n <= processors)
     ]

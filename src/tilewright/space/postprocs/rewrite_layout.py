@@ -78,7 +78,7 @@ def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
 
 
 def _keeps_order(layout: IndexMap, buffer: ir.Buffer) -> bool:
-    """Do the elements of a vector stay where they are, as those of a bias with axes of extent 1?"""
+    """True if the elements of a vector stay in place, as those of a bias with axes of extent 1."""
     shape = _numbers(buffer.shape)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
     if len(shape) != len(buffer.shape) or len(long) > 1:

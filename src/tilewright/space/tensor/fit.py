@@ -72,7 +72,7 @@ class TensorFit:
         return self.shifted is not None, self.paddings is not None, is_expensive
 
     def is_constant(self, func: PrimFunc, block: Block) -> bool:
-        """Is the right operand packed once, ahead of all calls?"""
+        """True if the right operand is packed once, ahead of all calls."""
         assert self.contraction.right is not None
         return is_layout_free(func, block.reads[self.contraction.right].buffer)
 

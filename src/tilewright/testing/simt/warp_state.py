@@ -62,7 +62,7 @@ class WarpProducts:
         self._touched.clear()
 
     def start(self, memory: ThreadMemory, place: slice, product: TileProduct, is_sum: bool) -> None:
-        """Add a product to registers of this type of sums, some time."""
+        """Start adding a product to registers; when it arrives is not known."""
         if not self._is_fenced or id(memory) in self._touched:
             raise RaceError(f"a product follows other uses of {memory.name} without a fence")
         registers = memory.view("float32" if product.instruction.sums == "f32" else "int32")

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, Var, convert
+from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
@@ -166,7 +167,7 @@ def _direct(data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, name:
     sizes = {"N": data.shape[0], "C": outputs, **dict(zip(conv.spatial, conv.output, strict=True))}
     shown = {"N": "nn", "C": "ff", **dict(zip(conv.spatial, ("yy", "xx", "zz"), strict=False))}
     # Constant weights of these may be packed ahead of time in whatever layout is best.
-    free = {"layout_free_placeholders": [kernel]} if name == "conv2d_nhwc" else None
+    free = {LAYOUT_FREE_PLACEHOLDERS: [kernel]} if name == "conv2d_nhwc" else None
     names = {axis: shown[axis] for axis in padded.axes}
     return conv.types.finish(compute_named(name, names, sizes, element, name, free).tensor)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Var, is_one
+from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes, sum_types
 from tilewright.topi.axes import check_extents, check_ndim, compute_ax, extent_product
@@ -34,7 +35,7 @@ def matmul(
     types = sum_types(out_dtype, tensor_a, tensor_b)
     shape, element = _product(tensor_a, tensor_b, types, transpose_a, transpose_b)
     name = f"T_matmul_{_letter(transpose_a)}{_letter(transpose_b)}"
-    free = {"layout_free_placeholders": [tensor_b]}
+    free = {LAYOUT_FREE_PLACEHOLDERS: [tensor_b]}
     product = te.compute(shape, element, name, "matmul", free)
     if bias is None:
         return types.finish(product)
@@ -82,7 +83,7 @@ def batch_matmul(
         return types.dot(x, y, k)
 
     name = f"T_batch_matmul_{_letter(transpose_a)}{_letter(transpose_b)}"
-    free = {"layout_free_placeholders": [tensor_b]}
+    free = {LAYOUT_FREE_PLACEHOLDERS: [tensor_b]}
     shape = (batch_b if single_a else batch_a, rows, columns)
     return types.finish(te.compute(shape, element, name, "batch_matmul", free))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
+from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.support.names import named
 from tilewright.te import Tensor
@@ -117,7 +118,7 @@ class _Pooling:
         count: Callable[[Sequence[ir.Var]], ir.PrimExpr],
     ) -> Tensor:
         """The largest element of each window, or the sum divided by the `count` of elements."""
-        attrs = {"schedule_rule": f"meta_schedule.{self.name}_{self.pool_type}"}
+        attrs = {SCHEDULE_RULE: f"meta_schedule.{self.name}_{self.pool_type}"}
         if self.pool_type == "max":
             return ax.compute_ax(shape, element, f"{self.name}_max", self.max_tag, attrs)
         total = ax.compute_ax(shape, element, f"{self.name}_sum", "pool_sum")
@@ -232,8 +233,8 @@ def _adaptive(data: Tensor, sizes: Mapping[int, int], pool_type: str, what: str)
             raise TensorExpressionError(f"{what}: output size {size} must be positive")
         if ax.is_zero(data.shape[d]) and pool_type == "max":
             raise TensorExpressionError(
-                f"{what}: axis {d} of {data.name} has no elements, and the max of none is not "
-                "defined"
+                f"{what}: axis {d} of {data.name} has no elements, and the max of nothing "
+                "is not defined"
             )
         shape[d] = ir.const(size, data.shape[d].dtype)
     pooling = _Pooling(data, pool_type, "adaptive_pool", ax.COMM_REDUCE)

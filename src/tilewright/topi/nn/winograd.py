@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import DType, ExprLike, PrimExpr, Select, Var, const, logical_and
+from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS, SCHEDULE_RULE, WRITE_CACHE_LEVEL
 from tilewright.support.names import named
 from tilewright.te import Tensor
 from tilewright.topi import axes as ax
@@ -93,7 +94,7 @@ def constant_matrix(matrix: Matrix, dtype: str, name: str) -> Tensor:
                 value = Select(here, const(float(matrix[r][c]), dtype), value)
         return value
 
-    attrs = {"const_matrix": True, "schedule_rule": "None"}
+    attrs = {"const_matrix": True, SCHEDULE_RULE: "None"}
     return te.compute((rows, columns), element, name=name, attrs=attrs)
 
 
@@ -211,7 +212,7 @@ class _Winograd:
             x = p % tiles.columns * tiles.m + i["nu"]
             return padded.at(n=p // tiles.count, ci=i["ci"], h=y, w=x)
 
-        return self._stage("input_tile", element, {"schedule_rule": "None"})
+        return self._stage("input_tile", element, {SCHEDULE_RULE: "None"})
 
     def _pack(self) -> NamedTensor:
         """`B^T d B` for each tile and channel."""
@@ -232,7 +233,7 @@ class _Winograd:
             scaled = value.astype(matrix.dtype) * matrix(r_a, i[row]) * matrix(r_b, i[column])
             return te.sum(scaled, axis=[r_a, r_b])
 
-        rule = {"schedule_rule": f"conv2d_{self._layout}_winograd_{stage}"}
+        rule = {SCHEDULE_RULE: f"conv2d_{self._layout}_winograd_{stage}"}
         return self._stage(stage, element, rule)
 
     def _multiply(self, pack: NamedTensor, attrs: Mapping[str, Any]) -> NamedTensor:
@@ -344,10 +345,10 @@ def _conv2d_winograd(layout: str, weight_shape: str) -> Callable[..., Tensor]:
         if steps != [1, 1, 1, 1]:
             raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
         image = NamedTensor(data, orders["data"])
-        attrs: dict[str, Any] = {"meta_schedule.write_cache_level": [write_cache_level]}
+        attrs: dict[str, Any] = {WRITE_CACHE_LEVEL: [write_cache_level]}
         if pre_computed:
             kernel = NamedTensor(weight, orders["packed_kernel"])
-            attrs["layout_free_placeholders"] = [weight]
+            attrs[LAYOUT_FREE_PLACEHOLDERS] = [weight]
         else:
             given = NamedTensor(weight, orders["kernel"])
             kernel = _transform_weight(given, tile_size, orders["packed_kernel"], what)

@@ -109,7 +109,7 @@ class ModelGradient(TaskScheduler):
 
 
 def _has_begun(task: TaskRecord) -> bool:
-    """Is something known of it: by a round, or by a run of the model?"""
+    """True if a round, or a run of the model, has shown how fast it is."""
     return task.counts.rounds > 0 or task.expected_secs is not None
 
 

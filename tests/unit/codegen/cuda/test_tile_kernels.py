@@ -113,17 +113,17 @@ def test_products_that_gather_build(
 WRONG_GPUS = {
     "sm_80": (
         WARPS, HALF,
-        "tw_barrier_start(), to which the schedule leads, needs sm_90, but the target's 'arch' is "
+        "tw_barrier_start(), which the schedule uses, needs sm_90, but the target's 'arch' is "
         "sm_80",
     ),
     "sm_100": (
         WARPS, HALF,
-        "tw_wgmma_fence(), to which the schedule leads, is for sm_90a alone, but the target's "
+        "tw_wgmma_fence(), which the schedule uses, exists on sm_90a only, but the target's "
         "'arch' is sm_100",
     ),
     "sm_75": (
         THREADS, FLOAT,
-        "tw_copy_async_4(), to which the schedule leads, needs sm_80, but the target's 'arch' is "
+        "tw_copy_async_4(), which the schedule uses, needs sm_80, but the target's 'arch' is "
         "sm_75",
     ),
 }  # fmt: skip

@@ -157,7 +157,7 @@ def test_external_data_that_is_a_folder(tmp_path: Path) -> None:
 )
 def test_short_external_data(tmp_path: Path, entries: dict[str, int], offset: int) -> None:
     (tmp_path / "w.data").write_bytes(bytes(12))
-    expected = f"Add (sum): tensor w wants 16 bytes at {offset} of w.data, which has 12"
+    expected = f"Add (sum): tensor w needs 16 bytes at {offset} of w.data, which has 12"
     assert _refusal(_saved(tmp_path, _external("w.data", **entries))) == expected
 
 
@@ -177,7 +177,7 @@ def test_extents_whose_product_overflows(tmp_path: Path) -> None:
     tensor.dims[:] = [1 << 40, 1 << 40]
     (tmp_path / "w.data").write_bytes(bytes(16))
     count = 4 << 80
-    expected = f"Add (sum): tensor w wants {count} bytes at 0 of w.data, which has 16"
+    expected = f"Add (sum): tensor w needs {count} bytes at 0 of w.data, which has 16"
     assert _refusal(_saved(tmp_path, tensor)) == expected
 
 

@@ -98,7 +98,7 @@ class Emitter:
         return Real(self, self.body.assign(f"call {self.real_type} @{symbol}({passed})"))
 
     def any_lane(self, mask: Mask) -> str:
-        """An i1: does the mask hold in some lane?"""
+        """An i1: true if the mask holds in some lane."""
         if self.lanes == 1:
             return mask.text
         symbol = f"llvm.vector.reduce.or.v{self.lanes}i1"

@@ -131,7 +131,7 @@ def _power_f32(magnitude: Real, y: Real) -> Real:
 
 
 def _is_integer(magnitude: Real) -> Mask:
-    """Is a non-negative number an integer? Found by letting 2^mantissa_bits round it."""
+    """True where a non-negative number is an integer: adding 2^mantissa_bits rounds it."""
     limit = 2.0**magnitude.emitter.fmt.mantissa_bits
     return (magnitude >= limit) | ((magnitude + limit) - limit).equals(magnitude)
 

@@ -75,7 +75,7 @@ class _Direction:
         return self.node.call("strided_slice", x, begin=begin, end=end, strides=ones)
 
     def add(self, *values: GraphValue | None) -> GraphValue:
-        """The sum of what is there."""
+        """The sum of the terms that are present."""
         given = [value for value in values if value is not None]
         total = given[0]
         for value in given[1:]:

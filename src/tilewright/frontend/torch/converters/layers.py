@@ -93,7 +93,7 @@ def _batch_norm(node: CallContext) -> Any:
 
 @converts("_native_batch_norm_legit.no_stats")
 def _norm_of_batch(node: CallContext) -> Any:
-    """By the mean and the variance of what is there; the other results are for training."""
+    """Normalises by the mean and variance of the batch itself."""
     if not node["training"]:
         raise node.refuse("a norm without statistics needs those of the batch")
     value = node.value("input")

@@ -65,7 +65,7 @@ class PartialSums:
         return ir.IfThenElse(self.is_last(turn), finished, self._give(sums, at))
 
     def is_last(self, turn: Turn) -> ir.PrimExpr:
-        """Does a turn end with the last step of its tile?"""
+        """True if a turn ends with the last step of its tile."""
         return ir.equal(turn.first + turn.steps, self.turns.layout.steps)
 
     def _give(self, sums: ir.Buffer, at: KernelVars) -> ir.Stmt:
