@@ -339,6 +339,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     options = parser.parse_args()
+    unknown = [name for name in options.names if name not in NETWORKS]
+    if unknown:
+        parser.error(f"no network {', '.join(unknown)}; known: {', '.join(NETWORKS)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
         print(_EXPORTS[options.format](name, options.folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import subprocess
 import sys
 import tempfile
@@ -35,12 +36,35 @@ def collect_models(
 
 
 def _copy(source: Path, place: Path, tell: Tell) -> None:
-    """Add a file, with the data that lie beside it."""
-    load_model(source)  # refuses what is none
+    """Add a file; data outside of it go into one file of its name."""
     with tempfile.TemporaryDirectory(dir=place.parent) as draft:
-        for file in sorted(source.parent.glob(f"{source.name}*")):
-            (Path(draft) / file.name).write_bytes(file.read_bytes())
-        _move(Path(draft), place, tell)
+        copied = Path(draft) / source.name
+        _write(source, copied)
+        there = place / source.name
+        if not there.exists():
+            _move(Path(draft), place, tell)
+        elif filecmp.cmp(copied, there, shallow=False):
+            tell(f"{source.stem}: there already")
+        else:
+            raise TuneError(
+                f"{source}: the dataset has another model of this name; give the file another one"
+            )
+
+
+def _write(source: Path, to: Path) -> None:
+    """Copy a model, and the data that it has in other files, wherever in its folder they are."""
+    import onnx
+
+    model, _ = load_model(source)  # refuses what is none
+    size = model.ByteSize()
+    try:
+        onnx.load_external_data_for_model(model, str(source.parent))
+    except Exception as error:  # of ONNX's own: paths outside of the folder, missing or short files
+        raise TuneError(f"{source}: its external data cannot be read: {error}") from error
+    if model.ByteSize() == size:
+        to.write_bytes(source.read_bytes())
+    else:
+        onnx.save(model, str(to), save_as_external_data=True, location=f"{to.name}.data")
 
 
 def _export(names: Sequence[str], place: Path, zoo: Path, tell: Tell) -> None:

@@ -218,7 +218,7 @@ class Checking:
         tolerance = max(self.tolerances.get(value.type.dtype, 0.0), self._step(value)) * factor
         error = difference(array, np.asarray(expected).reshape(array.shape))
         nodes = self._makers.get(self._owners.get(value, value), ())
-        sources = tuple(node.source for node in nodes if node.source)
+        sources = tuple(dict.fromkeys(node.source for node in nodes if node.source))
         return ValueCheck(value.name, tuple(node.op for node in nodes), sources, error, tolerance)
 
     def _step(self, value: GraphValue) -> float:

@@ -120,7 +120,7 @@ class _Planner:
             self._place(value, call.kernel, position) for position, value in enumerate(call.values)
         )
         nodes = call.group.nodes
-        sources = tuple(node.source for node in nodes if node.source)
+        sources = tuple(dict.fromkeys(node.source for node in nodes if node.source))
         operators = tuple(node.op for node in nodes)
         reads, flop = len(call.group.inputs), flop_of(call.kernel.func)
         return ModelStep(call.group.name, number, places, values, reads, flop, sources, operators)

@@ -7,6 +7,7 @@ and without a mask, norms before and behind. Results are compared with PyTorch's
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,13 @@ def test_a_whole_network_goes_to_another_library(library: str, zoo: Any, tmp_pat
     assert result.error_msg is None
     assert result.run_secs is not None
     assert len(result.run_secs) == 2
+
+
+def test_networks_that_are_not_there(tmp_path: Path) -> None:
+    """Said before anything is written."""
+    folder = tmp_path / "out"
+    command = [sys.executable, str(ZOO), str(folder), "resnet18", "mobilenetv2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no network mobilenetv2; known: resnet18, " in done.stderr
+    assert not folder.exists()

@@ -310,6 +310,52 @@ def test_a_model_that_is_none(tmp_path: Path) -> None:
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
+def test_a_model_with_data_in_a_file_of_any_name(tmp_path: Path, make_model: MakeModel) -> None:
+    import onnx
+
+    make_model(tmp_path / "plain.onnx", (48, 64))
+    model = onnx.load(str(tmp_path / "plain.onnx"))
+    path = tmp_path / "net.onnx"
+    onnx.save(model, str(path), save_as_external_data=True, location="weights.bin")
+    collect_models(tmp_path / "data", [str(path)], tell=quiet)
+    path.unlink()
+    (tmp_path / "weights.bin").unlink()
+    assert len(extract_dataset_tasks(tmp_path / "data", tell=quiet).tasks()) == 1
+
+
+def test_a_model_whose_data_is_outside_of_its_folder(tmp_path: Path, make_model: MakeModel) -> None:
+    import onnx
+
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    make_model(tmp_path / "plain.onnx", (48, 64))
+    model = onnx.load(str(tmp_path / "plain.onnx"))
+    path = inner / "net.onnx"
+    onnx.save(model, str(path), save_as_external_data=True, location="weights.bin")
+    outside = onnx.load(str(path), load_external_data=False)
+    for entry in outside.graph.initializer[0].external_data:
+        entry.value = "../plain.onnx" if entry.key == "location" else entry.value
+    path.write_bytes(outside.SerializeToString())
+    said = refusal(lambda: collect_models(tmp_path / "data", [str(path)]))
+    assert said.startswith(f"{path}: its external data cannot be read: ")
+    assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
+
+
+def test_a_second_model_of_the_same_name(tmp_path: Path, make_model: MakeModel) -> None:
+    files = []
+    for name, widths in (("a", (48, 64)), ("b", (32, 64))):
+        (tmp_path / name).mkdir()
+        files.append(tmp_path / name / "model.onnx")
+        make_model(files[-1], widths)
+    told: list[str] = []
+    for _ in range(2):
+        collect_models(tmp_path / "data", [str(files[0])], tell=told.append)
+    assert told == ["model: 0.0 MB", "model: there already"]
+    assert refusal(lambda: collect_models(tmp_path / "data", [str(files[1])])) == (
+        f"{files[1]}: the dataset has another model of this name; give the file another one"
+    )
+
+
 def test_a_zoo_that_is_missing_or_fails(tmp_path: Path) -> None:
     folder, zoo = tmp_path / "data", tmp_path / "zoo.py"
     assert refusal(lambda: collect_models(folder, ["net"], zoo)) == (

@@ -69,6 +69,16 @@ def test_a_right_model_is_right(graph: Graph) -> None:
     assert str(report).startswith(f"all {len(report.kernels)} kernels and the outputs are right")
 
 
+def test_a_node_that_became_two_operators_is_named_once(graph: Graph) -> None:
+    """A convolution with a bias, for example, is a convolution and an addition."""
+    nodes = tuple(dataclasses.replace(node, source="/conv") for node in graph.nodes[:3])
+    executable = compile_model(dataclasses.replace(graph, nodes=nodes + graph.nodes[3:]))
+    kernels = executable.check(graph, _X).kernels
+    assert [one.nodes for one in kernels if "nn.conv2d" in one.operators] == [("/conv",)]
+    profile = executable.profile(_X, repeats=1)
+    assert [step.sources for step in profile if "nn.conv2d" in step.operators] == [("/conv",)]
+
+
 def _with_wrong_kernel(graph: Graph, wrong: str, instead: str) -> Executable:
     """The model with the kernel of another operator of the same types in one place."""
     simple = simplify(graph)

@@ -228,6 +228,10 @@ class _Importer:
             raise GraphError(f"input {given.name} is not a tensor")
         dtype = checked_dtype(kind.elem_type, f"input {given.name}")
         fixed = self._options.shapes.get(given.name)
+        if fixed is None and not kind.HasField("shape"):
+            raise GraphError(
+                f"input {given.name} has no shape: give shapes={{{given.name!r}: [...]}}"
+            )
         if fixed is None:
             fixed = [self._input_extent(given.name, dim) for dim in kind.shape.dim]
         if max(fixed, default=0) > _MOST_EXTENT:

@@ -142,8 +142,13 @@ def _external(proto: Any, folder: Path | None) -> Array:
     except ValueError as error:
         raise GraphError(f"tensor {proto.name}: its place in {place} is damaged") from error
     with _opened(folder, place, proto.name) as file:
+        if length != count:
+            raise GraphError(
+                f"tensor {proto.name} has {length} bytes of {place}, "
+                f"its shape and type want {count}"
+            )
         size = os.fstat(file.fileno()).st_size
-        if min(shape, default=0) < 0 or length != count or offset < 0 or offset + length > size:
+        if min(shape, default=0) < 0 or offset < 0 or offset + count > size:
             raise GraphError(
                 f"tensor {proto.name} needs {count} bytes at {offset} of {place}, which has {size}"
             )

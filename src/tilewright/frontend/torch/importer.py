@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -104,7 +105,9 @@ def _imported(exported: Any, constants: Mapping[int, Any], partial: bool) -> Tor
         table.pop(getattr(getattr(torch.ops.aten, word), overload), None)
     with torch.no_grad():
         try:
-            plain = exported.run_decompositions(table)
+            with warnings.catch_warnings():  # PyTorch's, of names of its own that it uses
+                warnings.simplefilter("ignore", FutureWarning)
+                plain = exported.run_decompositions(table)
         except Exception as error:  # of PyTorch's own: a number that depends on data
             said = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise GraphError(f"PyTorch cannot take the program apart: {said}") from error

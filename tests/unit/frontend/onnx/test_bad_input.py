@@ -152,13 +152,18 @@ def test_external_data_that_is_a_folder(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("entries", "offset"), [({}, 0), ({"offset": 8}, 8), ({"offset": -8}, -8), ({"length": 10}, 0)]
-)
+@pytest.mark.parametrize(("entries", "offset"), [({}, 0), ({"offset": 8}, 8), ({"offset": -8}, -8)])
 def test_short_external_data(tmp_path: Path, entries: dict[str, int], offset: int) -> None:
     (tmp_path / "w.data").write_bytes(bytes(12))
     expected = f"Add (sum): tensor w needs 16 bytes at {offset} of w.data, which has 12"
     assert _refusal(_saved(tmp_path, _external("w.data", **entries))) == expected
+
+
+@pytest.mark.parametrize("length", [0, 10, -16, 10**18])
+def test_external_data_of_another_length_than_its_shape(tmp_path: Path, length: int) -> None:
+    (tmp_path / "w.data").write_bytes(bytes(16))
+    expected = f"Add (sum): tensor w has {length} bytes of w.data, its shape and type want 16"
+    assert _refusal(_saved(tmp_path, _external("w.data", length=length))) == expected
 
 
 def test_a_place_that_is_no_number(tmp_path: Path) -> None:
@@ -256,6 +261,17 @@ def test_a_dimension_without_a_name(make_model: MakeModel) -> None:
     assert _refusal(model) == (
         "input x has a dimension without a name, whose size is not known: give shapes={'x': [...]}"
     )
+
+
+def test_an_input_without_a_shape() -> None:
+    """No shape is not the shape of a scalar."""
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, None)
+    result = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "main", [given], [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    assert _refusal(model) == "input x has no shape: give shapes={'x': [...]}"
+    assert import_onnx(model, shapes={"x": [4, 3]}).inputs[0].type.shape == (4, 3)
+    assert import_onnx(model, shapes={"x": []}).inputs[0].type.shape == ()
 
 
 def test_bindings_of_what_is_not_there(relu: bytes) -> None:
@@ -376,6 +392,17 @@ def test_attributes_that_are_missing_or_wrong(make_model: MakeModel) -> None:
     assert _refusal(model).startswith("Gather (pick): ")
     node = helper.make_node("If", ["x"], ["y"], name="which")
     assert _refusal(make_model([node], {"x": [1]}, ["y"])).startswith("If (which): ")
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "DeformConv"])
+def test_windows_that_are_not_those_of_the_weights(make_model: MakeModel, operator: str) -> None:
+    inputs = ["x", "w", "offsets"] if operator == "DeformConv" else ["x", "w"]
+    node = helper.make_node(operator, inputs, ["y"], name="conv", kernel_shape=[5, 3])
+    weights = {"w": np.zeros((4, 4, 3, 3), np.float32)}
+    weights["offsets"] = np.zeros((1, 18, 6, 6), np.float32)
+    model = make_model([node], {"x": [1, 4, 8, 8]}, ["y"], weights)
+    expected = f"{operator} (conv): kernel_shape is [5, 3], and the weights have windows of [3, 3]"
+    assert _refusal(model) == expected
 
 
 def test_a_sequence_that_depends_on_an_input(make_model: MakeModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -239,3 +240,10 @@ def test_functions_are_no_modules() -> None:
     with pytest.raises(GraphError) as error:
         import_module(lambda x: x, (torch.randn(2),))
     assert str(error.value) == "expected a torch.nn.Module, got function"
+
+
+def test_warnings_of_pytorch_about_itself_are_not_passed_on() -> None:
+    """PyTorch 2.13 copies what it calls deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        import_module(nn.ReLU(), (torch.ones(2, 3),))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.errors import GraphError
 from tilewright.frontend.onnx.context import NodeContext, converts
-from tilewright.frontend.onnx.converters.windows import window_of
+from tilewright.frontend.onnx.converters.windows import kernel_of, window_of
 from tilewright.graph import GraphValue
 
 
@@ -26,7 +26,7 @@ def convolution(node: NodeContext, x: GraphValue, weight: GraphValue) -> GraphVa
 
 def convolution_options(node: NodeContext, weight: GraphValue) -> dict[str, Any]:
     """Strides, dilation, padding and groups of a convolution with these weights."""
-    kernel = node.attr("kernel_shape") or node.shape(weight)[2:]
+    kernel = kernel_of(node, weight)
     rank = len(kernel)
     if not 1 <= rank <= 3:
         raise GraphError(f"windows of {rank} axes are not supported")
@@ -44,7 +44,7 @@ def _conv(node: NodeContext) -> GraphValue:
 
 @converts("ConvTranspose")
 def _conv_transpose(node: NodeContext) -> GraphValue:
-    kernel = node.attr("kernel_shape") or node.shape(node[1])[2:]
+    kernel = kernel_of(node, node[1])
     window = window_of(_without(node, "auto_pad"), kernel)
     rank, extra = len(kernel), [int(n) for n in node.attr("output_padding") or [0] * len(kernel)]
     before, after, output = [], [], []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.errors import GraphError
 from tilewright.frontend.onnx.context import NodeContext, converts
 from tilewright.frontend.onnx.converters.convolutions import plus_bias
-from tilewright.frontend.onnx.converters.windows import window_of
+from tilewright.frontend.onnx.converters.windows import kernel_of, window_of
 from tilewright.graph import GraphValue
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # as older versions called them
@@ -27,7 +27,7 @@ def _grid_sample(node: NodeContext) -> GraphValue:
 
 @converts("DeformConv")
 def _deform_conv(node: NodeContext) -> GraphValue:
-    kernel = node.attr("kernel_shape") or node.shape(node[1])[2:]
+    kernel = kernel_of(node, node[1])
     if len(kernel) != 2:
         raise GraphError(f"windows of {len(kernel)} axes are not supported")
     window = window_of(node, kernel)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.errors import GraphError
 from tilewright.frontend.onnx.context import NodeContext
+from tilewright.graph import GraphValue
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,15 @@ class SlidingWindow:
             "kernel": list(self.kernel), "strides": list(self.strides),
             "dilation": list(self.dilation), "padding": list(self.before), "output": self.output,
         }  # fmt: skip
+
+
+def kernel_of(node: NodeContext, weight: GraphValue) -> list[int]:
+    """The extents of the windows of a convolution, which its weights have as well."""
+    own = [int(n) for n in node.shape(weight)[2:]]
+    stated = [int(n) for n in node.attr("kernel_shape") or own]
+    if stated != own:
+        raise GraphError(f"kernel_shape is {stated}, and the weights have windows of {own}")
+    return own
 
 
 def window_of(node: NodeContext, kernel: Sequence[int]) -> SlidingWindow:
