@@ -85,6 +85,7 @@ def _partitioner(name: str) -> Callable[..., Graph]:
     def partition_for(graph: Graph, min_flop: float = 0.0) -> Graph:
         return partition(graph, name, min_flop)
 
+    partition_for.__name__ = partition_for.__qualname__ = f"partition_for_{name}"
     partition_for.__doc__ = f"A graph whose parts that {name} takes are external nodes."
     return partition_for
 

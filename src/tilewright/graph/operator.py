@@ -11,6 +11,7 @@ kernel all come from that expression.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,19 @@ def infer_types(
         for number, kind in enumerate(inputs)
     ]
     try:
-        return tuple(map(type_of, find_operator(name)(tensors, json.loads(attrs))))
+        op, named = find_operator(name), json.loads(attrs)
+        _check_arguments(op, tensors, named)
+        return tuple(map(type_of, op(tensors, named)))
     except TilewrightError as error:
         given = ", ".join("nothing" if kind is None else str(kind) for kind in inputs)
         raise GraphError(f"{name} of {given}: {error}") from error
+
+
+def _check_arguments(
+    op: Operator, tensors: Sequence[te.Tensor | None], attrs: Mapping[str, Any]
+) -> None:
+    """Raise an error in words where inputs or attributes are missing, or too many."""
+    try:
+        inspect.signature(op.compute).bind(*tensors, **attrs)
+    except TypeError as error:
+        raise GraphError(str(error)) from None

@@ -59,6 +59,8 @@ class _Reader:
         ]
         call = statement.value
         op = ast.unparse(call.func)
+        if op == "constant" and (len(call.args), len(names)) != (1, 1):
+            raise self._wrong(statement, "expected `name = constant(float32[1, 8])`")
         made = (
             (self._constant(names[0], call.args[0]),)
             if op == "constant"
@@ -69,6 +71,8 @@ class _Reader:
                 names,
             )
         )
+        if len(names) != len(made):
+            raise self._wrong(statement, f"{op} has {len(made)} results, not {len(names)}")
         self._values.update(zip(names, made, strict=True))
 
     def _constant(self, name: str, kind: ast.expr) -> GraphValue:

@@ -81,6 +81,22 @@ def test_constants_are_given_beside_the_text() -> None:
             "def f(x: float32[2]):\n    y = abz(x)\n    return y",
             "abz of float32[2]: there is no operator 'abz'; did you mean 'abs'?",
         ),
+        (
+            "def f(x: float32[2]):\n    y = cast(x)\n    return y",
+            "cast of float32[2]: missing a required argument: 'dtype'",
+        ),
+        (
+            "def f(x: float32[2]):\n    y = abs(x, axis=1)\n    return y",
+            "abs of float32[2]: got an unexpected keyword argument 'axis'",
+        ),
+        (
+            "def f(x: float32[2]):\n    y = constant()\n    return y",
+            "line 2: expected `name = constant(float32[1, 8])`",
+        ),
+        (
+            "def f(x: float32[2]):\n    y, z = abs(x)\n    return y",
+            "line 2: abs has 1 results, not 2",
+        ),
     ],
 )
 def test_text_that_is_no_graph(text: str, message: str) -> None:
