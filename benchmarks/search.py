@@ -15,10 +15,10 @@ the prior is that of CPUs, as columns for trees.
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from features import SPACES, candidates_of
@@ -118,7 +118,8 @@ def evolved_megabytes(row: str) -> float:
     for model in models:
         scorer = BatchScorer(model, Machine.of(context.target))
         ArrayEvolution(scorer, size, _GENERATIONS - 1).run(random)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024  # `ru_maxrss` has the parent's, too
 
 
 def megabytes(row: str) -> float:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.space_constraints import ProblemAnswer, solutions_in_words
+from tilewright.errors import TuneError
 from tilewright.heron.config import HeronCase, HeronConfig, read_config
 from tilewright.heron.demands import with_demands
 from tilewright.heron.measuring import measurer_of
@@ -42,6 +43,10 @@ class HeronCommand:
 
 def run(command: HeronCommand) -> int:
     """Tune every case; the exit status is 0 if each has a working schedule."""
+    if command.max_trials is not None and command.max_trials < 1:
+        raise TuneError(f"--trials {command.max_trials}: expected at least 1")
+    if command.seed < 0:
+        raise TuneError(f"--seed {command.seed}: expected at least 0")
     platform = heron_platforms.create(command.platform)
     config = read_config(command.config)
     console = make_console()

@@ -19,6 +19,8 @@ from tilewright.target import Target
 from tilewright.tune.budget import parse_seconds
 from tilewright.tune.events import Event, TuningStarted
 
+_LARGEST_SEED = (1 << 32) - 1  # NumPy's
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -109,6 +111,8 @@ def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
         raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
     if options.trials is not None and options.trials < 1:
         raise TuneError(f"--trials {options.trials}: expected at least 1")
+    if options.seed is not None and not 0 <= options.seed <= _LARGEST_SEED:
+        raise TuneError(f"--seed {options.seed}: expected a number from 0 to {_LARGEST_SEED}")
     if options.cost_model is not None and not options.cost_model.is_file():
         raise TuneError(f"--cost-model {options.cost_model}: there is no such file")
     budget = None if options.budget is None else parse_seconds(options.budget, "--budget")

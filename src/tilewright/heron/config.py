@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import TuneError
+from tilewright.errors import TilewrightError, TuneError
+from tilewright.ir.dtype import DType
 from tilewright.search.constrained import ConstrainedSettings, constrained_strategies
 from tilewright.support.suggestions import did_you_mean
 
@@ -77,6 +79,8 @@ _AT_LEAST_ONE = (
     "iter_walks", "history_topk", "select_num", "parallel_num",
 )  # fmt: skip
 _POSITIVE = ("runner_timeout", "build_timeout", "temperature")
+_MOST = 1_000_000  # of any whole number: what is beyond takes forever, or does not fit
+_LONGEST = 1e9  # of any other
 
 
 def read_config(path: Path) -> HeronConfig:
@@ -112,7 +116,7 @@ def config_of(found: object, where: str = "the configuration") -> HeronConfig:
     """A configuration from plain values."""
     if not isinstance(found, dict):
         raise TuneError(f"{where} must be an object of fields, got {type(found).__name__}")
-    named = {_SAME.get(str(name), str(name)): value for name, value in found.items()}
+    named = _named(found, where)
     known = {each.name: str(each.type) for each in fields(HeronConfig)}
     for name in named:
         if name not in known:
@@ -124,6 +128,14 @@ def config_of(found: object, where: str = "the configuration") -> HeronConfig:
     config = HeronConfig(**values)
     _check_ranges(config, where)
     return config
+
+
+def _named(found: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """Fields under one name each."""
+    for other, name in _SAME.items():
+        if other in found and name in found:
+            raise TuneError(f"{where}: {other!r} and {name!r} are one field, give one of them")
+    return {_SAME.get(str(name), str(name)): value for name, value in found.items()}
 
 
 def _checked(name: str, kind: str, value: Any, where: str) -> Any:
@@ -164,7 +176,7 @@ def _case(name: str, found: Any, where: str) -> HeronCase:
             f"{where}: case {name!r} must be [operator, [sizes]] or [operator, [sizes], count], "
             f"got {found!r}"
         )
-    if not name or name in (".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
+    if name in (".", "..") or not {"/", "\\"}.isdisjoint(name) or not _is_path(name):
         raise TuneError(f"{where}: case {name!r} must have the name of a folder, without '/'")
     if min(found[2:], default=1) < 1:
         raise TuneError(f"{where}: the count of case {name!r} must be at least 1, got {found[2]}")
@@ -175,25 +187,53 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_path(text: str) -> bool:
+    """True for what the name of a file can be."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return bool(text) and "\0" not in text
+
+
 def _check_ranges(config: HeronConfig, where: str) -> None:
     for name in _AT_LEAST_ONE:
-        if getattr(config, name) < 1:
-            raise TuneError(f"{where}: {name!r} must be at least 1, got {getattr(config, name)}")
+        _check_whole(name, getattr(config, name), 1, where)
     for name in _POSITIVE:
         value = getattr(config, name)
         if not 0 < value < math.inf:
             word = "finite" if value > 0 or math.isnan(value) else "positive"
             raise TuneError(f"{where}: {name!r} must be {word}, got {value}")
-    if config.device_id < 0:
-        raise TuneError(f"{where}: 'device_id' must be at least 0, got {config.device_id}")
+        if value > _LONGEST:
+            raise TuneError(f"{where}: {name!r} must be at most {_LONGEST:g}")
+    _check_whole("device_id", config.device_id, 0, where)
     for name in ("out_name", "feasible_file_path"):
         if not getattr(config, name):
             raise TuneError(f"{where}: {name!r} must not be empty")
+        if not _is_path(getattr(config, name)):
+            raise TuneError(f"{where}: {name!r} must be a path, got {getattr(config, name)!r}")
+    for name in ("in_dtype", "out_dtype"):
+        _check_dtype(name, getattr(config, name), where)
     for name, allowed in _FIXED.items():
         _check_choice(name, getattr(config, name), allowed, where)
     methods = [each.upper() for each in constrained_strategies]
     _check_choice("method", config.method.upper(), methods, where)
     config.settings()
+
+
+def _check_whole(name: str, value: int, least: int, where: str) -> None:
+    if value < least:
+        raise TuneError(f"{where}: {name!r} must be at least {least}, got {value}")
+    if value > _MOST:
+        raise TuneError(f"{where}: {name!r} must be at most {_MOST}")
+
+
+def _check_dtype(name: str, value: str | None, where: str) -> None:
+    try:
+        if value is not None:
+            DType(value)
+    except TilewrightError as error:
+        raise TuneError(f"{where}: {name!r}: {error}") from error
 
 
 def _check_choice(name: str, value: str, allowed: Sequence[str], where: str) -> None:

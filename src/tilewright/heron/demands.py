@@ -11,7 +11,8 @@ from tilewright.errors import TuneError
 from tilewright.heron.space import HeronSpace
 from tilewright.support.suggestions import did_you_mean
 
-_FORM = re.compile(r"\s*(?P<name>\S+?)\s*(?P<sign><=|>=|==|=| in )\s*(?P<rest>.+?)\s*")
+_BEYOND = 1 << 62  # what solvers count with
+_FORM = re.compile(r"\s*(?P<name>\S+?)\s*(?P<sign><=|>=|==|=(?!=)| in )\s*(?P<rest>.+?)\s*")
 
 
 def with_demands(space: HeronSpace, texts: Sequence[str]) -> HeronSpace:
@@ -59,6 +60,8 @@ def read_demand(text: str) -> Demand:
         numbers = tuple(int(part) for part in parts)
     except ValueError as error:
         raise TuneError(f"the constraint {text!r} compares with {rest!r}, no number") from error
+    if any(abs(number) >= _BEYOND for number in numbers):
+        raise TuneError(f"the constraint {text!r} compares with a number beyond {_BEYOND}")
     return Demand(text, found["name"], sign, numbers)
 
 

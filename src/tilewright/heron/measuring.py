@@ -87,7 +87,10 @@ def _measure_on_simulator(space: HeronSpace, config: HeronConfig) -> HeronMeasur
 
 def _target(config: HeronConfig, platform: str, *kinds: str) -> Target:
     """The target of a configuration, of a kind that a platform measures on."""
-    target = Target(config.target_name or kinds[0])
+    try:
+        target = Target(config.target_name or kinds[0])
+    except TilewrightError as error:
+        raise TuneError(f"'target_name': {error}") from error
     if target.kind.name not in kinds:
         wanted = " or ".join(map(repr, kinds))
         raise TuneError(

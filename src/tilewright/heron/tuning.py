@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewright.errors import TuneError
 from tilewright.heron.config import HeronConfig
 from tilewright.heron.measuring import HeronMeasurer, HeronOutcome
 from tilewright.heron.space import HeronSpace
@@ -47,6 +48,15 @@ class HeronRun:
 
     def write_space(self) -> None:
         """The model for CP-SAT and the schedule as text; records of an earlier run go."""
+        try:
+            self._write_space()
+        except OSError as error:
+            raise TuneError(
+                f"cannot write {error.filename}, which follows from 'out_name', the name of the "
+                f"case and 'feasible_file_path': {error.strerror}"
+            ) from error
+
+    def _write_space(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         program = model_program(self.space.problem)
         (self.folder / "constraints.py").write_text(program, encoding="utf-8")

@@ -82,6 +82,39 @@ def test_mistakes(command: Any) -> None:
             "platform 'dlboost' measures on targets of the kind 'llvm' or 'c', but 'target_name' "
             "is 'cuda'",
         ),
+        (
+            "dlboost",
+            {"target_name": "lvm"},
+            "'target_name': unknown target kind 'lvm'; did you mean 'llvm'?",
+        ),
+        (
+            "vta",
+            {"cases": {"g": ["gemm", [10**18, 16, 16]]}},
+            "operator 'gemm': M must be at most 2147483647",
+        ),
+        (
+            "vta",
+            {"constraints": ["dense_cthread =="]},
+            "the constraint 'dense_cthread ==' must be of the form NAME <= NUMBER, NAME >= NUMBER, "
+            "NAME == NUMBER or NAME in NUMBER, NUMBER, ...",
+        ),
+        (
+            "vta",
+            {"constraints": [f"dense_cthread <= {10**20}"]},
+            f"the constraint 'dense_cthread <= {10**20}' compares with a number beyond {1 << 62}",
+        ),
+        (
+            "vta",
+            {"out_name": "quick_start.json"},
+            "cannot write quick_start.json/g, which follows from 'out_name', the name of the case "
+            "and 'feasible_file_path': Not a directory",
+        ),
+        (
+            "vta",
+            {"feasible_file_path": "no/such.json"},
+            "cannot write out/g/no/such.json, which follows from 'out_name', the name of the case "
+            "and 'feasible_file_path': No such file or directory",
+        ),
         ("dlboost", {"rules": ["mine"]}, "the rule 'mine' must be of the form package.module:name"),
     ],
 )
@@ -90,6 +123,21 @@ def test_what_a_platform_does_not_take(
 ) -> None:
     write(**fields)
     err = command("heron", "-p", platform, "-c", "quick_start.json", status=2).err
+    assert err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--trials", "0"), "--trials 0: expected at least 1"),
+        (("--seed", "-1"), "--seed -1: expected at least 0"),
+    ],
+)
+def test_numbers_that_a_search_cannot_have(
+    option: tuple[str, str], message: str, command: Any
+) -> None:
+    write()
+    err = command("heron", "-p", "vta", "-c", "quick_start.json", *option, status=2).err
     assert err == f"error: {message}\n"
 
 

@@ -90,6 +90,13 @@ def test_bad_limits() -> None:
         limits_of(TuneCommand(["GMM"], trials=0), 1)
 
 
+@pytest.mark.parametrize("seed", [-1, 1 << 32])
+def test_seeds_that_numpy_does_not_take(seed: int) -> None:
+    asked = TuneCommand(["GMM:0"], trials=1, seed=seed)
+    with pytest.raises(TuneError, match=f"--seed {seed}: expected a number from 0 to 4294967295"):
+        limits_of(asked, 1)
+
+
 def test_options_of_models_are_one_argument_of_commands() -> None:
     seen: list[tuple[str, bool, ModelOptions]] = []
 

@@ -106,6 +106,23 @@ def test_all_fields_can_be_given() -> None:
         ({"runner_timeout": -1}, "x.json: 'runner_timeout' must be positive, got -1"),
         ({"device_id": -1}, "x.json: 'device_id' must be at least 0, got -1"),
         ({"out_name": ""}, "x.json: 'out_name' must not be empty"),
+        ({"out_name": "a\0"}, "x.json: 'out_name' must be a path, got 'a\\x00'"),
+        ({"out_name": "\ud800"}, "x.json: 'out_name' must be a path, got '\\ud800'"),
+        (
+            {"cases": {"\ud800": ["gemm", [64, 64, 64]]}},
+            "x.json: case '\\ud800' must have the name of a folder, without '/'",
+        ),
+        (
+            {"method": "CGA", "opt_method": "GA"},
+            "x.json: 'opt_method' and 'method' are one field, give one of them",
+        ),
+        ({"pop_num": 10**12}, "x.json: 'pop_num' must be at most 1000000"),
+        ({"runner_number": 10**30}, "x.json: 'runner_number' must be at most 1000000"),
+        ({"runner_timeout": 10**400}, "x.json: 'runner_timeout' must be at most 1e+09"),
+        (
+            {"in_dtype": "float99"},
+            "x.json: 'in_dtype': dtype 'float99': float comes in 8, 16, 32, 64 bits",
+        ),
     ],
 )
 def test_mistakes(fields: dict[str, Any], message: str) -> None:

@@ -10,6 +10,8 @@ from tilewright.heron.template import Template, TensorStage
 from tilewright.ir import IRModule
 from tilewright.support.plugins import Family
 
+_MOST = (1 << 31) - 1  # of a size: what loops count to
+
 
 @dataclass(frozen=True)
 class HeronOperator:
@@ -50,6 +52,8 @@ class OperatorCase:
                 raise TuneError(
                     f"operator {self.operator!r}: {name} must be at least {least}, got {size}"
                 )
+            if size > _MOST:
+                raise TuneError(f"operator {self.operator!r}: {name} must be at most {_MOST}")
         return self.shape
 
 
