@@ -27,7 +27,7 @@ from tilewright.solver.base import (
 from tilewright.solver.cases import cases_of
 from tilewright.solver.crossover import KnobCrossover
 from tilewright.solver.domains import Values, ValueSet
-from tilewright.solver.elimination import eliminate
+from tilewright.solver.elimination import Elimination, eliminate
 from tilewright.solver.later import Later
 from tilewright.solver.network import ConstraintNetwork, network_of, propagate
 from tilewright.solver.relations import OPERATIONS, Computed
@@ -62,12 +62,11 @@ class _Case:
         self,
         network: ConstraintNetwork,
         names: Sequence[str],
-        postponed: frozenset[int],
-        deadline: Deadline,
+        elimination: Elimination,
     ) -> None:
         self.network = network
         self.numbers = [network.numbers[name] for name in names]
-        self.elimination = eliminate(network, postponed, deadline)
+        self.elimination = elimination
         self.later = Later(network, self.elimination)
         self.columns = self._columns_of_numbers()
 
@@ -158,36 +157,67 @@ class ArraySpace(SolutionSpace):
         super().__init__(problem, seconds)
         self.network: ConstraintNetwork = network_of(problem)
         propagate(self.network)
+        self._parts: list[_Case] = []  # those with solutions, of the cases looked at so far
+        self._hurried: list[_Case] = []  # the first one, if there was too little time
+        self._looked_at = 0
+        self._postponed: frozenset[int] = frozenset()
+        if seconds is not None:
+            self._prepare(self._deadline)
+            self._looked_at = len(self._cases)  # the limit was for all of them
 
     @cached_property
-    def _parts(self) -> list[_Case]:
-        parts: list[_Case] = []
-        postponed: frozenset[int] = frozenset()
-        if self.network.is_dead():
-            return parts
-        cases = cases_of(self.network)
-        for number, case in enumerate(cases):
-            if parts and self._deadline.is_over:
-                limit = f"its limit of {self._deadline.seconds:g} s"
-                self.remark = f"looked at {number} of {len(cases)} cases within {limit}"
+    def _cases(self) -> list[ConstraintNetwork]:
+        return [] if self.network.is_dead() else cases_of(self.network)
+
+    def _prepare(self, deadline: Deadline, enough: float = math.inf) -> None:
+        """Look at cases until time is up or `enough` have solutions, and at least at one that has.
+
+        If time is too short for the first one, it is drawn from with more constraints to check, and
+        looked at again when there is time.
+        """
+        if self._looked_at == len(self._cases) or len(self._drawn_from) >= enough:
+            return
+        self.remark, self._hurried = "", []
+        while self._looked_at < len(self._cases) and len(self._parts) < enough:
+            if self._parts and deadline.is_over:
                 break
-            part = _Case(case, self.names, postponed, self._deadline)
-            postponed = postponed | part.elimination.postponed
-            if part.elimination.log_count > -math.inf:
-                parts.append(part)
-        return parts
+            case = self._cases[self._looked_at]
+            found = eliminate(case, self._postponed, deadline, may_stop=bool(self._parts))
+            if found is None:
+                break
+            has_solutions = found.log_count > -math.inf
+            if has_solutions and deadline.is_over and not found.is_exact:
+                self._hurried += [] if self._parts else [_Case(case, self.names, found)]
+                break
+            self._looked_at += 1
+            self._postponed |= found.postponed
+            if has_solutions:
+                self._parts.append(_Case(case, self.names, found))
+        if deadline.is_over and self._looked_at < len(self._cases):
+            looked_at = self._looked_at + len(self._hurried)
+            limit = f"its limit of {deadline.seconds:g} s"
+            self.remark = f"looked at {looked_at} of {len(self._cases)} cases within {limit}"
 
-    @cached_property
+    @property
+    def _drawn_from(self) -> list[_Case]:
+        return self._parts + self._hurried
+
+    @property
     def _chances(self) -> NDArray[np.float64]:
         """How many of all draws come from each case."""
-        logs = np.asarray([part.elimination.log_count for part in self._parts])
+        logs = np.asarray([part.elimination.log_count for part in self._drawn_from])
         weights = np.exp(logs - logs.max())
         return np.asarray(weights / weights.sum())
 
     @property
     def is_exact(self) -> bool:
         """True when all that is drawn is a solution."""
-        return all(part.elimination.is_exact for part in self._parts)
+        self._prepare(self._deadline)
+        return self._draws_solutions
+
+    @property
+    def _draws_solutions(self) -> bool:
+        return all(part.elimination.is_exact for part in self._drawn_from)
 
     @property
     def count(self) -> float | None:
@@ -195,22 +225,25 @@ class ArraySpace(SolutionSpace):
         if not self.is_exact:
             return None
         # Logarithms are kept, since there may be more than a float holds.
-        return math.fsum(math.exp(min(p.elimination.log_count, 700.0)) for p in self._parts)
+        return math.fsum(math.exp(min(p.elimination.log_count, 700.0)) for p in self._drawn_from)
 
     @property
     def postponed(self) -> tuple[str, ...]:
         """The origins of the constraints that are checked after drawing."""
-        sources = {source for part in self._parts for source in part.elimination.postponed}
+        drawn_from = self._drawn_from
+        sources = {source for part in drawn_from for source in part.elimination.postponed}
         return tuple(self.problem.constraints[source].origin for source in sorted(sources))
 
     @property
     def is_empty(self) -> bool:
-        return not self._parts
+        self._prepare(self._deadline, 1)
+        return not self._drawn_from
 
     def _draw(self, rows: int, rng: np.random.Generator) -> tuple[Columns, NDArray[np.int64]]:
         """Rows from all cases, as many from each as its solutions deserve."""
         counts = rng.multinomial(rows, self._chances)
-        drawn = [part.draw(int(n), rng) for part, n in zip(self._parts, counts, strict=True) if n]
+        parts = zip(self._drawn_from, counts.tolist(), strict=True)
+        drawn = [part.draw(n, rng) for part, n in parts if n]
         values = np.concatenate([values for values, _ in drawn])
         broken = np.concatenate([broken for _, broken in drawn])
         order = rng.permutation(rows)
@@ -219,7 +252,7 @@ class ArraySpace(SolutionSpace):
     # --- drawing ---------------------------------------------------------------------------------
 
     def _sampled(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:
-        if not self.is_exact:
+        if not self._draws_solutions:
             return self._checked(count, rng, deadline)
         parts: list[Columns] = []
         found = 0
@@ -240,7 +273,7 @@ class ArraySpace(SolutionSpace):
         """Draws without the postponed constraints, and keeps what satisfies them."""
         parts: list[Columns] = []
         found = vain = 0
-        while found < count and not deadline.is_over and vain < _VAIN_BATCHES:
+        while found < count and not (parts and deadline.is_over) and vain < _VAIN_BATCHES:
             size = min(_BATCH, max(2 * (count - found), 256))
             values, broken = self._draw(size, rng)
             kept = values[broken == 0][: count - found]
@@ -298,15 +331,16 @@ class ArraySpace(SolutionSpace):
         self, hints: Columns, rng: np.random.Generator, exact: bool = False
     ) -> tuple[Columns, NDArray[np.int64]]:
         """Each row in the case that its numbers belong to, or else in a random one."""
-        chosen = rng.choice(len(self._parts), len(hints), p=self._chances)
-        if len(self._parts) > 1:
-            for number, part in enumerate(self._parts):
+        parts = self._drawn_from
+        chosen = rng.choice(len(parts), len(hints), p=self._chances)
+        if len(parts) > 1:
+            for number, part in enumerate(parts):
                 chosen[part.has_room_for(hints)] = number
         values = np.empty_like(hints)
         broken = np.zeros(len(hints), dtype=np.int64)
         for number in np.unique(chosen).tolist():
             rows = chosen == number
-            values[rows], broken[rows] = self._parts[number].draw_near(hints[rows], rng, exact)
+            values[rows], broken[rows] = parts[number].draw_near(hints[rows], rng, exact)
         return values, broken
 
     def _with_replacements(
@@ -330,6 +364,7 @@ class ArraySpace(SolutionSpace):
         Parents are solutions, so there always is one: where nothing else is found, the last
         attempt copies the first parent wherever it can.
         """
+        self._prepare(self._deadline)
         result = first.copy()
         left = np.arange(len(first))
         for attempt in self._attempts:

@@ -100,6 +100,7 @@ class SolutionSpace(ABC):
         if count < 0:
             raise TuneError(f"the number of solutions must be at least 0, got {count}")
         deadline = Deadline.after(seconds)
+        self._prepare(deadline)
         self.check_not_empty()
         return self._sampled(count, rng, deadline)
 
@@ -113,8 +114,12 @@ class SolutionSpace(ABC):
                 f"array of shape {hints.shape}"
             )
         deadline = Deadline.after(seconds)
+        self._prepare(deadline)
         self.check_not_empty()
         return self._repaired(hints, rng, deadline)
+
+    def _prepare(self, deadline: Deadline) -> None:  # noqa: B027 # most are prepared when made
+        """Get ready for questions, as far as the time allows."""
 
     @abstractmethod
     def _sampled(self, count: int, rng: np.random.Generator, deadline: Deadline) -> SolutionSet:

@@ -59,27 +59,30 @@ class Elimination:
         return columns
 
 
-_JOINED_IN_HURRY = 1 << 12  # rows of a join when the time is up
+_JOINED_IN_HURRY = 1 << 15  # rows of a join when the time is up; it takes some milliseconds
 
 
 def eliminate(
-    network: ConstraintNetwork, postponed: frozenset[int], deadline: Deadline
-) -> Elimination:
+    network: ConstraintNetwork,
+    postponed: frozenset[int],
+    deadline: Deadline,
+    may_stop: bool = False,
+) -> Elimination | None:
     """Sum out all variables of a network whose domains were propagated.
 
     `postponed`: constraints that are known to be too much. After the deadline only small tables
-    are joined.
+    are joined, or the result is None if it `may_stop`.
     """
     while True:
-        found = _attempt(network, postponed, deadline)
-        if isinstance(found, Elimination):
+        found = _attempt(network, postponed, deadline, may_stop)
+        if not isinstance(found, frozenset):
             return found
         postponed = postponed | found
 
 
 def _attempt(
-    network: ConstraintNetwork, postponed: frozenset[int], deadline: Deadline
-) -> Elimination | frozenset[int]:
+    network: ConstraintNetwork, postponed: frozenset[int], deadline: Deadline, may_stop: bool
+) -> Elimination | frozenset[int] | None:
     """An elimination without some constraints, or which others to leave out, too."""
     left_out, computed_later = _closure(network, postponed)
     sizes = [domain.size for domain in network.domains]
@@ -96,7 +99,7 @@ def _attempt(
             return frozenset({relation.source})
         tables += [(table, frozenset({relation.source})) for table in made]
     open_variables = {v for v, size in enumerate(sizes) if size > 1 and v not in computed_later}
-    return _Eliminator(result, tables, open_variables, deadline).run()
+    return _Eliminator(result, tables, open_variables, deadline).run(may_stop)
 
 
 def _tables_of(relation: Relation, network: ConstraintNetwork) -> list[Table] | None:
@@ -156,8 +159,10 @@ class _Eliminator:
         self.open = set(variables)
         self._costs: dict[int, tuple[float, int]] = {}  # as long as no table changed
 
-    def run(self) -> Elimination | frozenset[int]:
+    def run(self, may_stop: bool) -> Elimination | frozenset[int] | None:
         while self.open:
+            if may_stop and self.deadline.is_over:
+                return None
             for changed in self.open - self._costs.keys():
                 self._costs[changed] = self._cost(changed)
             variable = min(self.open, key=self._costs.__getitem__)

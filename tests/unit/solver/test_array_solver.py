@@ -14,7 +14,7 @@ from tests.unit.solver.problems import ORIGIN, SMALL, chi_square_z, listed, tile
 import tilewright.solver.cp_sat  # noqa: F401  (registers itself)
 from tilewright.algebra import constraints as c
 from tilewright.errors import RegistryError, TuneError
-from tilewright.solver import tables
+from tilewright.solver import elimination, tables
 from tilewright.solver.array_solver import ArraySolver, ArraySpace
 from tilewright.solver.base import NO_HINT, NoSolutionError, Solver
 
@@ -110,6 +110,30 @@ def test_a_limit_of_time_for_preparing() -> None:
     found = space.sample(200, np.random.default_rng(0))
     assert found.note == "looked at 1 of 3 cases within its limit of 1e-09 s"
     assert {tuple(row) for row in found.values.tolist()} < listed(problem)
+
+
+def test_a_limit_of_time_for_samples_counts_from_the_first_question() -> None:
+    problem = SMALL["choices"]()
+    space = ArraySolver().prepare(problem)  # which looks at nothing yet
+    found = space.sample(200, np.random.default_rng(0), seconds=1e-9)
+    assert found.note == "looked at 1 of 3 cases within its limit of 1e-09 s"
+    assert {tuple(row) for row in found.values.tolist()} < listed(problem)
+    later = space.sample(4000, np.random.default_rng(0))  # looks at the others
+    assert not later.note
+    assert {tuple(row) for row in later.values.tolist()} == listed(problem)
+    assert space.count == pytest.approx(len(listed(problem)))
+
+
+def test_a_case_that_time_was_too_short_for_is_looked_at_again() -> None:
+    problem = SMALL["choices"]()
+    space = ArraySolver().prepare(problem)
+    with mock.patch.object(elimination, "_JOINED_IN_HURRY", 0):
+        hurried = space.sample(20, np.random.default_rng(0), seconds=1e-9)
+    assert all(not list(problem.broken_by(each)) for each in hurried.assignments())
+    assert hurried.note
+    later = space.sample(4000, np.random.default_rng(0))
+    assert not later.note
+    assert {tuple(row) for row in later.values.tolist()} == listed(problem)
 
 
 def test_repair_keeps_solutions_and_comes_close() -> None:
