@@ -52,7 +52,7 @@ def run(command: HeronCommand) -> int:
     console = make_console()
     status = 0
     for name, case in config.cases.items():
-        space = heron_space(platform, config, case)
+        space = heron_space(platform, config, case, command.config.parent)
         if command.prints_space:
             _print_space(console, space)
         result = _tune(console, command, platform, config, name, space)
@@ -65,7 +65,7 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
     """Say how many solutions the cases of a configuration have, or why they have none."""
     chosen, config = heron_platforms.create(platform), read_config(Path(path))
     answers = [
-        ProblemAnswer.of(name, heron_space(chosen, config, case).problem)
+        ProblemAnswer.of(name, heron_space(chosen, config, case, Path(path).parent).problem)
         for name, case in config.cases.items()
     ]
     if as_json:
@@ -76,10 +76,13 @@ def why(path: str, platform: str, *, as_json: bool) -> None:
         console.print(str(answer), soft_wrap=True)
 
 
-def heron_space(platform: Platform, config: HeronConfig, case: HeronCase) -> HeronSpace:
-    """The space of a case, with the rules and demands of the user."""
+def heron_space(
+    platform: Platform, config: HeronConfig, case: HeronCase, beside: Path = Path()
+) -> HeronSpace:
+    """The space of a case, with the rules (of modules in the folder `beside`) and demands of the
+    user."""
     asked = platform.case(case.operator, case.shape, config.in_dtype, config.out_dtype)
-    rules = [loaded_rule(text) for text in config.rules]
+    rules = [loaded_rule(text, beside) for text in config.rules]
     return with_demands(space_of(operation_of(asked), platform, rules), config.constraints)
 
 
@@ -103,20 +106,22 @@ def _tune(
             console.print(f"round {number}: {_summary(name, space, result)}")
 
     job = HeronRun(space, solutions, config, folder, command.seed, tell)
-    if not command.is_tuned:
-        job.write_space()
+    best = best_of_records(space, folder) if command.is_tuned else None
+    # Before the folder is written, since it may have the records of an earlier run.
+    measurer = measurer_of(platform, space, config) if command.measures else None
     variables = len(space.problem.variables)
     size = f"{counted(variables, 'variable')}, {solutions_in_words(solutions.count)}"
-    console.print(f"{name}: {size}; {folder}")
-    if not command.measures:
-        return None
-    best = best_of_records(space, folder) if command.is_tuned else None
-    measurer = measurer_of(platform, space, config)
+    result = None
     try:
-        result = measured_again(best, measurer) if best else job.tune(measurer)
+        if best is None:
+            job.write_space()
+        console.print(f"{name}: {size}; {folder}")
+        if measurer is not None:
+            result = measured_again(best, measurer) if best else job.tune(measurer)
+            console.print(_summary(name, space, result))
     finally:
-        measurer.close()
-    console.print(_summary(name, space, result))
+        if measurer is not None:
+            measurer.close()
     return result
 
 

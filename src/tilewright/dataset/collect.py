@@ -38,12 +38,12 @@ def collect_models(
 def _copy(source: Path, place: Path, tell: Tell) -> None:
     """Add a file; data outside of it go into one file of its name."""
     with tempfile.TemporaryDirectory(dir=place.parent) as draft:
-        copied = Path(draft) / source.name
-        _write(source, copied)
-        there = place / source.name
-        if not there.exists():
+        _write(source, Path(draft) / source.name)
+        files = [file.name for file in Path(draft).iterdir()]
+        same, _, _ = filecmp.cmpfiles(draft, place, files, shallow=False)
+        if not (place / source.name).exists():
             _move(Path(draft), place, tell)
-        elif filecmp.cmp(copied, there, shallow=False):
+        elif len(same) == len(files):
             tell(f"{source.stem}: there already")
         else:
             raise TuneError(

@@ -150,6 +150,36 @@ def test_tensor_cores_need_a_gpu(command: Any) -> None:
     assert err.endswith("; --no-measure writes the space without one\n")
 
 
+def test_a_target_that_is_refused_leaves_earlier_records_as_they_are(command: Any) -> None:
+    write(target_name="llvm", cases={"g": ["gemm", [16, 16, 16]]})
+    Path("out/g").mkdir(parents=True)
+    Path("out/g/records.txt").write_text("earlier\n", encoding="utf-8")
+    err = command("heron", "-p", "vta", "-c", "quick_start.json", status=2).err
+    assert err == (
+        "error: platform 'vta' measures on targets of the kind 'vta', but 'target_name' is 'llvm'\n"
+    )
+    assert Path("out/g/records.txt").read_text(encoding="utf-8") == "earlier\n"
+    assert len(list(Path("out/g").iterdir())) == 1
+
+
+RULE_OF_A_USER = """
+from tilewright.heron.rules.user_defined import UserDefinedRule
+
+said = UserDefinedRule(lambda template, stage: print("asked about", stage.name), lambda *_: None)
+"""
+
+
+def test_rules_lie_beside_the_configuration(command: Any) -> None:
+    Path("sub").mkdir()
+    Path("sub/rules_of_a_user.py").write_text(RULE_OF_A_USER, encoding="utf-8")
+    write(cases={"g": ["gemm", [16, 16, 16]]}, rules=["rules_of_a_user:said"])
+    Path("quick_start.json").rename("sub/quick_start.json")
+    done = command("heron", "-p", "vta", "-c", "sub/quick_start.json", "--no-measure")
+    assert "asked about dense" in done.out
+    why = command("space", "why", "sub/quick_start.json", "--heron", "vta")
+    assert "asked about dense" in why.out
+
+
 def test_space_why_names_the_conflict_and_the_limit(command: Any) -> None:
     write(
         cases={"fits": ["gemm", [64, 64, 64]], "no": ["gemm", [64, 64, 64]]},

@@ -318,8 +318,13 @@ def test_a_model_with_data_in_a_file_of_any_name(tmp_path: Path, make_model: Mak
     path = tmp_path / "net.onnx"
     onnx.save(model, str(path), save_as_external_data=True, location="weights.bin")
     collect_models(tmp_path / "data", [str(path)], tell=quiet)
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(bytes(weights.stat().st_size))
+    assert refusal(lambda: collect_models(tmp_path / "data", [str(path)])) == (
+        f"{path}: the dataset has another model of this name; give the file another one"
+    )
     path.unlink()
-    (tmp_path / "weights.bin").unlink()
+    weights.unlink()
     assert len(extract_dataset_tasks(tmp_path / "data", tell=quiet).tasks()) == 1
 
 

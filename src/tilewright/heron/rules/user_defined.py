@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilewright.errors import TuneError
 from tilewright.heron.rules.base import HeronRule, heron_rules
@@ -32,15 +35,28 @@ class UserDefinedRule(HeronRule):
         self.transform(template, stage)
 
 
-def loaded_rule(text: str) -> HeronRule:
-    """A rule by where it is defined: `package.module:name`."""
+def loaded_rule(text: str, beside: Path = Path()) -> HeronRule:
+    """A rule by where it is defined: `package.module:name`, installed or in a folder."""
     module, _, name = text.partition(":")
     if not module or not name:
         raise TuneError(f"the rule {text!r} must be of the form package.module:name")
     try:
-        found = getattr(importlib.import_module(module), name)
+        with _also_found_in(beside):
+            found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise TuneError(f"the rule {text!r} cannot be loaded: {error}") from error
     if not isinstance(found, HeronRule):
         raise TuneError(f"the rule {text!r} must be a HeronRule, got {type(found).__name__}")
     return found
+
+
+@contextmanager
+def _also_found_in(folder: Path) -> Iterator[None]:
+    """Inside, modules of a folder can be imported as well."""
+    name = str(folder.resolve())
+    sys.path.append(name)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(name)
