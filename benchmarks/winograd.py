@@ -53,7 +53,7 @@ def scheduled(module: ir.IRModule, target: Target, trials: int) -> ir.IRModule:
     """The best that a search finds; by calculation if it has no trials."""
     if not trials:
         return default_schedule(module, target).mod
-    database = tune_tir(module, target, max_trials_global=trials)
+    database = tune_tir(module, target, max_trials_global=trials, console=False)
     found: Schedule | None = database.schedule_for(normalize_mod(module["main"]), target, "main")
     assert found is not None
     return found.mod
