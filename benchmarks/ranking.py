@@ -48,7 +48,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "SFM": (256, 256),
 }
 LEARNED = 128  # candidates
-SPLITS = 12
+SPLITS = 48
 _QUICK_SPLITS = 2
 _ROUNDS = 15  # of timing: the least time counts
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.driver import build, lower
-from tilewright.ir import BlockRealize, For, Node, PrimFunc, as_module, children
+from tilewright.ir import BlockRealize, For, IRModule, Node, PrimFunc, as_module, children
 from tilewright.lowering import get_pass
 from tilewright.script import from_source
 from tilewright.testing import oracle
@@ -354,7 +354,7 @@ def test_warps_see_what_others_wrote_in_shared_memory_only(scope: str, loop: str
     assert _allocating_loops(from_source(FETCHED_BY_WARPS.replace("SCOPE", scope))) == {loop: ["S"]}
 
 
-def _allocating_loops(func: PrimFunc) -> dict[str, list[str]]:
+def _allocating_loops(func: PrimFunc | IRModule) -> dict[str, list[str]]:
     planned = get_pass("PlanBufferAllocation")(get_pass("ConvertBlocksToOpaque")(as_module(func)))
     return {
         node.loop_var.name: [buffer.name for buffer in node.body.block.alloc_buffers]
