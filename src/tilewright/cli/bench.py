@@ -148,7 +148,7 @@ def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | st
     def make(program: Program, target: Target) -> TimedVersion | str:
         if against is None:
             return ""
-        function = load_function(against)
+        function = load_function(against, "--against")
         arrays: list[Any] = side_by_side.inputs_of(_plain(program, target), target)
         device = cpu() if target.is_cpu else cuda()
         if not target.is_cpu:

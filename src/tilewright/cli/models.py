@@ -132,10 +132,10 @@ def model_of(named: NamedValue, options: ModelOptions) -> Model:
             "function that returns a Graph, a torch.nn.Module with its inputs, or a program of "
             "torch.export"
         )
-    if is_saved(named):
-        raise GraphError(f"{named.text} is compiled already; give the model that it was made of")
     if named.is_model_file and named.path is not None and not named.path.is_file():
         raise GraphError(f"there is no file {named.path}")
+    if is_saved(named):
+        raise GraphError(f"{named.text} is compiled already; give the model that it was made of")
     name = named.name or (named.path.stem if named.path is not None else named.text)
     return Model(name, named, options)
 

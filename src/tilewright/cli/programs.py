@@ -99,11 +99,14 @@ def all_programs(opened: Sequence[NamedValue]) -> list[Program]:
     return found
 
 
-def load_function(text: str) -> Callable[..., Any]:
-    """A Python function of a file: `file.py:name`; what it raises is shown in one line."""
+def load_function(text: str, option: str) -> Callable[..., Any]:
+    """The Python function of a file that an option names: `file.py:name`.
+
+    What it raises is shown in one line.
+    """
     path, name = _split_file(text)
     if path is None or not name:
-        raise TuneError(f"{text}: expected FILE.py:NAME, a Python function of a file")
+        raise TuneError(f"{option} {text}: expected FILE.py:NAME, a Python function of a file")
     module = _import(path)
     found = getattr(module, name, None)
     if not callable(found):

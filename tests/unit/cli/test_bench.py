@@ -81,6 +81,11 @@ def test_against_a_function_of_ones_own(command: Any, file: str) -> None:
     assert lines[4].endswith("agree")
 
 
+def test_a_rival_that_is_no_function_of_a_file(command: Any, file: str) -> None:
+    err = command("bench", file, *TARGET, "--against", "numpi", status=2).err
+    assert err == ("error: --against numpi: expected FILE.py:NAME, a Python function of a file\n")
+
+
 def test_other_results_are_told(command: Any, file: str) -> None:
     wrong = command("bench", file, *TARGET, "--against", "program.py:wrongly", status=1)
     assert "output 0: 1024 of 1024 elements are wrong, the first at [0, 0]" in wrong.lines[4]

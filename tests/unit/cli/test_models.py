@@ -269,7 +269,7 @@ def test_a_library_for_c(command: Any, layer: str) -> None:
         (["inspect", "model.py:layer", "--layout", "hwc"], "there is no layout 'hwc'; "),
         (["inspect", "model.py:layer", "--dim", "b"], "--dim b: expected a name and a size, such "),
         (["inspect", "model.py:layer", "--shape", "x=1x"], "--shape x=1x: expected a name and a "),
-        (["check", "model.twm"], "model.twm is compiled already; give the model that it was made "),
+        (["check", "none.twm"], "there is no file none.twm"),
         (["bench", "none.twm"], "there is no file none.twm"),
         (
             ["bench", "model.py:layer", "--against", "trch"],
@@ -308,6 +308,12 @@ def test_mistakes_end_with_one_line(
     (line,) = done.err.splitlines()
     assert line.startswith(f"error: {message}")
     assert {path.name for path in Path().iterdir()} <= {"model.py", "__pycache__"}
+
+
+def test_compiled_models_are_not_checked_again(command: Any) -> None:
+    Path("model.twm").write_bytes(b"")
+    (line,) = command("check", "model.twm", status=2).err.splitlines()
+    assert line == "error: model.twm is compiled already; give the model that it was made of"
 
 
 # --- PyTorch ------------------------------------------------------------------------------------
