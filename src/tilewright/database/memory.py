@@ -140,24 +140,22 @@ class MemoryDatabase(TableDatabase):
         super().__init__(module_equality)
         self._replace_records(())
 
-    def _replace_records(self, records: Iterable[TuningRecord]) -> None:
+    def _replace_records(self, records: Iterable[tuple[bytes, TuningRecord]]) -> None:
         self._records, self._table = {}, RecordTable()
-        for record in records:
-            self._keep(record)
+        for key, record in records:
+            self._keep(key, record)
 
     def commit_workload(self, mod: IRModule) -> Workload:
         return self._workloads.add(mod)[0]
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
         own = adopted(record, self._workloads.adopt(record.workload)[0])
-        self._keep(own)
+        self._keep(_key_of(own), own)
         trial = trial_of(own)
         if trial is not None:
             self.history.add_trials([trial])
 
-    def _keep(self, record: TuningRecord) -> None:
-        # Workloads live as long as this object, so their identity serves as their hash.
-        key = record_key(id(record.workload), trace_text(record.trace), record)
+    def _keep(self, key: bytes, record: TuningRecord) -> None:
         if key not in self._records:
             self._records[key] = record
             self._table.add(record)
@@ -168,7 +166,8 @@ class MemoryDatabase(TableDatabase):
             return False
         own = adopted(corrected, record.workload)
         self._replace_records(
-            own if known is record else known for known in list(self._records.values())
+            (_key_of(own), own) if known is record else (key, known)
+            for key, known in list(self._records.items())
         )
         return True
 
@@ -176,7 +175,12 @@ class MemoryDatabase(TableDatabase):
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
         """Forget all other records."""
-        self._replace_records(list(records))
+        self._replace_records([(_key_of(record), record) for record in records])
+
+
+def _key_of(record: TuningRecord) -> bytes:
+    # Workloads live as long as their database, so their identity serves as their hash.
+    return record_key(id(record.workload), trace_text(record.trace), record)
 
 
 def adopted(record: TuningRecord, workload: Workload) -> TuningRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -389,9 +389,9 @@ class ArraySearch(TaskSearch):
 
     def _more_state(self) -> dict[str, object]:
         return {
-            "measured": [[asdict(each.choice), float(each.seconds)] for each in self._measured],
+            "measured": [[dict(vars(each.choice)), float(each.seconds)] for each in self._measured],
             "learned": self._measured.learned,
-            "waiting": [[str(key), asdict(each)] for key, each in self._waiting.items()],
+            "waiting": [[str(key), dict(vars(each))] for key, each in self._waiting.items()],
             "tried": sorted(self._tried),
             # Structures are interpreted a few at a time: the same ones have to be known again.
             "trusted": [[n, each.model.tree.ways] for n, each in self._scorers.items()],

@@ -52,6 +52,8 @@ class BindingRewriter(Substituter):
 
     def visit_for(self, loop: ir.For) -> ir.For:
         self._domains[loop.loop_var] = ir.Range(self._bound(loop.min), self._bound(loop.extent))
+        if type(loop.min) is type(loop.extent) is ir.IntImm and not loop.annotations:
+            return ir.map_statements(loop, self.visit)  # nothing else has variables
         return ir.map_children(loop, self.visit)
 
     def _bound(self, bound: ir.PrimExpr) -> ir.PrimExpr:
