@@ -188,8 +188,8 @@ def test_a_file_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_python_functions(file: str) -> None:
-    assert len(load_function(f"{file}:tensors")()) == 2
+    assert len(load_function(f"{file}:tensors", "--against")()) == 2
     with pytest.raises(TuneError, match=r"programs\.py has no function 'tensor'; did you mean"):
-        load_function(f"{file}:tensor")
+        load_function(f"{file}:tensor", "--against")
     with pytest.raises(TuneError, match=r"GMM: expected FILE\.py:NAME, a Python function"):
-        load_function("GMM")
+        load_function("GMM", "--against")
